@@ -1,0 +1,39 @@
+# Each target works on a bare checkout: the first one to run makes .venv and installs what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help check test demo bench format clean
+
+help:
+	@echo "make demo    run the main job on the bundled sample folder"
+	@echo "make test    run all tests"
+	@echo "make check   lint, types and import layers"
+	@echo "make bench   measure the promises about speed, as ratios"
+	@echo "make format  let ruff format and fix what it can"
+	@echo "make clean   remove .venv and what tools left behind"
+
+.venv/.ready: pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) sh scripts/setup
+	@touch $@
+
+check: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: .venv/.ready
+	$(BIN)/pytest -n 2
+
+demo: .venv/.ready
+	@$(BIN)/outrider demo
+
+bench: .venv/.ready
+	$(BIN)/python -m bench
+
+format: .venv/.ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,38 @@
+"""Watch a session work: text as it comes, progress of tools, and the run's end."""
+
+import asyncio
+from collections.abc import Iterator
+
+from outrider import Agent, ScriptedModel, Session, ToolResult, tool
+from outrider.events import RunFinished, TextDelta, ToolFinished, ToolProgress
+from outrider.providers.scripted import call
+
+
+@tool(effect="read")
+def count_lines(path: str) -> Iterator[str | ToolResult]:
+    """Count the lines of a file."""
+    total = 0
+    with open(path) as file:
+        for total, _ in enumerate(file, 1):
+            if total % 10 == 0:
+                yield f"{total} lines so far"
+    yield ToolResult(f"{path} has {total} lines.")
+
+
+async def main() -> None:
+    # A script stands in for a model, so that the example runs anywhere; name a real one in its place.
+    model = ScriptedModel([["Let me count.", call("count_lines", path=__file__)], "I have counted them."])
+    session = Session(Agent(model=model, tools=[count_lines]))
+    async for event in session.stream("How long is this example?"):
+        match event:
+            case TextDelta(text=text):
+                print(text)
+            case ToolProgress(content=content):
+                print(f"  … {content}")
+            case ToolFinished(result=result):
+                print(f"  → {result.text}")
+            case RunFinished(status=status, turns=turns):
+                print(f"{status} after {turns} turns")
+
+
+asyncio.run(main())

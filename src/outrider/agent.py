@@ -1,0 +1,59 @@
+"""An agent: a frozen description of who answers, with which tools, within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from outrider.attachments import MAX_BYTES
+from outrider.provider import Provider
+from outrider.tools import make_tools
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Where a run stops. None means no limit."""
+
+    turns: int | None = 50
+    """Replies of the model in one run."""
+    tokens: int | None = None
+    """Tokens in and out, summed over the run's requests."""
+    cost: float | None = None
+    """US dollars for the run."""
+    seconds: float | None = None
+    """Wall time of the run."""
+    tool_seconds: float | None = 600.0
+    """Wall time of one call, for tools that do not say otherwise."""
+    result_characters: int = 50_000
+    """What the model gets to read of one result; the whole is stored."""
+    attachment_bytes: int = MAX_BYTES
+    """The largest file that a tool or a person may send."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"the limit {name} is {value}; it must be more than 0, or None for no limit")
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers: a model, its instructions, its tools and its limits. Many sessions may share one agent.
+
+    >>> def shout(text: str) -> str:
+    ...     "Say it louder."
+    ...     return text.upper()
+    >>> Agent(model="demo", tools=[shout]).tools[0].description
+    'Say it louder.'
+    """
+
+    model: str | Provider
+    system: str = ""
+    """The system prompt."""
+    tools: Sequence[Callable[..., Any]] = ()
+    """Functions, which are made into tools, and tools."""
+    limits: Limits = Limits()
+    name: str = "agent"
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))

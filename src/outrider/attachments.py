@@ -1,0 +1,171 @@
+"""A file on its way to a model: bytes or a path, with its type, its name and what it shows.
+
+Nothing is read when an attachment is made. Its bytes are read when a store takes them, which checks the size and that
+the content is what the label says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from outrider.errors import AttachmentError
+from outrider.text import human_size
+
+MAX_BYTES = 20 * 1024 * 1024
+"""The default limit on one attachment."""
+
+CHUNK = 1024 * 1024
+
+# What the first bytes say. Offset, bytes, type; the first that fits counts.
+_MAGIC: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF87a", "image/gif"),
+    (0, b"GIF89a", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (8, b"WAVE", "audio/wav"),
+    (4, b"ftyp", "video/mp4"),
+    (0, b"%PDF-", "application/pdf"),
+    (0, b"PK\x03\x04", "application/zip"),
+    (0, b"\x1f\x8b", "application/gzip"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"\x7fELF", "application/x-executable"),
+    (0, b"MZ", "application/x-executable"),
+    (0, b"\xcf\xfa\xed\xfe", "application/x-executable"),
+)
+
+_BY_SUFFIX = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".xml": "application/xml",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".mp4": "video/mp4",
+    ".zip": "application/zip",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+}
+
+# A label of one of these promises the bytes of the table above, so a mismatch is a mistake or a trick.
+_PROMISES_MAGIC = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A file that a tool returns or a person sends.
+
+    >>> Attachment(b"%PDF-1.7 ...", "application/pdf", name="q3.pdf").name
+    'q3.pdf'
+    """
+
+    source: bytes | Path
+    """The bytes themselves, or the file that has them."""
+    mime_type: str = ""
+    """Told from the content, then from the name, when left out."""
+    name: str = ""
+    description: str = ""
+
+    @classmethod
+    def from_path(
+        cls, path: str | os.PathLike[str], mime_type: str = "", *, name: str = "", description: str = ""
+    ) -> Attachment:
+        """A file on disk. It is not opened before it is needed."""
+        path = Path(path)
+        return cls(path, mime_type, name or path.name, description)
+
+    def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
+        """The bytes as a stream, once it is known that they are a file's and within the limit."""
+        if isinstance(self.source, bytes):
+            _check_size(len(self.source), max_bytes, self.label)
+            return io.BytesIO(self.source)
+        try:
+            # Non-blocking, so that a FIFO without a writer is refused instead of waited for.
+            handle = os.open(self.source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise AttachmentError(f"{self.label} cannot be read: {reason}") from None
+        file = os.fdopen(handle, "rb")
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise AttachmentError(f"{self.label} is not a regular file")
+            _check_size(status.st_size, max_bytes, self.label)
+        except AttachmentError:
+            file.close()
+            raise
+        return file
+
+    def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
+        """The bytes piece by piece; a file that grows over the limit while it is read is refused too."""
+        total = 0
+        with self.open(max_bytes) as file:
+            while chunk := file.read(CHUNK):
+                total += len(chunk)
+                _check_size(total, max_bytes, self.label)
+                yield chunk
+
+    def type_of(self, head: bytes) -> str:
+        """The MIME type, given the first bytes; refused if the label promises something else."""
+        found = sniff(head)
+        label = self.mime_type.partition(";")[0].strip().lower()
+        if not label:
+            return found or _BY_SUFFIX.get(Path(self.name).suffix.lower()) or _plain_or_binary(head)
+        if label in _PROMISES_MAGIC and found != label:
+            raise AttachmentError(f"{self.label} is labelled {label} but is {found or 'something else'}")
+        return label
+
+    @property
+    def label(self) -> str:
+        """What to call it in a sentence."""
+        return self.name or (str(self.source) if isinstance(self.source, Path) else "the attachment")
+
+
+def sniff(head: bytes) -> str | None:
+    """The MIME type that the first bytes of a file show, if they are known.
+
+    >>> sniff(b"%PDF-1.7")
+    'application/pdf'
+    """
+    for offset, magic, mime_type in _MAGIC:
+        if head.startswith(magic, offset):
+            return mime_type
+    return None
+
+
+def sha256(data: bytes) -> str:
+    """The name of these bytes in a store."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _plain_or_binary(head: bytes) -> str:
+    try:
+        head[:4096].decode()
+    except UnicodeDecodeError as error:
+        # A character that the cut itself broke is no sign of a binary file.
+        if error.start < len(head[:4096]) - 3:
+            return "application/octet-stream"
+    return "application/octet-stream" if b"\0" in head[:4096] else "text/plain"
+
+
+def _check_size(size: int, max_bytes: int, label: str) -> None:
+    if size > max_bytes:
+        raise AttachmentError(f"{label} has {human_size(size)}; the limit is {human_size(max_bytes)}")

@@ -1,0 +1,98 @@
+"""Events as a person watches them in a terminal: text as it comes, one line a call, kept up to date in place."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from outrider.events import (
+    Event,
+    MessageAdded,
+    Notice,
+    ReplyDiscarded,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
+from outrider.messages import ToolResultBlock
+from outrider.text import counted, human_size
+
+BOLD, DIM, RED, GREEN, CYAN, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+
+
+class Screen:
+    """Writes events to a stream; colours and moving lines only where it is a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.live = stream.isatty()
+        self._stream = stream
+        self._calls: dict[str, str] = {}
+        """The calls whose lines stand at the bottom of the screen, and what to call them."""
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case TextDelta(text=text):
+                self._calls.clear()
+                self._write(text)
+            case MessageAdded(message=message) if message.role == "assistant":
+                self._write("\n")
+            case ToolStarted(call_id=call_id, name=name, input=input):
+                self._calls[call_id] = f"{name}({', '.join(map(str, input.values()))})"
+                self._call(call_id, "started", new=True)
+            case ToolProgress(call_id=call_id, content=content) if self.live:
+                self._call(call_id, str(content))
+            case ToolFinished(call_id=call_id, result=result):
+                mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
+                self._call(call_id, f"{mark} {_in_short(result)}", new=not self.live)
+            case Notice(text=text) | ReplyDiscarded(reason=text):
+                self.failure(text)
+            case RunFinished():
+                self._calls.clear()
+
+    def heading(self, title: str, subtitle: str) -> None:
+        """A title with what it is about."""
+        self._write(f"\n{self._styled(BOLD, title)} {self._styled(DIM, f'· {subtitle}')}\n\n")
+
+    def question(self, text: str) -> None:
+        """What the person asks."""
+        self._write(f"{self._styled(CYAN, f'› {text}')}\n\n")
+
+    def line(self, text: str) -> None:
+        """A plain line."""
+        self._write(f"{text}\n")
+
+    def failure(self, text: str) -> None:
+        """Something that went wrong."""
+        self._write(f"{self._styled(RED, f'✗ {text}')}\n")
+
+    def success(self, text: str) -> None:
+        """Something that held."""
+        self._write(f"{self._styled(GREEN, f'✓ {text}')}\n")
+
+    def _call(self, call_id: str, state: str, *, new: bool = False) -> None:
+        """A call's line: written at the bottom if it is new, else over the one that stands there."""
+        if call_id not in self._calls:
+            return
+        line = f"  {self._calls[call_id]:<28} {state}"
+        if new:
+            self._write(f"{line}\n")
+        else:
+            up = len(self._calls) - list(self._calls).index(call_id)
+            self._write(f"\x1b[{up}A\r\x1b[2K{line}\x1b[{up}B\r")
+
+    def _styled(self, style: str, text: str) -> str:
+        return f"{style}{text}{PLAIN}" if self.live else text
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _in_short(result: ToolResultBlock) -> str:
+    """A result in a few words: its files, its text if that is short, else how long it is."""
+    if result.attachments:
+        return "; ".join(f"{file.label}, {file.mime_type}, {human_size(file.size)}" for file in result.attachments)
+    lines = result.text.splitlines() or ["no output"]
+    return lines[0] if len(lines) == 1 and len(lines[0]) < 60 else counted(len(lines), "line")

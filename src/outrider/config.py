@@ -1,0 +1,20 @@
+"""What the user has set: where data lives, and which model answers when none is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def data_folder() -> Path:
+    """The folder for what Outrider keeps: `OUTRIDER_HOME`, else the platform's place for such data."""
+    if home := os.environ.get("OUTRIDER_HOME"):
+        return Path(home)
+    from platformdirs import user_data_path  # takes long to import, and most programs never ask
+
+    return user_data_path("outrider")
+
+
+def default_model() -> str:
+    """The model for those who do not name one: `OUTRIDER_MODEL`, else the built-in demo model."""
+    return os.environ.get("OUTRIDER_MODEL") or "demo"

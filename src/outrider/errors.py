@@ -1,0 +1,62 @@
+"""Every error that Outrider raises on purpose.
+
+OutriderError
+├── ConversationError      a conversation, message or block that cannot be understood (a ValueError)
+├── SchemaError            a type or a JSON Schema that cannot be used (a TypeError)
+├── ValidationError        data that does not satisfy its schema; names every violation (a ValueError)
+├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
+├── AttachmentError        a file that is missing, too large, or not what its label says
+├── UnknownModelError      a model name that no provider answers to (a ValueError)
+├── ProviderError          the model's side failed; the conversation is as it was
+│   └── TornStreamError    the reply ended before it was complete
+└── SessionBusyError       a session was asked for a second thing before it finished the first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class OutriderError(Exception):
+    """The root of the tree above: catch it to catch them all."""
+
+
+class ConversationError(OutriderError, ValueError):
+    """A conversation, message or block that cannot be understood."""
+
+
+class SchemaError(OutriderError, TypeError):
+    """A type or a JSON Schema that cannot be used."""
+
+
+class ValidationError(OutriderError, ValueError):
+    """Data that does not satisfy its schema."""
+
+    def __init__(self, violations: Iterable[str]) -> None:
+        self.violations = tuple(violations)
+        """Each violation as a sentence that names the place."""
+        super().__init__("; ".join(self.violations))
+
+
+class ToolDefinitionError(OutriderError, TypeError):
+    """A function that cannot be a tool, or a name that cannot be used."""
+
+
+class AttachmentError(OutriderError):
+    """A file that is missing, too large, or not what its label says."""
+
+
+class UnknownModelError(OutriderError, ValueError):
+    """A model name that no provider answers to."""
+
+
+class ProviderError(OutriderError):
+    """The model's side failed. The conversation is as it was before the request."""
+
+
+class TornStreamError(ProviderError):
+    """The reply ended before it was complete."""
+
+
+class SessionBusyError(OutriderError):
+    """A session was asked for a second thing before it finished the first."""

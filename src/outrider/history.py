@@ -1,0 +1,314 @@
+"""A conversation that only grows, and beside it the form of it that every provider accepts.
+
+What may be sent satisfies these invariants, whatever was put in (`violations` names those that do not hold):
+- it begins with a user message, and user and assistant take turns;
+- each tool call has an id of its own and is answered exactly once, in the next message, results first, in call order;
+- no message and no text is blank, no block stands in a message of the wrong role, and all text can be encoded.
+
+A call without a result is answered with an error that says so. A second result and a result without its call are left
+out. The history itself is never changed: it keeps what really happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import islice
+from typing import overload
+
+import msgspec
+
+from outrider.messages import AttachmentBlock, Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.text import clean, clean_value
+
+UNANSWERED = "No result: this call was not carried out to its end, so its outcome is unknown."
+BEGINNING = "(The conversation goes on from here.)"
+
+
+def repair(messages: Iterable[Message]) -> list[Message]:
+    """The messages in the form that every provider accepts. Pure; repairing twice changes nothing."""
+    return list(History(messages).sendable())
+
+
+class History:
+    """Append-only messages with their sendable form, kept up to date by looking at each new message once."""
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._messages: list[Message] = []
+        self._sendable: list[Message] = []
+        self._ids: set[str] = set()
+        self._calls: tuple[_Call, ...] = ()
+        """The calls of the assistant message before the open user message."""
+        self._open: list[Message] | None = None
+        """The user messages since the last assistant message: they become one, and may still grow."""
+        for message in messages:
+            self.append(message)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages as they were added; a list of its own."""
+        return self._messages.copy()
+
+    @property
+    def last(self) -> Message | None:
+        """The newest message."""
+        return self._messages[-1] if self._messages else None
+
+    @property
+    def pending(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that nothing has answered yet: those of the newest assistant message, less the results since."""
+        for message in reversed(self._messages):
+            if message.role == "assistant":
+                answered = {result.tool_use_id for result in self._since(message)}
+                return tuple(call for call in message.tool_calls if call.id not in answered)
+        return ()
+
+    def _since(self, message: Message) -> Iterator[ToolResultBlock]:
+        for later in reversed(self._messages):
+            if later is message:
+                return
+            yield from later.tool_results
+
+    def adopt(self, message: Message) -> Message:
+        """A model's message as it may be added: no blank text, and for each call an id that is its own."""
+        adopted, _ = _with_own_ids(_clean(Message("assistant", message.content)), self._ids)
+        return adopted
+
+    def append(self, message: Message) -> None:
+        """Add a message. What was sendable before stays as it was, except for an open user message at the end."""
+        self._messages.append(message)
+        cleaned = _clean(message)
+        if not cleaned.content:
+            return
+        if cleaned.role == "assistant":
+            self._append_assistant(cleaned)
+        else:
+            self._append_user(cleaned)
+
+    def sendable(self) -> Sequence[Message]:
+        """The messages that may be sent now. Later messages do not change what was returned."""
+        if self._calls and self._open is None:
+            return (*self._sendable, _answered(self._calls, ()))
+        return _Prefix(self._sendable, len(self._sendable))
+
+    def _append_assistant(self, message: Message) -> None:
+        if self._calls and self._open is None:
+            self._sendable.append(_answered(self._calls, ()))
+        elif not self._sendable:
+            self._sendable.append(Message.user(BEGINNING))
+        self._open = None
+        message, self._calls = _with_own_ids(message, self._ids)
+        self._ids.update(call.id for call in self._calls)
+        self._put(message)
+
+    def _append_user(self, message: Message) -> None:
+        opened = self._open or []
+        merged = _answered(self._calls, (*opened, message)) if self._calls else _without_results(message)
+        if not merged.content:
+            return
+        if opened and self._calls:
+            self._sendable = [*self._sendable[:-1], merged]
+        else:
+            self._put(merged)
+        self._open = [*opened, message]
+
+    def _put(self, message: Message) -> None:
+        """Add to the sendable form; a second message in a row of one role joins the first."""
+        if self._sendable and self._sendable[-1].role == message.role:
+            joined = Message(message.role, self._sendable[-1].content + message.content)
+            # A new list: requests that hold a prefix of the old one go on seeing what they were given.
+            self._sendable = [*self._sendable[:-1], joined]
+        else:
+            self._sendable.append(message)
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A call under the id that the model gave it and the one that it is sent with."""
+
+    original: str
+    id: str
+
+
+class _Prefix(Sequence[Message]):
+    """The first messages of a list that only grows: a snapshot without a copy."""
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Message], length: int) -> None:
+        self._messages = messages
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return [self._messages[i] for i in range(*index.indices(self._length))]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._messages[index if index >= 0 else self._length + index]
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._messages, self._length)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+def _clean(message: Message) -> Message:
+    """The message without blank text and misplaced blocks, its text encodable; the same object if nothing is amiss."""
+    blocks: list[Block] = []
+    changed = False
+    for block in message.content:
+        cleaned = _clean_block(block, message.role)
+        changed = changed or cleaned is not block
+        if cleaned is not None:
+            blocks.append(cleaned)
+    return Message(message.role, tuple(blocks)) if changed else message
+
+
+def _clean_block(block: Block, role: str) -> Block | None:
+    match block:
+        case TextBlock(text=text):
+            if not text.strip():
+                return None
+            return block if clean(text) is text else TextBlock(clean(text), block.state)
+        case ToolResultBlock() if role == "user":
+            return _clean_result(block)
+        case ToolUseBlock() if role == "assistant":
+            return _clean_call(block)
+        case ThinkingBlock(thinking=thinking) if role == "assistant":
+            if not thinking.strip() and block.state is None:
+                return None
+            return block if clean(thinking) is thinking else ThinkingBlock(clean(thinking), block.state)
+        case AttachmentBlock(name=name, description=description):
+            if clean(name) is name and clean(description) is description:
+                return block
+            return msgspec.structs.replace(block, name=clean(name), description=clean(description))
+    return None
+
+
+def _clean_call(block: ToolUseBlock) -> ToolUseBlock:
+    raw = block.invalid_input
+    fields = (clean(block.id), clean(block.name), clean_value(block.input), raw if raw is None else clean(raw))
+    if all(a is b for a, b in zip(fields, (block.id, block.name, block.input, raw), strict=True)):
+        return block
+    return ToolUseBlock(*fields, block.state)
+
+
+def _clean_result(block: ToolResultBlock) -> ToolResultBlock:
+    cleaned = [_clean_block(item, "user") for item in block.content]
+    call_id = clean(block.tool_use_id)
+    if call_id is block.tool_use_id and all(a is b for a, b in zip(cleaned, block.content, strict=True)):
+        return block
+    content = tuple(item for item in cleaned if isinstance(item, TextBlock | AttachmentBlock))
+    return ToolResultBlock(call_id, content, block.is_error, block.whole)
+
+
+def _with_own_ids(message: Message, taken: Set[str]) -> tuple[Message, tuple[_Call, ...]]:
+    """The message with a new id for each call whose id is empty or was used before, and the calls."""
+    calls: list[_Call] = []
+    blocks: list[Block] = []
+    for block in message.content:
+        if isinstance(block, ToolUseBlock):
+            call = _Call(block.id, _free(block.id, taken, calls))
+            calls.append(call)
+            if call.id != block.id:
+                block = msgspec.structs.replace(block, id=call.id)
+        blocks.append(block)
+    if all(call.id == call.original for call in calls):
+        return message, tuple(calls)
+    return Message(message.role, tuple(blocks)), tuple(calls)
+
+
+def _free(call_id: str, taken: Set[str], siblings: Sequence[_Call]) -> str:
+    """The id itself if nobody has it, else the first of a series that is free."""
+    number, candidate = 1, call_id
+    while not candidate or candidate in taken or any(call.id == candidate for call in siblings):
+        number += 1
+        candidate = f"{call_id or 'call'}-{number}"
+    return candidate
+
+
+def _answered(calls: Sequence[_Call], messages: Sequence[Message]) -> Message:
+    """One user message: the result of each call in call order, then all that is not a result."""
+    if len(messages) == 1 and _is_answer(calls, messages[0]):
+        return messages[0]
+    results: dict[str, list[ToolResultBlock]] = {}
+    rest: list[Block] = []
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                results.setdefault(block.tool_use_id, []).append(block)
+            else:
+                rest.append(block)
+    return Message("user", (*(_result_of(call, results) for call in calls), *rest))
+
+
+def _is_answer(calls: Sequence[_Call], message: Message) -> bool:
+    """Whether the message begins with exactly the results that the calls want."""
+    ids = [block.tool_use_id for block in message.content if isinstance(block, ToolResultBlock)]
+    if ids != [call.id for call in calls] or any(call.id != call.original for call in calls):
+        return False
+    return all(isinstance(block, ToolResultBlock) for block in message.content[: len(ids)])
+
+
+def _result_of(call: _Call, results: dict[str, list[ToolResultBlock]]) -> ToolResultBlock:
+    """The first result that is left for the call's id, under the id that the call is sent with."""
+    waiting = results.get(call.original) or (results.get(call.id) if call.id != call.original else None)
+    if not waiting:
+        return ToolResultBlock(call.id, (TextBlock(UNANSWERED),), is_error=True)
+    found = waiting.pop(0)
+    if found.tool_use_id == call.id:
+        return found
+    return ToolResultBlock(call.id, found.content, found.is_error, found.whole)
+
+
+def _without_results(message: Message) -> Message:
+    if not any(isinstance(block, ToolResultBlock) for block in message.content):
+        return message
+    return Message("user", tuple(block for block in message.content if not isinstance(block, ToolResultBlock)))
+
+
+def violations(messages: Sequence[Message]) -> list[str]:
+    """What is wrong with messages that are to be sent; empty if every provider can take them."""
+    found: list[str] = []
+    seen: Counter[str] = Counter()
+    if messages and messages[0].role != "user":
+        found.append("the first message is not the user's")
+    for index, message in enumerate(messages):
+        place = f"message {index + 1}"
+        previous = messages[index - 1] if index else None
+        following = messages[index + 1] if index + 1 < len(messages) else None
+        if previous and previous.role == message.role:
+            found.append(f"{place} has the role of the message before it")
+        if _clean(message) is not message or not message.content:
+            found.append(f"{place} has blank, misplaced or unencodable content")
+        seen.update(call.id for call in message.tool_calls)
+        found += _pairing(message, previous, following, place)
+    found += [f"the call id {name!r} is used {count} times" for name, count in seen.items() if count > 1 or not name]
+    return found
+
+
+def _pairing(message: Message, previous: Message | None, following: Message | None, place: str) -> Iterator[str]:
+    if message.tool_calls:
+        answers = [result.tool_use_id for result in following.tool_results] if following else []
+        if answers != [call.id for call in message.tool_calls]:
+            yield f"the calls of {place} are not answered one by one in the next message"
+    results = message.tool_results
+    if results and not (previous and previous.tool_calls):
+        yield f"{place} has results without calls"
+    if any(not isinstance(block, ToolResultBlock) for block in message.content[: len(results)]):
+        yield f"the results of {place} do not come first"

@@ -1,0 +1,181 @@
+"""What a conversation is made of: messages of blocks, as plain frozen data.
+
+The JSON form of each type is its fields, with `type` telling the blocks apart:
+
+    {"role": "assistant", "content": [{"type": "text", "text": "I'll look."},
+                                      {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a"}}]}
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1",
+                                  "content": [{"type": "text", "text": "…"}], "is_error": true}]}
+
+A string stands for one text block wherever content is read. `is_error` stands only when it is true. There is no
+`tool` role and no system message: results go into a user message, the system prompt belongs to the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+
+class _Plain(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Frozen, short in JSON, and loud about a field that it does not know: what is read is never half lost."""
+
+
+class ProviderState(_Plain, frozen=True):
+    """What a provider wants back verbatim: a signature, an encrypted reasoning item. Opaque to everyone else."""
+
+    provider: str
+    model: str
+    """Replayed only to the provider, model and route that made it."""
+    data: Any
+    route: str = ""
+
+
+class TextBlock(_Plain, frozen=True, tag_field="type", tag="text"):
+    """Words."""
+
+    text: str
+    state: ProviderState | None = None
+
+
+class ThinkingBlock(_Plain, frozen=True, tag_field="type", tag="thinking"):
+    """A model's reasoning, as far as it shows it."""
+
+    thinking: str = ""
+    state: ProviderState | None = None
+
+
+class ToolUseBlock(_Plain, frozen=True, tag_field="type", tag="tool_use"):
+    """A call that the model asks for."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    invalid_input: str | None = None
+    """The arguments as the model wrote them, when they are not a JSON object; `input` is then empty."""
+    state: ProviderState | None = None
+
+
+class AttachmentBlock(_Plain, frozen=True, tag_field="type", tag="attachment"):
+    """A file by reference: its bytes live in an attachment store under their SHA-256."""
+
+    sha256: str
+    mime_type: str
+    size: int
+    name: str = ""
+    description: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call it when speaking to a person or a model."""
+        return self.name or f"{self.mime_type} {self.sha256[:12]}"
+
+
+class ToolResultBlock(_Plain, frozen=True, tag_field="type", tag="tool_result"):
+    """The one answer to a call."""
+
+    tool_use_id: str
+    content: tuple[TextBlock | AttachmentBlock, ...] = ()
+    is_error: bool = False
+    whole: AttachmentBlock | None = None
+    """Where the whole text is stored, when `content` has only its head and tail. Not sent to the model."""
+
+    @property
+    def text(self) -> str:
+        """The words of the result, without its files."""
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def attachments(self) -> tuple[AttachmentBlock, ...]:
+        """The files of the result."""
+        return tuple(block for block in self.content if isinstance(block, AttachmentBlock))
+
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | AttachmentBlock
+Role: TypeAlias = Literal["user", "assistant"]
+BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "attachment")
+
+
+class Message(_Plain, frozen=True):
+    """One side's contribution: a role and a tuple of blocks.
+
+    >>> Message.user("Hello").text
+    'Hello'
+    """
+
+    role: Role
+    content: tuple[Block, ...]
+
+    @classmethod
+    def user(cls, *parts: str | Block) -> Message:
+        """What the person, or a tool, says."""
+        return cls("user", blocks_of(parts))
+
+    @classmethod
+    def assistant(cls, *parts: str | Block) -> Message:
+        """What the model says."""
+        return cls("assistant", blocks_of(parts))
+
+    @property
+    def text(self) -> str:
+        """The words. Blocks side by side are one text; what stands between them makes a paragraph."""
+        paragraphs: list[str] = []
+        previous: Block | None = None
+        for block in self.content:
+            if isinstance(block, TextBlock):
+                if isinstance(previous, TextBlock):
+                    paragraphs[-1] += block.text
+                else:
+                    paragraphs.append(block.text)
+            previous = block
+        return "\n\n".join(paragraphs)
+
+    @property
+    def tool_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that the message asks for, in order."""
+        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The results that the message brings, in order."""
+        return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
+
+
+class Usage(_Plain, frozen=True):
+    """What a reply, a turn or a run has used."""
+
+    input_tokens: int = 0
+    """All that was read, the cached part included."""
+    output_tokens: int = 0
+    """All that was written, the reasoning included."""
+    cached_tokens: int = 0
+    """The part of the input that came from the provider's cache."""
+    cache_write_tokens: int = 0
+    """The part of the input that was written to the provider's cache."""
+    reasoning_tokens: int = 0
+    """The part of the output that was reasoning."""
+    cost: float | None = None
+    """US dollars; None where the price is not known."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        known = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            sum(known) if known else None,
+        )
+
+
+def blocks_of(parts: Iterable[str | Block]) -> tuple[Block, ...]:
+    """Strings as text blocks; an empty string makes no block."""
+    return tuple(TextBlock(part) if isinstance(part, str) else part for part in parts if part != "")

@@ -1,0 +1,12 @@
+"""The instructions that models read, one file each."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def prompt(name: str) -> str:
+    """The text of one of the files in this folder."""
+    return (Path(__file__).parent / f"{name}.md").read_text(encoding="utf-8").strip()

@@ -1,0 +1,306 @@
+"""From decoded JSON to the value of a Python type: one callable for each kind of type.
+
+Every converter is strict: it raises `MismatchError`, and nothing else, for a value that is not its own. A union
+can therefore find its branch by trying.
+"""
+
+from __future__ import annotations
+
+import base64 as base64_module
+import decimal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+Converter: TypeAlias = Callable[[Any], Any]
+Place: TypeAlias = tuple[str | int, ...]
+
+LONGEST_VALUE = 200
+# What the code of a class may raise for values it does not want.
+_REFUSALS = (ValueError, TypeError, ArithmeticError, LookupError, AssertionError, AttributeError)
+
+
+class MismatchError(Exception):
+    """A value that is not of the type; the places are relative to it."""
+
+    def __init__(self, problems: list[tuple[Place, str]]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    @classmethod
+    def of(cls, value: Any, complaint: str) -> MismatchError:
+        return cls([((), f"{brief(value)} {complaint}")])
+
+    def under(self, place: str | int) -> list[tuple[Place, str]]:
+        return [((place, *rest), message) for rest, message in self.problems]
+
+
+def brief(value: Any) -> str:
+    """The value as JSON, abbreviated when it is long."""
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def anything(value: Any) -> Any:
+    return value
+
+
+def string(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise MismatchError.of(value, "is not a string")
+
+
+def boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    raise MismatchError.of(value, "is not true or false")
+
+
+def null(value: Any) -> Any:
+    if value is None:
+        return value
+    raise MismatchError.of(value, "is not null")
+
+
+def whole(value: Any) -> Any:
+    """An int; JSON Schema counts 5.0 as one too."""
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    raise MismatchError.of(value, "is not a whole number")
+
+
+def real(value: Any) -> Any:
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        raise MismatchError.of(value, "is not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise MismatchError.of(value, "is too large a number") from None
+
+
+def exact_decimal(value: Any) -> Any:
+    """A Decimal from a string or a number, which is taken as it is written."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            number = decimal.Decimal(str(value))
+        except decimal.InvalidOperation:
+            raise MismatchError.of(value, "is not a decimal number") from None
+        if number.is_finite():
+            return number
+    raise MismatchError.of(value, "is not a decimal number")
+
+
+def base64(value: Any) -> Any:
+    try:
+        return base64_module.b64decode(string(value), validate=True)
+    except ValueError:
+        raise MismatchError.of(value, "is not base64") from None
+
+
+def written(kind: type, noun: str) -> Converter:
+    """A type that msgspec reads from a string, such as a datetime."""
+
+    def convert(value: Any) -> Any:
+        try:
+            return msgspec.convert(string(value), kind)
+        except (msgspec.ValidationError, OverflowError):
+            raise MismatchError.of(value, f"is not {noun}") from None
+
+    return convert
+
+
+def made_by(build: Callable[[str], Any]) -> Converter:
+    """A type that is built from a string, such as a path."""
+    return lambda value: refusals_as_mismatch(build, string(value))
+
+
+def choice(members: Iterable[tuple[Any, Any]]) -> Converter:
+    """One of some values; each is given as its JSON form and what stands for it in Python."""
+    known = {(isinstance(form, bool), form): member for form, member in members}
+
+    def convert(value: Any) -> Any:
+        try:
+            return known[isinstance(value, bool), value]
+        except (KeyError, TypeError):
+            options = ", ".join(brief(form) for _, form in known)
+            raise MismatchError.of(value, f"is not one of {options}") from None
+
+    return convert
+
+
+def gather(parts: Iterable[tuple[str | int, Converter, Any]]) -> list[Any]:
+    """Convert each part; the parts that fail are all reported together, each with its place."""
+    results: list[Any] = []
+    problems: list[tuple[Place, str]] = []
+    for place, convert, value in parts:
+        try:
+            results.append(convert(value))
+        except MismatchError as mismatch:
+            problems += mismatch.under(place)
+    if problems:
+        raise MismatchError(problems)
+    return results
+
+
+def sequence(item: Converter, build: Callable[[list[Any]], Any] | None) -> Converter:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise MismatchError.of(value, "is not an array")
+        items = gather((number, item, element) for number, element in enumerate(value))
+        return items if build is None else refusals_as_mismatch(build, items)
+
+    return convert
+
+
+def fixed(items: tuple[Converter, ...]) -> Converter:
+    """A tuple with a type for each place."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list | tuple) or len(value) != len(items):
+            raise MismatchError.of(value, f"is not an array of {len(items)}")
+        return tuple(gather(zip(range(len(items)), items, value, strict=True)))
+
+    return convert
+
+
+def mapping(key: Converter, item: Converter) -> Converter:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise MismatchError.of(value, "is not an object")
+        keys = gather((name, key, name) for name in value)
+        items = gather((name, item, element) for name, element in value.items())
+        return dict(zip(keys, items, strict=True))
+
+    return convert
+
+
+def union(branches: tuple[tuple[type | None, Converter], ...]) -> Converter:
+    """The first branch that takes the value; one whose Python type is that of the number comes before it."""
+    in_order = [convert for _, convert in branches]
+    orders: dict[type, list[Converter]] = {
+        kind: [c for exact, c in branches if exact is kind] + [c for exact, c in branches if exact is not kind]
+        for kind in (int, float)
+    }
+
+    def convert(value: Any) -> Any:
+        refusals: list[MismatchError] = []
+        for attempt in orders.get(type(value), in_order):
+            try:
+                return attempt(value)
+            except MismatchError as mismatch:
+                refusals.append(mismatch)
+        # The branch that came furthest into the value is the one that was meant.
+        raise max(refusals, key=lambda refusal: max(len(place) for place, _ in refusal.problems))
+
+    return convert
+
+
+def checked(convert: Converter, complaint: Callable[[Any], str | None]) -> Converter:
+    def convert_and_check(value: Any) -> Any:
+        converted = convert(value)
+        said = complaint(converted)
+        if said is not None:
+            raise MismatchError.of(value, said)
+        return converted
+
+    return convert_and_check
+
+
+class Later:
+    """A converter that is needed before it can be made, as in a recursive type."""
+
+    __slots__ = ("convert", "used")
+
+    def __init__(self) -> None:
+        self.convert: Converter = anything
+        self.used = False
+
+    def __call__(self, value: Any) -> Any:
+        return self.convert(value)
+
+
+class Part(NamedTuple):
+    """A property of a record."""
+
+    key: str
+    name: str | None
+    """The name in Python; None for a tag, which is checked and then left out."""
+    convert: Converter
+    required: bool
+    selects: bool
+    """Whether the property tells records apart; such are looked at before the rest is converted."""
+
+
+def record(parts: Iterable[Part], extra: Converter | None, build: Callable[..., Any] | None) -> Converter:
+    """An object with known properties, given to `build` by keyword, or as a dict without it."""
+    known = {part.key: part for part in parts}
+    selecting = [part for part in known.values() if part.selects]
+    others = [part for part in known.values() if not part.selects]
+    required = frozenset(part.key for part in known.values() if part.required)
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise MismatchError.of(value, "is not an object")
+        converted: dict[str, Any] = {}
+        # First, for a union of recursive records would otherwise convert whole trees for each wrong branch.
+        _convert_parts(selecting, value, converted)
+        if not value.keys() >= required or (extra is None and not value.keys() <= known.keys()):
+            raise _wrong_keys(value, required, known if extra is None else value, others)
+        _convert_parts(others, value, converted)
+        if extra is not None:
+            more = [key for key in value if key not in known]
+            converted.update(zip(more, gather((key, extra, value[key]) for key in more), strict=True))
+        return converted if build is None else refusals_as_mismatch(lambda it: build(**it), converted)
+
+    return convert
+
+
+def _convert_parts(parts: list[Part], value: dict[str, Any], converted: dict[str, Any]) -> None:
+    problems: list[tuple[Place, str]] = []
+    for key, name, convert, _, _ in parts:
+        if key in value:
+            try:
+                result = convert(value[key])
+            except MismatchError as mismatch:
+                problems += mismatch.under(key)
+                continue
+            if name is not None:
+                converted[name] = result
+    if problems:
+        raise MismatchError(problems)
+
+
+def _wrong_keys(
+    value: dict[str, Any], required: Iterable[str], known: Mapping[str, Any], parts: list[Part]
+) -> MismatchError:
+    """What is missing, what is too much, and what is wrong with the rest."""
+    problems: list[tuple[Place, str]] = [
+        ((), f"{brief(key)} is missing") for key in sorted(required) if key not in value
+    ]
+    problems += [((), f"{brief(key)} is not known") for key in value if key not in known]
+    try:
+        _convert_parts(parts, value, {})
+    except MismatchError as mismatch:
+        problems += mismatch.problems
+    return MismatchError(problems)
+
+
+def refusals_as_mismatch(build: Callable[[Any], Any], value: Any) -> Any:
+    """Build, and turn what the code of the type raises into a MismatchError."""
+    try:
+        return build(value)
+    except _REFUSALS as error:
+        errors = getattr(error, "errors", None)
+        found = errors() if callable(errors) else None
+        if isinstance(found, list) and found:
+            raise MismatchError([(tuple(each["loc"]), str(each["msg"])) for each in found]) from None
+        raise MismatchError([((), str(error) or type(error).__name__)]) from error

@@ -1,0 +1,108 @@
+"""Where the bytes of attachments live: each file once, under its SHA-256.
+
+A history refers to files by hash and holds no bytes, so whoever sends it to a model reads them here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+from outrider.attachments import MAX_BYTES, Attachment, sha256
+from outrider.errors import AttachmentError
+from outrider.messages import AttachmentBlock
+
+
+class AttachmentStore(Protocol):
+    """Takes files and gives them back by reference. Both raise AttachmentError, and only that."""
+
+    def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
+        """Store the bytes, if they are not there yet, and return the reference."""
+        ...
+
+    def read(self, reference: AttachmentBlock) -> bytes:
+        """The bytes, checked against the reference."""
+        ...
+
+
+class MemoryStore:
+    """A store that ends with the process."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
+        """Keep the bytes in memory."""
+        data = b"".join(attachment.chunks(max_bytes))
+        name = sha256(data)
+        mime_type = attachment.type_of(data[:4096])
+        self._files.setdefault(name, data)
+        return AttachmentBlock(name, mime_type, len(data), attachment.name, attachment.description)
+
+    def read(self, reference: AttachmentBlock) -> bytes:
+        """The bytes as they were put."""
+        try:
+            return self._files[reference.sha256]
+        except KeyError:
+            raise _missing(reference) from None
+
+
+class FolderStore:
+    """A store in a folder: a temporary file, fsync, then a rename to the hash. For the owner alone."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
+        """Copy the bytes piece by piece, so that a large file is never held whole."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = self.folder / f"incoming-{os.urandom(8).hex()}"
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                return self._take(attachment, max_bytes, handle, temporary)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise AttachmentError(f"the attachment store {self.folder} cannot be written: {error.strerror}") from error
+
+    def _take(self, attachment: Attachment, max_bytes: int, handle: int, temporary: Path) -> AttachmentBlock:
+        digest, size, head = hashlib.sha256(), 0, b""
+        with os.fdopen(handle, "wb") as file:
+            for chunk in attachment.chunks(max_bytes):
+                head = head or chunk[:4096]
+                size += len(chunk)
+                digest.update(chunk)
+                file.write(chunk)
+            reference = AttachmentBlock(
+                digest.hexdigest(), attachment.type_of(head), size, attachment.name, attachment.description
+            )
+            path = self._path(reference.sha256)
+            if not path.exists():
+                file.flush()
+                os.fsync(file.fileno())
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                os.replace(temporary, path)
+        return reference
+
+    def read(self, reference: AttachmentBlock) -> bytes:
+        """The bytes, verified: a file that was changed on disk is refused."""
+        try:
+            data = self._path(reference.sha256).read_bytes()
+        except OSError:
+            raise _missing(reference) from None
+        if sha256(data) != reference.sha256:
+            raise AttachmentError(f"{reference.label} was changed in the attachment store and is not used")
+        return data
+
+    def _path(self, name: str) -> Path:
+        # The name may come from a conversation that someone else wrote: only a hash may become a path.
+        if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
+            raise AttachmentError(f"{name[:80]!r} is not a SHA-256")
+        return self.folder / name[:2] / name
+
+
+def _missing(reference: AttachmentBlock) -> AttachmentError:
+    return AttachmentError(f"{reference.label} is not in the attachment store (sha256 {reference.sha256[:12]}…)")

@@ -1,0 +1,83 @@
+"""Text that can be sent: no lone surrogates, no more than a limit, cut between characters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def clean(text: str) -> str:
+    """The text with each lone surrogate replaced, so that it can be encoded; usually the same object.
+
+    >>> clean("caf\\u00e9 \\ud800!") == "caf\\u00e9 \\ufffd!"
+    True
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A pair of surrogates that stands for one character becomes that character; the rest is replaced.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def clean_value(value: Any) -> Any:
+    """A JSON value in which every string, keys included, has been cleaned; the same object if all were clean."""
+    try:
+        msgspec.json.encode(value)  # the quickest way to look at every string
+    except (TypeError, ValueError, RecursionError):
+        return _cleaned(value)
+    return value
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    return value
+
+
+def shorten(text: str, limit: int, note: str) -> str:
+    """Head and tail of a text over the limit with a note between them; a text within it unchanged.
+
+    The limit is on what is kept of the text; the note comes on top. It is a format string that may name
+    `{left_out}` and `{total}`, both in characters.
+
+    >>> shorten("abcdefghij", 4, "[{left_out} of {total} left out]")
+    'abc\\n[6 of 10 left out]\\nj'
+    """
+    total = len(text)
+    if total <= limit:
+        return text
+    head = limit - limit // 4  # the beginning usually says more than the end
+    tail = limit - head
+    ending = text[total - tail :] if tail else ""
+    said = note.format(left_out=f"{total - limit:,}", total=f"{total:,}")
+    return f"{text[:head]}\n{said}\n{ending}"
+
+
+def human_size(size: int) -> str:
+    """A number of bytes as a person writes it.
+
+    >>> human_size(999), human_size(20_971_520)
+    ('999 bytes', '20.0 MiB')
+    """
+    if size < 1024:
+        return f"{size} byte{'' if size == 1 else 's'}"
+    if size < 1024**2:
+        return f"{size / 1024:.1f} KiB"
+    if size < 1024**3:
+        return f"{size / 1024**2:.1f} MiB"
+    return f"{size / 1024**3:.1f} GiB"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural where that is due: "1 file", "1,200 files"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

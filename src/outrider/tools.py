@@ -1,0 +1,314 @@
+"""Tools: Python functions that a model may call.
+
+A tool returns a string, a `ToolResult`, an `Attachment`, any JSON value, or yields progress and then its result. What
+it raises becomes an error result that the model reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, overload
+
+import msgspec
+
+from outrider.attachments import Attachment, sniff
+from outrider.errors import ToolDefinitionError
+from outrider.schema import Schema, Signature
+from outrider.text import clean_value
+from outrider.threads import Threads
+
+Effect: TypeAlias = Literal["read", "idempotent", "write"]
+"""What a call may change: nothing; the same thing however often it runs; anything (the default)."""
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+RESERVED_NAMES = frozenset({"final", "functions", "multi_tool_use"})
+"""Names to which models or their servers give a meaning of their own."""
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a tool gives back when a string is not enough.
+
+    >>> ToolResult("Q3 chart", attachments=[Attachment(b"...", name="q3.txt")]).text
+    'Q3 chart'
+    """
+
+    text: str = ""
+    """What the model reads."""
+    attachments: Sequence[Attachment] = ()
+    """Files for the model: each is sent in the way that the provider can take it."""
+    is_error: bool = False
+    final: bool = False
+    """Whether the run ends with this result, once the other calls of the turn are answered."""
+    details: Any = None
+    """What people see beside the result; the model is not told."""
+
+
+class ToolContext:
+    """What a running tool knows of its call. Ask for it with a parameter of this type."""
+
+    __slots__ = ("_attachments", "_cancelled", "_progress", "_threads", "call_id", "cwd")
+
+    def __init__(self, call_id: str, cwd: Path, threads: Threads, progress: Callable[[Any], None]) -> None:
+        self.call_id = call_id
+        """The id of the call in the conversation."""
+        self.cwd = cwd
+        """The session's working directory."""
+        self._threads = threads
+        self._progress = progress
+        self._attachments: list[Attachment] = []
+        self._cancelled = False
+
+    def progress(self, content: Any) -> None:
+        """Show observers how far it is: text or any JSON value. Safe from any thread."""
+        self._progress(content)
+
+    def attach(self, attachment: Attachment) -> None:
+        """Add a file to the result."""
+        self._attachments.append(attachment)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more. A tool in a thread should look now and then, and stop."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Tell the tool that nobody waits for it any more."""
+        self._cancelled = True
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A function with what a model and the loop must know of it. Calling it calls the function."""
+
+    function: Callable[..., Any]
+    name: str
+    description: str
+    signature: Signature
+    effect: Effect = "write"
+    timeout: float | None = None
+    """Seconds until the call is given up; None leaves it to the agent's limits."""
+    concurrent: bool = True
+    """Whether it may run beside other calls of the same turn."""
+    asynchronous: bool = False
+    """Whether the function gives back something to await or to iterate; otherwise it runs in a thread."""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ToolDefinitionError(
+                f"{self.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, '_' and '-'; "
+                "give another with @tool(name=…)"
+            )
+        if self.name in RESERVED_NAMES:
+            raise ToolDefinitionError(
+                f"{self.name!r} is a reserved name, which models give a meaning of their own; "
+                "give another with @tool(name=…)"
+            )
+        if self.effect not in ("read", "idempotent", "write"):
+            raise ToolDefinitionError(
+                f"the effect of {self.name} is {self.effect!r}; it must be read, idempotent or write"
+            )
+        if self.timeout is not None and not self.timeout > 0:
+            raise ToolDefinitionError(f"the time-out of {self.name} is {self.timeout}; it must be more than 0 seconds")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.signature.schema.json
+
+    async def invoke(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Validate the arguments, run the function, and make a result of whatever it gives back."""
+        args, kwargs = self.signature.bind(arguments)
+        if self.signature.injected:
+            kwargs[self.signature.injected] = context
+        if self.asynchronous:
+            outcome = self.function(*args, **kwargs)
+        else:
+            outcome = await context._threads.run(_call, self.function, args, kwargs, context)
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
+        if isinstance(outcome, AsyncIterator):
+            outcome = await _last(outcome, context)
+        result = as_result(outcome)
+        if context._attachments:
+            result = msgspec.structs.replace(result, attachments=(*result.attachments, *context._attachments))
+        return result
+
+
+class ToolMethod:
+    """A tool written in a class: each instance has its own."""
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self._function = function
+        self._options = options
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else make_tool(self._function.__get__(instance, owner), **self._options)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "write",
+    timeout: float | None = None,
+    concurrent: bool = True,
+    schema: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool of a function: its name, its docstring and its annotations are what the model is told.
+
+    With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are.
+
+    >>> @tool(effect="read")
+    ... def add(a: int, b: int = 1) -> int:
+    ...     "Add two numbers."
+    ...     return a + b
+    >>> add.parameters["required"], add(2, 2)
+    (['a'], 4)
+    """
+    namespace = sys._getframe(1).f_locals  # for annotations that name types of the caller
+
+    def decorate(function: Callable[..., Any]) -> Tool | ToolMethod:
+        if _is_method_in_class_body(function):
+            return ToolMethod(function, options)
+        return make_tool(function, namespace=namespace, **options)
+
+    return decorate if function is None else decorate(function)
+
+
+def make_tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "write",
+    timeout: float | None = None,
+    concurrent: bool = True,
+    schema: Mapping[str, Any] | None = None,
+    namespace: Mapping[str, Any] | None = None,
+) -> Tool:
+    """A tool from a function, or the tool itself if it is one already."""
+    if isinstance(function, Tool):
+        return function
+    if not callable(function):
+        raise ToolDefinitionError(f"a tool is a function or a Tool, not {type(function).__name__}")
+    if schema is None:
+        signature = Signature.of(function, inject=ToolContext, namespace=namespace)
+    else:
+        signature = Signature.with_schema(function, Schema.of(schema), inject=ToolContext, namespace=namespace)
+    return Tool(
+        function,
+        signature.name if name is None else name,
+        signature.description if description is None else description,
+        signature,
+        effect,
+        timeout,
+        concurrent,
+        _is_async(function),
+    )
+
+
+def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
+    """Tools from functions; two of one name are refused."""
+    tools = tuple(make_tool(function) for function in functions)
+    names: set[str] = set()
+    for each in tools:
+        if each.name in names:
+            raise ToolDefinitionError(f"two tools have the name {each.name!r}; give one of them another with name=")
+        names.add(each.name)
+    return tools
+
+
+def as_result(outcome: Any) -> ToolResult:
+    """Whatever a tool gave back, as a result."""
+    match outcome:
+        case ToolResult():
+            return outcome
+        case str():
+            return ToolResult(outcome)
+        case None:
+            return ToolResult()
+        case Attachment():
+            return ToolResult(attachments=(outcome,))
+        case bytes() | bytearray() | memoryview():
+            data = bytes(outcome)
+            return (
+                ToolResult(attachments=(Attachment(data),))
+                if sniff(data)
+                else ToolResult(data.decode(errors="replace"))
+            )
+    return ToolResult(_json(outcome))
+
+
+def _json(value: Any) -> str:
+    try:
+        text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    except (TypeError, ValueError, RecursionError):
+        try:  # the standard library takes odd keys, and lone surrogates that are not in the way of cleaning
+            text = json.dumps(clean_value(value), default=_plain, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError):
+            return str(value)
+    is_one_string = text.startswith('"')  # a path, a date: better without the quotes
+    return str(json.loads(text)) if is_one_string else text
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)  # a pydantic model
+    return dump(mode="json") if callable(dump) else str(value)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    inner = inspect.unwrap(function)
+    while hasattr(inner, "func"):  # functools.partial
+        inner = inner.func
+    for candidate in (inner, getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is wanted
+        if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
+            return True
+    return False
+
+
+def _is_method_in_class_body(function: Callable[..., Any]) -> bool:
+    code = getattr(function, "__code__", None)
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return bool(code and code.co_varnames[:1] == ("self",) and owner and not owner.endswith("<locals>"))
+
+
+def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], context: ToolContext) -> Any:
+    """Call a function in its thread; a generator is run to its end there too."""
+    outcome = function(*args, **kwargs)
+    if not isinstance(outcome, Iterator) or not inspect.isgenerator(outcome):
+        return outcome
+    last: Any = None
+    for item in outcome:
+        if isinstance(item, ToolResult) or context.cancelled:
+            outcome.close()
+            return item
+        context.progress(item)
+        last = item
+    return last
+
+
+async def _last(items: AsyncIterator[Any], context: ToolContext) -> Any:
+    """Show each item as progress. A ToolResult ends the call; without one the last item is the result."""
+    last: Any = None
+    try:
+        async for item in items:
+            if isinstance(item, ToolResult):
+                return item
+            context.progress(item)
+            last = item
+    finally:
+        close = getattr(items, "aclose", None)
+        if close is not None:
+            await close()
+    return last

@@ -1,0 +1,39 @@
+"""What holds for every test: no real model can be reached, and nothing is written to the user's data folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("outrider", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("outrider")
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections leave the loopback interface only over this fixture's dead body; keys are not even seen."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")) or name == "OUTRIDER_MODEL":
+            monkeypatch.delenv(name)
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOOPBACK:
+            raise AssertionError(f"a test tried to reach {address[0]}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(autouse=True)
+def own_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("OUTRIDER_HOME", str(folder))
+    return folder

@@ -1,0 +1,72 @@
+"""A tool that never returns costs its call, not the session and not the process."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+from outrider.agent import Limits
+from outrider.providers.scripted import call
+from outrider.tools import tool
+from tests.watching import Watched, last_results
+
+HANGING_SCRIPT = """
+import threading
+from outrider import run, tool, ScriptedModel
+from outrider.providers.scripted import call
+
+@tool(timeout=0.05)
+def hang() -> str:
+    threading.Event().wait()
+
+result = run("go", tools=[hang], model=ScriptedModel([call("hang"), "moved on"]))
+print(result.status, result.text)
+"""
+
+
+async def test_in_a_thread_it_is_given_up_after_its_time() -> None:
+    release = threading.Event()
+
+    @tool(timeout=0.05)
+    def hang() -> str:
+        release.wait()
+        return "too late"
+
+    watched = Watched([call("hang"), "ok"], [hang])
+    assert (await watched.session.run("go")).status == "done"
+    assert last_results(watched.session) == [("hang did not finish within 0.05 seconds.", True)]
+    release.set()
+    watched.check()
+
+
+async def test_the_agents_limit_holds_for_tools_that_do_not_say() -> None:
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    watched = Watched([call("hang"), "ok"], [hang], Limits(tool_seconds=0.05))
+    await watched.session.run("go")
+    assert last_results(watched.session) == [("hang did not finish within 0.05 seconds.", True)]
+
+
+async def test_its_siblings_are_not_held_up() -> None:
+    @tool(timeout=0.05)
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    async def quick() -> str:
+        return "quick"
+
+    watched = Watched([[call("hang"), call("quick")], "ok"], [hang, quick])
+    await watched.session.run("go")
+    assert last_results(watched.session)[1] == ("quick", False)
+    watched.check()
+
+
+def test_the_process_ends_although_the_thread_still_hangs() -> None:
+    ended = subprocess.run([sys.executable, "-c", HANGING_SCRIPT], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.strip() == "done moved on", ended.stderr
+    assert ended.returncode == 0

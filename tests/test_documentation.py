@@ -1,0 +1,75 @@
+"""README, docs, examples and docstrings say what is true: all of their code runs."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
+PAGES = ["README.md", "docs/guide.md"]
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    for path in (ROOT / "src").rglob("*.py")
+    if path.name not in ("__init__.py", "__main__.py")
+)
+
+
+def run_python(code: str, folder: Path) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-"], input=code, cwd=folder, capture_output=True, text=True, env=os.environ, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+    assert blocks
+    (tmp_path / "main.py").write_text("print('hello')\n")
+    (tmp_path / "chart.png").write_bytes(PNG)
+    run_python("\n".join(blocks), tmp_path)
+
+
+def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    (tmp_path / "main.py").write_text("print('hello')\n")
+    (tmp_path / "chart.png").write_bytes(PNG)
+    printed = run_python("\n".join(blocks), tmp_path)
+    lines = printed.splitlines()
+    assert lines[0] == "4"
+    assert lines[1].endswith("True")
+    assert lines[2] == "[{'path': 'main.py'}, {'path': 'chart.png'}]"
+    assert lines[3].startswith("done 1 Usage(")
+    assert "chart.png: a picture of 64 × 48 pixels" in printed
+    assert "\n6\n" in printed
+    assert "[read_file: ok]" in printed
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+def test_an_example_runs(example: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, ROOT / "examples" / example], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_in_docstrings_are_true(module: str) -> None:
+    outcome = doctest.testmod(import_module(module))
+    assert outcome.failed == 0
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]:
+        for target in re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text()):
+            assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
