@@ -47,7 +47,6 @@ def test_the_environment_counts_at_the_time_of_asking(monkeypatch: pytest.Monkey
         assert default_model() == f"demo/{name}"
 
 
-@pytest.mark.xfail(strict=True, reason="a tilde that no shell has replaced makes a folder of that name")
 def test_a_tilde_stands_for_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", "~/outrider")
     assert data_folder() == Path.home() / "outrider"

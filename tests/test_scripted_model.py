@@ -223,7 +223,6 @@ async def test_the_deltas_together_are_the_reply() -> None:
     assert [delta.text for delta in deltas if isinstance(delta, ThinkingDelta)] == ["why"]
 
 
-@pytest.mark.xfail(strict=True, reason="a Reply is played without ids for its calls, so they cannot be answered")
 async def test_calls_of_a_reply_get_ids_too() -> None:
     reply = await reply_to(Reply(Message.assistant(call("read"), call("read")), StopReason.TOOL_USE))
     assert len({each.id for each in reply.message.tool_calls} - {""}) == 2

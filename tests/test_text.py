@@ -109,7 +109,6 @@ def test_a_size_reads_as_a_person_writes_it(size: int, said: str) -> None:
     assert human_size(size) == said
 
 
-@pytest.mark.xfail(strict=True, reason="the unit is chosen before rounding, so 1024.0 KiB appears instead of 1.0 MiB")
 @pytest.mark.parametrize(("size", "said"), [(1024**2 - 1, "1.0 MiB"), (1024**3 - 1, "1.0 GiB")])
 def test_a_size_that_rounds_up_to_the_next_unit_is_said_in_that_unit(size: int, said: str) -> None:
     assert human_size(size) == said

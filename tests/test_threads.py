@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import queue
 import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,7 +186,6 @@ def test_a_function_that_ends_after_the_loop_has_closed_ends_quietly(monkeypatch
     assert failures == []
 
 
-@pytest.mark.xfail(strict=True, reason="the loop may close between is_closed() and call_soon_threadsafe()")
 def test_a_loop_that_closes_at_the_very_moment_of_the_report_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)
@@ -240,6 +241,39 @@ async def test_no_call_is_lost_when_threads_end_as_calls_come(monkeypatch: pytes
             assert await threads.run(lambda: number) == number  # noqa: B023 - it is awaited at once
 
 
+async def test_a_call_that_comes_at_the_very_moment_a_thread_gives_up_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle, given = threading.Event(), threading.Event()
+
+    class GivesUpLate(queue.SimpleQueue):  # type: ignore[type-arg]
+        """Whoever waits for a limited time hears that nothing came just after something has."""
+
+        def put(self, item: Any) -> None:  # type: ignore[override]
+            super().put(item)
+            given.set()
+
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            if timeout is None:
+                return super().get()
+            given.clear()
+            idle.set()
+            given.wait(PATIENCE)
+            raise queue.Empty
+
+    monkeypatch.setattr(threads_module, "queue", SimpleNamespace(SimpleQueue=GivesUpLate, Empty=queue.Empty))
+    threads = Threads()
+    async with asyncio.timeout(PATIENCE):
+        first = await threads.run(threading.current_thread)
+        await asyncio.to_thread(idle.wait, PATIENCE)
+        idle.clear()
+        assert await threads.run(threading.current_thread) is first
+        await asyncio.to_thread(idle.wait, PATIENCE)
+    given.set()
+    await asyncio.to_thread(first.join, PATIENCE)
+    assert not first.is_alive()
+
+
 async def test_two_hundred_functions_run_at_the_same_time() -> None:
     all_there = threading.Barrier(200)
     threads = Threads()
@@ -260,7 +294,6 @@ class Heavy:
     """Something that one would not like to keep."""
 
 
-@pytest.mark.xfail(strict=True, reason="Thread keeps the arguments of its target, and so the first job, until it ends")
 @pytest.mark.parametrize("held", ["argument", "result"])
 async def test_what_a_function_held_is_free_as_soon_as_it_is_done(monkeypatch: pytest.MonkeyPatch, held: str) -> None:
     monkeypatch.setattr(threads_module, "IDLE_SECONDS", 10 * PATIENCE)

@@ -24,24 +24,30 @@ MAX_BYTES = 20 * 1024 * 1024
 
 CHUNK = 1024 * 1024
 
-# What the first bytes say. Offset, bytes, type; the first that fits counts.
-_MAGIC: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF87a", "image/gif"),
-    (0, b"GIF89a", "image/gif"),
-    (8, b"WEBP", "image/webp"),
-    (8, b"WAVE", "audio/wav"),
-    (4, b"ftyp", "video/mp4"),
-    (0, b"%PDF-", "application/pdf"),
-    (0, b"PK\x03\x04", "application/zip"),
-    (0, b"\x1f\x8b", "application/gzip"),
-    (0, b"ID3", "audio/mpeg"),
-    (0, b"OggS", "audio/ogg"),
-    (0, b"fLaC", "audio/flac"),
-    (0, b"\x7fELF", "application/x-executable"),
-    (0, b"MZ", "application/x-executable"),
-    (0, b"\xcf\xfa\xed\xfe", "application/x-executable"),
+# What the first bytes say: bytes at an offset, all those of a line together. The first line that fits counts.
+_MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
+    ("image/png", ((0, b"\x89PNG\r\n\x1a\n"),)),
+    ("image/jpeg", ((0, b"\xff\xd8\xff"),)),
+    ("image/gif", ((0, b"GIF87a"),)),
+    ("image/gif", ((0, b"GIF89a"),)),
+    ("image/webp", ((0, b"RIFF"), (8, b"WEBP"))),
+    ("audio/wav", ((0, b"RIFF"), (8, b"WAVE"))),
+    ("image/heic", ((0, b"\0\0\0"), (4, b"ftyphei"))),
+    ("image/heif", ((0, b"\0\0\0"), (4, b"ftypmif1"))),
+    ("image/avif", ((0, b"\0\0\0"), (4, b"ftypavif"))),
+    ("audio/mp4", ((0, b"\0\0\0"), (4, b"ftypM4A"))),
+    ("video/mp4", ((0, b"\0\0\0"), (4, b"ftyp"))),
+    ("application/pdf", ((0, b"%PDF-"),)),
+    ("application/zip", ((0, b"PK\x03\x04"),)),
+    ("application/gzip", ((0, b"\x1f\x8b"),)),
+    ("audio/mpeg", ((0, b"ID3\x02"),)),
+    ("audio/mpeg", ((0, b"ID3\x03"),)),
+    ("audio/mpeg", ((0, b"ID3\x04"),)),
+    ("audio/ogg", ((0, b"OggS\0"),)),
+    ("audio/flac", ((0, b"fLaC\0"),)),
+    ("application/x-executable", ((0, b"\x7fELF"),)),
+    ("application/x-executable", ((0, b"MZ"), (3, b"\0"))),
+    ("application/x-executable", ((0, b"\xcf\xfa\xed\xfe"),)),
 )
 
 _BY_SUFFIX = {
@@ -66,6 +72,9 @@ _BY_SUFFIX = {
     ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
 
+# Office documents are zip archives; only their names tell them apart.
+_ZIPPED = frozenset(_BY_SUFFIX[suffix] for suffix in (".docx", ".xlsx", ".pptx"))
+
 # A label of one of these promises the bytes of the table above, so a mismatch is a mistake or a trick.
 _PROMISES_MAGIC = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
 
@@ -84,6 +93,13 @@ class Attachment(msgspec.Struct, frozen=True):
     name: str = ""
     description: str = ""
 
+    def __post_init__(self) -> None:
+        source: object = self.source
+        if isinstance(source, bytearray | memoryview):
+            msgspec.structs.force_setattr(self, "source", bytes(source))
+        elif not isinstance(source, bytes | Path):
+            raise TypeError(f"an attachment is made of bytes, not of {type(source).__name__}; from_path() takes a path")
+
     @classmethod
     def from_path(
         cls, path: str | os.PathLike[str], mime_type: str = "", *, name: str = "", description: str = ""
@@ -101,37 +117,53 @@ class Attachment(msgspec.Struct, frozen=True):
             # Non-blocking, so that a FIFO without a writer is refused instead of waited for.
             handle = os.open(self.source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise AttachmentError(f"{self.label} cannot be read: {reason}") from None
-        file = os.fdopen(handle, "rb")
+            raise self._unreadable(error) from None
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise AttachmentError(f"{self.label} is not a regular file")
             _check_size(status.st_size, max_bytes, self.label)
         except AttachmentError:
-            file.close()
+            os.close(handle)
             raise
-        return file
+        return os.fdopen(handle, "rb")
 
     def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
         """The bytes piece by piece; a file that grows over the limit while it is read is refused too."""
         total = 0
         with self.open(max_bytes) as file:
-            while chunk := file.read(CHUNK):
+            while chunk := self._read(file):
                 total += len(chunk)
                 _check_size(total, max_bytes, self.label)
                 yield chunk
+
+    def _read(self, file: BinaryIO) -> bytes:
+        try:
+            return file.read(CHUNK)
+        except OSError as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: OSError | ValueError) -> AttachmentError:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return AttachmentError(f"{self.label} cannot be read: {reason}")
 
     def type_of(self, head: bytes) -> str:
         """The MIME type, given the first bytes; refused if the label promises something else."""
         found = sniff(head)
         label = self.mime_type.partition(";")[0].strip().lower()
+        label = "image/jpeg" if label == "image/jpg" else label  # a common misspelling
         if not label:
-            return found or _BY_SUFFIX.get(Path(self.name).suffix.lower()) or _plain_or_binary(head)
+            return self._type_by_name(found) or found or _plain_or_binary(head)
         if label in _PROMISES_MAGIC and found != label:
             raise AttachmentError(f"{self.label} is labelled {label} but is {found or 'something else'}")
         return label
+
+    def _type_by_name(self, found: str | None) -> str | None:
+        """What the name says, where the content leaves it open or is a container that only the name tells apart."""
+        by_name = _BY_SUFFIX.get(Path(self.name).suffix.lower())
+        if found == "application/zip":
+            return by_name if by_name in _ZIPPED else None
+        return by_name if found is None and by_name not in _PROMISES_MAGIC else None
 
     @property
     def label(self) -> str:
@@ -145,8 +177,8 @@ def sniff(head: bytes) -> str | None:
     >>> sniff(b"%PDF-1.7")
     'application/pdf'
     """
-    for offset, magic, mime_type in _MAGIC:
-        if head.startswith(magic, offset):
+    for mime_type, patterns in _MAGIC:
+        if all(head.startswith(magic, offset) for offset, magic in patterns):
             return mime_type
     return None
 
@@ -168,4 +200,7 @@ def _plain_or_binary(head: bytes) -> str:
 
 def _check_size(size: int, max_bytes: int, label: str) -> None:
     if size > max_bytes:
-        raise AttachmentError(f"{label} has {human_size(size)}; the limit is {human_size(max_bytes)}")
+        has, limit = human_size(size), human_size(max_bytes)
+        if has == limit:
+            has, limit = f"{size:,} bytes", f"{max_bytes:,}"
+        raise AttachmentError(f"{label} has {has}; the limit is {limit}")

@@ -9,7 +9,7 @@ from pathlib import Path
 def data_folder() -> Path:
     """The folder for what Outrider keeps: `OUTRIDER_HOME`, else the platform's place for such data."""
     if home := os.environ.get("OUTRIDER_HOME"):
-        return Path(home)
+        return Path(home).expanduser()
     from platformdirs import user_data_path  # takes long to import, and most programs never ask
 
     return user_data_path("outrider")

@@ -7,8 +7,12 @@ OutriderError
 ├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
 ├── AttachmentError        a file that is missing, too large, or not what its label says
 ├── UnknownModelError      a model name that no provider answers to (a ValueError)
-├── ProviderError          the model's side failed; the conversation is as it was
-│   └── TornStreamError    the reply ended before it was complete
+├── ProviderError              the model's side failed; the conversation is as it was
+│   ├── AuthenticationError    no key, or one that is not accepted
+│   ├── RequestRefusedError    the API does not take this request: a model, a limit, a schema
+│   ├── RateLimitedError       too many requests, or no quota left
+│   ├── UnavailableError       the API cannot be reached, is overloaded or too slow
+│   └── TornStreamError        the reply ended before it was complete
 └── SessionBusyError       a session was asked for a second thing before it finished the first
 """
 
@@ -52,6 +56,41 @@ class UnknownModelError(OutriderError, ValueError):
 
 class ProviderError(OutriderError):
     """The model's side failed. The conversation is as it was before the request."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str = "",
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{message} (request {request_id})" if request_id else message)
+        self.status = status
+        """The HTTP status, if there was an answer."""
+        self.request_id = request_id
+        """The provider's own id of the request, for its support."""
+        self.retryable = retryable
+        """Whether the same request may succeed a little later."""
+        self.retry_after = retry_after
+        """Seconds to wait before that, if the provider said so."""
+
+
+class AuthenticationError(ProviderError):
+    """No key, or one that is not accepted."""
+
+
+class RequestRefusedError(ProviderError):
+    """The API does not take this request: a model, a limit, a schema."""
+
+
+class RateLimitedError(ProviderError):
+    """Too many requests, or no quota left."""
+
+
+class UnavailableError(ProviderError):
+    """The API cannot be reached, is overloaded or too slow."""
 
 
 class TornStreamError(ProviderError):

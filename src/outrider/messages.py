@@ -77,7 +77,7 @@ class ToolResultBlock(_Plain, frozen=True, tag_field="type", tag="tool_result"):
     """The one answer to a call."""
 
     tool_use_id: str
-    content: tuple[TextBlock | AttachmentBlock, ...] = ()
+    content: tuple[TextBlock | AttachmentBlock, ...]
     is_error: bool = False
     whole: AttachmentBlock | None = None
     """Where the whole text is stored, when `content` has only its head and tail. Not sent to the model."""
@@ -107,6 +107,13 @@ class Message(_Plain, frozen=True):
 
     role: Role
     content: tuple[Block, ...]
+    """A string is taken too, and kept as one text block."""
+
+    def __post_init__(self) -> None:
+        content: object = self.content
+        if isinstance(content, str | list):
+            parts = [content] if isinstance(content, str) else content
+            msgspec.structs.force_setattr(self, "content", blocks_of(parts))
 
     @classmethod
     def user(cls, *parts: str | Block) -> Message:

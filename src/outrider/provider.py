@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from outrider.events import Delta
+from outrider.events import Delta, Notice
 from outrider.messages import Message, Usage
 from outrider.store import AttachmentStore
 
@@ -20,6 +20,11 @@ class StopReason(StrEnum):
     TOOL_USE = "tool_use"
     MAX_TOKENS = "max_tokens"
     REFUSAL = "refusal"
+    CONTENT_FILTER = "content_filter"
+    CONTEXT_EXCEEDED = "context_exceeded"
+    MALFORMED_CALL = "malformed_call"
+    PAUSE = "pause"
+    """The model wants to go on: asking again with the same conversation continues the reply."""
     OTHER = "other"
 
 
@@ -43,6 +48,8 @@ class Request(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     reminder: str = ""
     """Words for this request alone, shown to the model after the last message and marked as not the user's."""
+    memory: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The session's scratch paper for adapters: what was rendered once is kept here for its next request."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -62,9 +69,9 @@ class Reply(msgspec.Struct, frozen=True):
 class Provider(Protocol):
     """A model that can be asked.
 
-    `stream` yields any number of deltas and then exactly one `Reply`, the last item. It raises `ProviderError` and
-    nothing else; a stream that ends without a reply counts as torn. It does not change the request, and it may be
-    cancelled at any point. The text of deltas can be encoded. One provider may serve many sessions at once.
+    `stream` yields any number of deltas and notices and then exactly one `Reply`, the last item. It raises
+    `ProviderError` and nothing else; a stream that ends without a reply counts as torn. It does not change the request,
+    and it may be cancelled at any point. The text of deltas can be encoded. One provider may serve many sessions.
     """
 
     @property
@@ -72,6 +79,6 @@ class Provider(Protocol):
         """The model as a user names it, for example "demo"."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+    def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Ask the model once."""
         ...

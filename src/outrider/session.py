@@ -85,6 +85,7 @@ class Session:
         self.usage = Usage()
         """What all requests of this session used."""
         self._observers = [observer] if observer else []
+        self._failed: list[Callable[[Event], None]] = []
         tools = make_tools(agent.tools)
         self._tools = {tool.name: tool for tool in tools}
         self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools)
@@ -95,6 +96,7 @@ class Session:
             agent.limits,
             Path(cwd or ".").resolve(),
         )
+        self._memory: dict[str, Any] = {}
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = False
 
@@ -192,7 +194,7 @@ class Session:
             return "done"
 
     async def _think(self, reminder: str = "") -> Reply:
-        request = Request(self.history.sendable(), self.store, self.agent.system, self._specs, reminder)
+        request = Request(self.history.sendable(), self.store, self.agent.system, self._specs, reminder, self._memory)
         shown: list[str] = []
         try:
             reply = await self._receive(request, shown)
@@ -213,13 +215,18 @@ class Session:
 
     async def _receive(self, request: Request, shown: list[str]) -> Reply:
         reply: Reply | None = None
-        async for item in self.provider.stream(request):
-            if isinstance(item, Reply):
-                reply = item
-            else:
-                if isinstance(item, TextDelta):
-                    shown.append(item.text)
-                self._emit(item)
+        stream = self.provider.stream(request)
+        try:
+            async for item in stream:
+                if isinstance(item, Reply):
+                    reply = item
+                else:
+                    if isinstance(item, TextDelta):
+                        shown.append(item.text)
+                    self._emit(item)
+        finally:
+            if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
+                await close()
         if reply is None:
             raise TornStreamError(f"the reply of {self.provider.name} ended before it was complete")
         return reply
@@ -310,7 +317,9 @@ class Session:
             try:
                 observer(event)
             except Exception:
-                logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
+                if observer not in self._failed:  # said once: a broken observer breaks on every event
+                    self._failed.append(observer)
+                    logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
 
     async def _work(self, work: Coroutine[Any, Any, T]) -> T:
         """Do one thing at a time, in a task of its own: `cancel` ends that task and not the caller's."""

@@ -13,6 +13,7 @@ from typing import Protocol
 from outrider.attachments import MAX_BYTES, Attachment, sha256
 from outrider.errors import AttachmentError
 from outrider.messages import AttachmentBlock
+from outrider.text import clean
 
 
 class AttachmentStore(Protocol):
@@ -39,12 +40,12 @@ class MemoryStore:
         name = sha256(data)
         mime_type = attachment.type_of(data[:4096])
         self._files.setdefault(name, data)
-        return AttachmentBlock(name, mime_type, len(data), attachment.name, attachment.description)
+        return AttachmentBlock(name, mime_type, len(data), clean(attachment.name), clean(attachment.description))
 
     def read(self, reference: AttachmentBlock) -> bytes:
         """The bytes as they were put."""
         try:
-            return self._files[reference.sha256]
+            return _checked(self._files[reference.sha256], reference)
         except KeyError:
             raise _missing(reference) from None
 
@@ -58,7 +59,7 @@ class FolderStore:
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Copy the bytes piece by piece, so that a large file is never held whole."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_private(self.folder)
             temporary = self.folder / f"incoming-{os.urandom(8).hex()}"
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -76,14 +77,13 @@ class FolderStore:
                 size += len(chunk)
                 digest.update(chunk)
                 file.write(chunk)
-            reference = AttachmentBlock(
-                digest.hexdigest(), attachment.type_of(head), size, attachment.name, attachment.description
-            )
+            kind, label, note = attachment.type_of(head), clean(attachment.name), clean(attachment.description)
+            reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
             path = self._path(reference.sha256)
-            if not path.exists():
+            if not _holds(path, reference.sha256):
                 file.flush()
                 os.fsync(file.fileno())
-                path.parent.mkdir(mode=0o700, exist_ok=True)
+                _make_private(path.parent)
                 os.replace(temporary, path)
         return reference
 
@@ -95,13 +95,37 @@ class FolderStore:
             raise _missing(reference) from None
         if sha256(data) != reference.sha256:
             raise AttachmentError(f"{reference.label} was changed in the attachment store and is not used")
-        return data
+        return _checked(data, reference)
 
     def _path(self, name: str) -> Path:
         # The name may come from a conversation that someone else wrote: only a hash may become a path.
         if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
             raise AttachmentError(f"{name[:80]!r} is not a SHA-256")
         return self.folder / name[:2] / name
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder, and those above it that are not there, for the owner alone."""
+    for each in reversed([folder, *folder.parents]):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def _holds(path: Path, name: str) -> bool:
+    """Whether the file is there and whole: a damaged one is replaced when its content comes again."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == name
+    except OSError:
+        return False
+
+
+def _checked(data: bytes, reference: AttachmentBlock) -> bytes:
+    if len(data) != reference.size:
+        raise AttachmentError(
+            f"{reference.label} has {len(data):,} bytes, not {reference.size:,} as its reference says"
+        )
+    return data
 
 
 def _missing(reference: AttachmentBlock) -> AttachmentError:

@@ -26,11 +26,17 @@ def clean(text: str) -> str:
 
 
 def clean_value(value: Any) -> Any:
-    """A JSON value in which every string, keys included, has been cleaned; the same object if all were clean."""
+    """A JSON value in which every string, keys included, has been cleaned; the same object if all were clean.
+
+    Raises ValueError for a value that is nested too deeply to be looked through.
+    """
     try:
         msgspec.json.encode(value)  # the quickest way to look at every string
     except (TypeError, ValueError, RecursionError):
-        return _cleaned(value)
+        try:
+            return _cleaned(value)
+        except RecursionError:
+            raise ValueError("the value is nested too deeply") from None
     return value
 
 
@@ -38,7 +44,13 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        cleaned: dict[Any, Any] = {}
+        for key, item in value.items():
+            name = _cleaned(key)
+            while name in cleaned:  # two keys that differ only in their surrogates: keep both values
+                name += REPLACEMENT
+            cleaned[name] = _cleaned(item)
+        return cleaned
     if isinstance(value, list | tuple):
         return [_cleaned(item) for item in value]
     return value
@@ -71,10 +83,9 @@ def human_size(size: int) -> str:
     """
     if size < 1024:
         return f"{size} byte{'' if size == 1 else 's'}"
-    if size < 1024**2:
-        return f"{size / 1024:.1f} KiB"
-    if size < 1024**3:
-        return f"{size / 1024**2:.1f} MiB"
+    for unit, factor in (("KiB", 1024), ("MiB", 1024**2)):
+        if round(size / factor, 1) < 1024:
+            return f"{size / factor:.1f} {unit}"
     return f"{size / 1024**3:.1f} GiB"
 
 

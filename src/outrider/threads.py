@@ -7,6 +7,7 @@ process from ending. These are daemon threads, as many as there are calls, kept 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
@@ -41,7 +42,7 @@ class Threads:
                 outcome = context.run(function, *args, **kwargs), None
             except BaseException as error:  # noqa: BLE001 - it is raised again where the result is awaited
                 outcome = None, error
-            if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there to hear it
                 loop.call_soon_threadsafe(report, *outcome)
 
         self._start(job)
@@ -52,12 +53,14 @@ class Threads:
 
     def _start(self, job: _Job) -> None:
         try:
-            self._idle.pop().put(job)
+            inbox = self._idle.pop()
         except IndexError:
-            threading.Thread(target=self._serve, args=(job,), name="outrider-tool", daemon=True).start()
+            inbox = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(inbox,), name="outrider-tool", daemon=True).start()
+        inbox.put(job)
 
-    def _serve(self, job: _Job) -> None:
-        inbox: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+    def _serve(self, inbox: queue.SimpleQueue[_Job]) -> None:
+        job = inbox.get()
         while True:
             job()
             del job  # what the function held is free as soon as it is done

@@ -75,7 +75,6 @@ def test_a_signature_behind_the_beginning_does_not_count(store: AttachmentStore,
         store.put(Attachment(b" " * 20 + PNG + b"%PDF-1.7 GIF89a WEBP \xff\xd8\xff", label))
 
 
-@pytest.mark.xfail(strict=True, reason="the name alone makes it image/png, which a model's API refuses")
 @pytest.mark.parametrize("name", ["chart.png", "scan.jpg", "a.gif", "a.webp", "q3.pdf"])
 def test_an_error_page_saved_under_the_name_of_a_picture_is_not_taken_for_one(
     store: AttachmentStore, name: str
@@ -83,13 +82,11 @@ def test_an_error_page_saved_under_the_name_of_a_picture_is_not_taken_for_one(
     assert store.put(Attachment(PAGE, name=name)).mime_type not in CHECKED
 
 
-@pytest.mark.xfail(strict=True, reason="typed by its name when it is put, checked by its label when it is loaded")
 def test_what_one_store_took_without_a_label_another_takes_with_it(store: AttachmentStore) -> None:
     file = store.put(Attachment(PAGE, name="chart.png"))
     assert from_json(to_json([Message.user(file)], store), MemoryStore()) == [Message.user(file)]
 
 
-@pytest.mark.xfail(strict=True, reason="image/jpg, a common misspelling of image/jpeg, is not checked")
 def test_the_common_misspelling_of_jpeg_is_checked_as_well(store: AttachmentStore) -> None:
     with pytest.raises(AttachmentError):
         store.put(Attachment(ELF, "image/jpg", "trick.jpg"))
@@ -114,7 +111,6 @@ def test_a_saved_conversation_cannot_bring_a_mislabelled_file_into_a_store(store
     assert block.mime_type == "image/png"  # type: ignore[union-attr]
 
 
-@pytest.mark.xfail(strict=True, reason="an AttachmentError without a place")
 def test_a_mislabelled_file_in_a_saved_conversation_is_named_with_its_place(store: AttachmentStore) -> None:
     with pytest.raises(ConversationError, match="message 1, block 1"):
         from_json(saved(ELF, "image/png"), store)

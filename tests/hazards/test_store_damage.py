@@ -56,7 +56,6 @@ def test_a_file_that_was_removed_is_named(tmp_path: Path) -> None:
     assert store.read(reference) == b"the true words"
 
 
-@pytest.mark.xfail(strict=True, reason="a file of that name counts as stored, whatever is in it")
 @pytest.mark.parametrize("content", [b"the fake words", b"the tr", b""], ids=["changed", "cut", "empty"])
 def test_putting_the_file_again_mends_the_damage(tmp_path: Path, content: bytes) -> None:
     store, reference = damaged(tmp_path, content)
@@ -92,7 +91,7 @@ def test_a_temporary_file_that_a_crash_left_behind_disturbs_nothing(tmp_path: Pa
 def test_a_file_in_the_place_of_the_folder_is_an_ordinary_error(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"not a folder")
     store = FolderStore(tmp_path / "store")
-    with pytest.raises(AttachmentError, match=r"the attachment store .*store cannot be written: File exists"):
+    with pytest.raises(AttachmentError, match=r"the attachment store .*store cannot be written: "):
         store.put(NOTES)
     with pytest.raises(AttachmentError, match="is not in the attachment store"):
         store.read(AttachmentBlock("a" * 64, "text/plain", 1))
@@ -197,7 +196,6 @@ def test_a_forged_reference_does_not_lead_out_of_the_folder(tmp_path: Path) -> N
             to_json([message], store)
 
 
-@pytest.mark.xfail(strict=True, reason="only the hash is compared; the size of the reference is taken on trust")
 @pytest.mark.parametrize("kind", ["folder", "memory"])
 def test_a_reference_that_lies_about_the_size_is_refused(tmp_path: Path, kind: str) -> None:
     store = FolderStore(tmp_path) if kind == "folder" else MemoryStore()

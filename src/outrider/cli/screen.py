@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TextIO
 
 from outrider.events import (
@@ -34,7 +35,9 @@ class Screen:
         """Show one event."""
         match event:
             case TextDelta(text=text):
-                self._calls.clear()
+                if self._calls:
+                    self._calls.clear()
+                    self._write("\n")
                 self._write(text)
             case MessageAdded(message=message) if message.role == "assistant":
                 self._write("\n")
@@ -86,8 +89,12 @@ class Screen:
         return f"{style}{text}{PLAIN}" if self.live else text
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except BrokenPipeError:
+            # Nobody reads any more, as after `| head`: finish quietly, also when the interpreter flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def _in_short(result: ToolResultBlock) -> str:

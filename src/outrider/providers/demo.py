@@ -190,7 +190,8 @@ def _arithmetic(question: str) -> str:
 
 
 def _report(call: ToolUseBlock, result: ToolResultBlock, store: AttachmentStore) -> Iterator[str]:
-    subject = next((str(value) for value in call.input.values() if isinstance(value, str)), call.name)
+    values = (value for value in call.input.values() if isinstance(value, str))
+    subject = next((value for value in values if any(map(str.isalnum, value))), call.name)
     if result.is_error:
         yield f"{subject}: this failed: {result.text.strip().splitlines()[0]}"
         return

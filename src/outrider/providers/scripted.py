@@ -93,7 +93,7 @@ class ScriptedModel:
 
     async def _play(self, step: Step, request: Request) -> AsyncIterator[Delta | Reply]:
         while callable(step):
-            step = step(request)
+            step = step() if isinstance(step, type) else step(request)
         if isinstance(step, Delay):
             await asyncio.sleep(step.seconds)
             async for item in self._play(step.step, request):
@@ -114,14 +114,17 @@ class ScriptedModel:
 
     def _reply(self, step: str | Block | Message | Reply | Sequence[str | Block]) -> Reply:
         if isinstance(step, Reply):
-            return step
+            return msgspec.structs.replace(step, message=self._with_ids(step.message.content))
         if isinstance(step, Message):
             content = step.content
         else:
             parts = [step] if isinstance(step, str | Block) else step
             content = Message.assistant(*parts).content
-        message = Message("assistant", tuple(map(self._with_id, content)))
+        message = self._with_ids(content)
         return Reply(message, StopReason.TOOL_USE if message.tool_calls else StopReason.END, self._usage)
+
+    def _with_ids(self, content: Iterable[Block]) -> Message:
+        return Message("assistant", tuple(map(self._with_id, content)))
 
     def _with_id(self, block: Block) -> Block:
         if not isinstance(block, ToolUseBlock) or block.id:
