@@ -20,7 +20,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections leave the loopback interface only over this fixture's dead body; keys are not even seen."""
     for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")) or name == "OUTRIDER_MODEL":
+        if name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN", "OLLAMA_HOST")) or name.startswith("OUTRIDER_"):
             monkeypatch.delenv(name)
     connect = socket.socket.connect
 

@@ -51,6 +51,7 @@ def Task(description: str, prompt: str, subagent_type: Literal["Explore", "Plan"
         ("add 2 and 3", "5"),
         ("7 * 6", "42"),
         ("what is 1 / 4", "0.25"),
+        ("123456+7654321", "7777777"),
         ("1/0", "There is no answer: nothing can be divided by zero."),
     ],
 )

@@ -22,7 +22,7 @@ from outrider.messages import (
 ids = st.sampled_from(["a", "b", "c", "a-2", "", "\ud800"])
 texts = st.one_of(st.sampled_from(["", " ", "\n", "hi", "é", "\udfff", "\ud83d\ude00"]), st.text(max_size=5))
 states = st.none() | st.just(ProviderState("p", "m", {"signature": "s"}))
-attachments = st.builds(AttachmentBlock, st.just("0" * 64), st.just("image/png"), st.just(3), texts)
+attachments = st.builds(AttachmentBlock, texts, texts, st.just(3), texts, texts)
 blocks: st.SearchStrategy[Block] = st.one_of(
     st.builds(TextBlock, texts),
     st.builds(ThinkingBlock, texts, states),

@@ -18,6 +18,8 @@ from outrider import (
     Attachment,
     ConversationError,
     FolderStore,
+    Limits,
+    MemoryStore,
     Message,
     ProviderError,
     ScriptedModel,
@@ -241,3 +243,26 @@ def test_the_default_model_is_the_demo_model(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OUTRIDER_MODEL", "nonsense/1")
     with pytest.raises(UnknownModelError, match="nonsense/1"):
         outrider.think("hi")
+
+
+def test_limits_count_unless_turns_are_given() -> None:
+    model = ScriptedModel(lambda request: call("read_file", path="a"))
+    assert run("go", [read_file], limits=Limits(turns=3), model=model).turns == 3
+    assert run("go", [read_file], 2, limits=Limits(turns=3), model=model).turns == 2
+
+
+def test_a_turn_reads_like_a_dict() -> None:
+    turn = think("hi", conversation=[], model=ScriptedModel(["Hello."]))
+    assert "content" in turn
+    assert "nonsense" not in turn
+    assert dict(turn)["content"] == "Hello."
+
+
+def test_an_empty_store_of_ones_own_is_used() -> None:
+    class Sized(MemoryStore):
+        def __len__(self) -> int:
+            return len(self._files)
+
+    store = Sized()
+    think(["Look", Attachment(PNG)], conversation=[], model=ScriptedModel(["ok"]), store=store)
+    assert len(store) == 1

@@ -26,8 +26,9 @@ from outrider.events import (
 from outrider.messages import Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply
 from outrider.providers.scripted import Cut, ScriptedModel, call, malformed_call
+from outrider.results import ToolResult
 from outrider.session import Session
-from outrider.tools import ToolContext, ToolResult, tool
+from outrider.tools import ToolContext, tool
 from tests.watching import Watched, last_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
@@ -521,4 +522,91 @@ async def test_a_busy_session_refuses_a_second_run() -> None:
         await watched.session.run("me too")
     release.set()
     assert (await running).status == "done"
+    watched.check()
+
+
+async def test_usage_is_summed_for_the_run_and_for_the_session() -> None:
+    model = ScriptedModel([call("read", path="a"), "ok", "again"], usage=Usage(8, 2, cached_tokens=3))
+    watched = Watched(model, [read])
+    first = await watched.session.run("go")
+    second = await watched.session.run("once more")
+    assert first.usage == Usage(16, 4, cached_tokens=6)
+    assert second.usage == Usage(8, 2, cached_tokens=3)
+    assert watched.session.usage == Usage(24, 6, cached_tokens=9)
+
+
+async def test_a_cost_exactly_at_the_limit_stops_the_run() -> None:
+    model = ScriptedModel(lambda request: call("read", path="a"), usage=Usage(1, 1, cost=0.5))
+    assert (await Watched(model, [read], Limits(cost=1.0)).session.run("go")).turns == 2
+
+
+async def test_a_cost_limit_that_cannot_be_kept_is_said_once() -> None:
+    watched = Watched([call("read", path="a"), "ok"], [read], Limits(cost=1.0))
+    await watched.session.run("go")
+    assert [notice.text for notice in watched.of(Notice)] == [
+        "the price of scripted is not known: the cost limit cannot be kept"
+    ]
+
+
+async def test_a_stream_leaves_no_observer_behind() -> None:
+    session = Session(Agent(model=ScriptedModel(["one", "two"])))
+    _ = [event async for event in session.stream("a")]
+    assert session._observers == []
+
+
+async def test_a_call_that_the_user_talked_over_is_not_run() -> None:
+    ran: list[str] = []
+
+    async def delete(path: str) -> str:
+        ran.append(path)
+        return "deleted"
+
+    asked = [Message.user("delete a"), Message.assistant(ToolUseBlock("c", "delete", {"path": "a"}))]
+    watched = Watched(["Fine."], [delete], messages=[*asked, Message.user("No, do not!")])
+    result = await watched.session.run()
+    assert (ran, result.text) == ([], "Fine.")
+    assert watched.model.requests[0].messages[2].tool_results[0].is_error
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+async def test_a_blank_prompt_is_refused_before_anything_is_sent(blank: str) -> None:
+    watched = Watched(["never"])
+    with pytest.raises(ConversationError, match="nothing to answer"):
+        await watched.session.run(blank)
+    assert watched.model.requests == []
+
+
+@pytest.mark.parametrize("wrong", [5, {"role": "user", "content": "hello"}, [3], [{"type": "text"}]])
+async def test_a_prompt_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(TypeError, match="a prompt is text, an Attachment, or a list of them"):
+        await Watched(["never"]).session.run(wrong)  # type: ignore[arg-type]
+
+
+def test_a_session_without_an_agent_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"write Agent\(model="):
+        Session("demo")  # type: ignore[arg-type]
+
+
+async def test_more_calls_than_run_at_once_are_all_answered_in_order() -> None:
+    running: list[int] = []
+
+    async def work(number: int) -> str:
+        running.append(1)
+        most = len(running)
+        await asyncio.sleep(0)
+        running.pop()
+        return f"{number} {most <= 64}"
+
+    calls = [call("work", number=number) for number in range(150)]
+    watched = Watched([calls, "ok"], [work])
+    await watched.session.run("go")
+    assert last_results(watched.session) == [(f"{number} True", False) for number in range(150)]
+    watched.check()
+
+
+async def test_many_calls_of_one_id_each_get_their_own() -> None:
+    same = [ToolUseBlock("call_0", "read", {"path": str(number)}) for number in range(2000)]
+    watched = Watched([Message.assistant(*same), "ok"], [read])
+    await watched.session.run("go")
+    assert [text for text, _ in last_results(watched.session)] == [f"content of {number}" for number in range(2000)]
     watched.check()

@@ -17,8 +17,9 @@ from outrider.attachments import Attachment
 from outrider.errors import ToolDefinitionError, ValidationError
 from outrider.events import ToolProgress
 from outrider.providers.scripted import call
+from outrider.results import ToolResult
 from outrider.threads import Threads
-from outrider.tools import Tool, ToolContext, ToolResult, make_tool, tool
+from outrider.tools import Tool, ToolContext, make_tool, tool
 from tests.watching import Watched, last_results
 
 
@@ -316,3 +317,51 @@ async def test_a_pydantic_model_is_taken_and_given_back() -> None:
     watched = Watched([call("move", point={"x": 1}), "ok"], [move])
     await watched.session.run("go")
     assert last_results(watched.session) == [('{"x":2}', False)]
+
+
+async def test_what_a_generator_returns_is_its_result_and_it_is_closed() -> None:
+    closed: list[bool] = []
+
+    def work() -> Any:
+        try:
+            yield "working"
+            return "real result"
+        finally:
+            closed.append(True)
+
+    def early() -> Any:
+        try:
+            yield ToolResult("early")
+            yield "never"
+        finally:
+            closed.append(True)
+
+    assert (await result_of(_annotated(work))).text == "real result"
+    assert (await result_of(_annotated(early))).text == "early"
+    assert closed == [True, True]
+
+
+def _annotated(function: Any) -> Any:
+    return function
+
+
+async def test_a_decorator_is_judged_by_what_it_is() -> None:
+    import asyncio
+
+    async def inner(x: int) -> str:
+        return f"inner {x}"
+
+    @functools.wraps(inner)
+    def wrapper(x: int) -> str:
+        return asyncio.run(inner(x))
+
+    assert (await result_of(wrapper, x=1)).text == "inner 1"
+
+
+def test_a_single_function_in_place_of_the_list_is_refused_with_advice() -> None:
+    from outrider.agent import Agent
+
+    with pytest.raises(ToolDefinitionError, match=r"write tools=\[…\]"):
+        Agent(model="demo", tools=read_lines)  # type: ignore[arg-type]
+    with pytest.raises(ToolDefinitionError, match="take it from one"):
+        Agent(model="demo", tools=[Counter.increase])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from outrider.errors import ProviderError as ProviderError
     from outrider.errors import SchemaError as SchemaError
     from outrider.errors import SessionBusyError as SessionBusyError
+    from outrider.errors import SessionCancelledError as SessionCancelledError
     from outrider.errors import ToolDefinitionError as ToolDefinitionError
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
     from outrider.messages import ToolUseBlock as ToolUseBlock
     from outrider.messages import Usage as Usage
     from outrider.providers.scripted import ScriptedModel as ScriptedModel
+    from outrider.results import ToolResult as ToolResult
+    from outrider.runs import RunResult as RunResult
     from outrider.scripting import Turn as Turn
     from outrider.scripting import dumps as dumps
     from outrider.scripting import loads as loads
     from outrider.scripting import run as run
     from outrider.scripting import think as think
-    from outrider.session import RunResult as RunResult
     from outrider.session import Session as Session
     from outrider.store import FolderStore as FolderStore
     from outrider.store import MemoryStore as MemoryStore
     from outrider.tools import Tool as Tool
     from outrider.tools import ToolContext as ToolContext
-    from outrider.tools import ToolResult as ToolResult
     from outrider.tools import tool as tool
 
 # Where each public name lives. It is imported when it is first asked for, so that a program which only wants the
@@ -57,6 +58,7 @@ _HOMES = {
         "ProviderError",
         "SchemaError",
         "SessionBusyError",
+        "SessionCancelledError",
         "ToolDefinitionError",
         "UnknownModelError",
         "ValidationError",
@@ -72,9 +74,11 @@ _HOMES = {
     ),
     "providers.scripted": ("ScriptedModel",),
     "scripting": ("Turn", "dumps", "loads", "run", "think"),
-    "session": ("RunResult", "Session"),
+    "runs": ("RunResult",),
+    "session": ("Session",),
     "store": ("FolderStore", "MemoryStore"),
-    "tools": ("Tool", "ToolContext", "ToolResult", "tool"),
+    "results": ("ToolResult",),
+    "tools": ("Tool", "ToolContext", "tool"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -82,6 +86,8 @@ __all__ = ["__version__", *_HOME_OF]
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("errors", "events", "provider", "providers"):
+        return import_module(f"outrider.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")
     value = getattr(import_module(f"outrider.{_HOME_OF[name]}"), name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from outrider.attachments import MAX_BYTES
 from outrider.provider import Provider
+from outrider.providers import resolve
 from outrider.tools import make_tools
 
 
@@ -33,11 +35,13 @@ class Limits(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"the limit {name} is {value}; it must be more than 0, or None for no limit")
+            if value is None and name in ("result_characters", "attachment_bytes"):
+                raise ValueError(f"the limit {name} cannot be None: give a number")
+            if value is not None and (not isinstance(value, int | float) or not value > 0):
+                raise ValueError(f"the limit {name} is {value!r}; it must be a number over 0, or None for no limit")
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Who answers: a model, its instructions, its tools and its limits. Many sessions may share one agent.
 
     >>> def shout(text: str) -> str:
@@ -57,3 +61,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))
+
+    @cached_property
+    def provider(self) -> Provider:
+        """Who answers to the model's name. The agent's sessions share it, and with it its connections."""
+        return resolve(self.model)

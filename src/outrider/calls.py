@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from outrider.attachments import Attachment
 from outrider.errors import AttachmentError, ValidationError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.results import ToolResult
 from outrider.store import AttachmentStore
 from outrider.text import clean, shorten
 from outrider.threads import Threads
-from outrider.tools import Tool, ToolContext, ToolResult
+from outrider.tools import Tool, ToolContext
 
 CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call is answered without it."""
@@ -42,6 +44,45 @@ class Surroundings(msgspec.Struct, frozen=True):
     cwd: Path
 
 
+MOST_AT_ONCE = 64
+"""Calls of one reply that run at the same time; a reply with more is worked off in batches."""
+
+
+async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
+    """Run calls until each has its answer: side by side, but one that must be alone by itself and in its turn.
+
+    When the caller is cancelled, each call still gets an answer before the CancelledError goes on.
+    """
+    try:
+        for batch in _batches(calls):
+            for call in batch:
+                call.start(tools)
+            for call in batch:
+                await call.wait()
+    except asyncio.CancelledError:
+        await _stop(calls)
+        raise
+
+
+def _batches(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+    for concurrent, group in groupby(calls, lambda call: call.concurrent):
+        together = list(group)
+        size = MOST_AT_ONCE if concurrent else 1
+        for start in range(0, len(together), size):
+            yield together[start : start + size]
+
+
+async def _stop(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call.stop("The call was cancelled before it finished.")
+    try:
+        for call in calls:
+            await call.wait()
+    finally:  # a second cancel cuts the wait short
+        for call in calls:
+            call.abandon()
+
+
 class Call:
     """A call from its start to its answer. The answer comes exactly once: by the tool, a time-out or a cancel."""
 
@@ -57,6 +98,8 @@ class Call:
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
         """Why the call was given up, if it was."""
+        self._came_through = False
+        """Whether the tool itself has given its result."""
         self._loop_thread = threading.get_ident()
 
     @property
@@ -82,11 +125,12 @@ class Call:
                 self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
 
     def stop(self, reason: str) -> None:
-        """Give the call up. A tool that cleans up is waited for, for a moment."""
-        if self.answer or self._stopped:
+        """Give the call up. A tool that cleans up is waited for, for a moment; one that is through keeps its result."""
+        if self.answer or self._context.cancelled:
             return
-        self._stopped = reason
         self._context.cancel()
+        if not self._came_through:
+            self._stopped = reason
         if self._task is None:
             self._finish(_error(self.use.id, reason))
         else:
@@ -106,26 +150,31 @@ class Call:
     async def _work(self, tool: Tool) -> Answer:
         try:
             result = await tool.invoke(self.use.input, self._context)
+            self._came_through = True
         except ValidationError as error:
             faults = "\n".join(f"- {violation}" for violation in error.violations)
-            return _error(self.use.id, f"The arguments of {tool.name} are not valid, so it was not run:\n{faults}")
+            result = _failure(f"The arguments of {tool.name} are not valid, so it was not run:\n{faults}")
         except asyncio.CancelledError:
             if self._stopped:
                 raise
-            return _error(self.use.id, f"{tool.name} was cancelled from within.")
+            result = _failure(f"{tool.name} was cancelled from within.")
         except BaseException as error:  # noqa: BLE001 - also sys.exit() in a tool must not end the loop
-            said = clean(str(error))
-            return _error(self.use.id, f"{tool.name} failed: {type(error).__name__}{': ' if said else ''}{said}")
-        return await self._answer(result)
+            result = _failure(f"{tool.name} failed: {_said_by(error)}")
+        try:
+            return await self._answer(result)
+        except asyncio.CancelledError:
+            # The tool has done its work; only storing what is too large, or a file, was cut short.
+            note = "[it was cancelled before all of it could be stored]"
+            text = shorten(clean(result.text), self._around.limits.result_characters, note)
+            return Answer(_block(self.use.id, [TextBlock(text or note)], result.is_error), result.final, result.details)
 
     def _done(self, task: asyncio.Task[Answer]) -> None:
         if task.cancelled():
             self.abandon()
         elif error := task.exception():
-            self._finish(_error(self.use.id, f"{self.use.name} failed: {type(error).__name__}: {error}"))
+            self._finish(_error(self.use.id, f"{self.use.name} failed: {_said_by(error)}"))
         elif self._stopped:
-            said = f"{self._stopped} {task.result().result.text}".strip()
-            self._finish(_error(self.use.id, said))
+            self._finish(_stopped_answer(task.result(), self._stopped))
         else:
             self._finish(task.result())
 
@@ -160,32 +209,62 @@ class Call:
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
         for attachment in result.attachments:
             content.append(await self._stored(attachment))
-        block = ToolResultBlock(self.use.id, tuple(content), result.is_error, whole)
-        return Answer(block, result.final, result.details)
+        return Answer(_block(self.use.id, content, result.is_error, whole), result.final, result.details)
 
     async def _shortened(self, text: str) -> tuple[str, AttachmentBlock | None]:
         data = text.encode()
         file = Attachment(data, "text/plain", f"{self.use.name}-{self.use.id}.txt")
-        try:
-            whole = await self._around.threads.run(self._around.store.put, file, len(data))
-            where = f"The whole is stored as attachment:{whole.sha256}"
-        except AttachmentError as error:
-            whole, where = None, f"The whole could not be stored: {error}"
-            self._around.emit(Notice(f"The result of {self.use.name} was cut. {where}"))
-        limit = self._around.limits.result_characters
-        return shorten(
-            text, limit, "[{left_out} of {total} characters left out here. " + where.replace("{", "{{") + "]"
-        ), whole
+        whole = await self._put(file, len(data))
+        if isinstance(whole, str):
+            where, kept = f"The whole could not be stored: {whole}", None
+        else:
+            where, kept = f"The whole is stored as attachment:{whole.sha256}", whole
+        note = "[{left_out} of {total} characters left out here. " + where.replace("{", "{{").replace("}", "}}") + "]"
+        return shorten(text, self._around.limits.result_characters, note), kept
 
     async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
         """The file's reference, or a note to the model where there can be none; the turn goes on."""
+        stored = await self._put(attachment, self._around.limits.attachment_bytes)
+        return TextBlock(f"\n[A file could not be attached: {stored}.]") if isinstance(stored, str) else stored
+
+    async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
+        """The stored file's reference, or what is wrong with it, of which observers are told as well."""
         try:
-            limit = self._around.limits.attachment_bytes
             return await self._around.threads.run(self._around.store.put, attachment, limit)
-        except AttachmentError as error:
-            self._around.emit(Notice(f"{self.use.name}: {error}"))
-            return TextBlock(f"\n[A file could not be attached: {error}.]")
+        except Exception as error:  # noqa: BLE001 - a store of the user's may break the contract, and the turn goes on
+            said = clean(str(error)) if isinstance(error, AttachmentError) else _said_by(error)
+            if not self.answer:
+                self._around.emit(Notice(f"{self.use.name}: {said}"))
+            return said
+
+
+def _failure(text: str) -> ToolResult:
+    return ToolResult(text, is_error=True)
 
 
 def _error(call_id: str, text: str) -> Answer:
-    return Answer(ToolResultBlock(call_id, (TextBlock(text),), is_error=True))
+    return Answer(_block(call_id, [TextBlock(text)], is_error=True))
+
+
+def _block(
+    call_id: str,
+    content: Iterable[TextBlock | AttachmentBlock],
+    is_error: bool,
+    whole: AttachmentBlock | None = None,
+) -> ToolResultBlock:
+    return ToolResultBlock(call_id, tuple(content), is_error, whole)
+
+
+def _stopped_answer(answer: Answer, reason: str) -> Answer:
+    """What a tool still had to say when it was given up, flagged and with the reason before it."""
+    result = answer.result
+    return Answer(_block(result.tool_use_id, [TextBlock(f"{reason} "), *result.content], True, result.whole))
+
+
+def _said_by(error: BaseException) -> str:
+    """An exception in words; its own code may fail as well."""
+    try:
+        said = clean(str(error))
+    except Exception:  # noqa: BLE001 - whatever it raises, it has nothing to say
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -16,5 +16,8 @@ def data_folder() -> Path:
 
 
 def default_model() -> str:
-    """The model for those who do not name one: `OUTRIDER_MODEL`, else the built-in demo model."""
-    return os.environ.get("OUTRIDER_MODEL") or "demo"
+    """The model for those who name none: `OUTRIDER_MODEL`, else a balanced one of the first provider that has a key.
+
+    Where there is no key at all, that is the built-in demo model.
+    """
+    return os.environ.get("OUTRIDER_MODEL") or "balanced"

@@ -134,6 +134,19 @@ def read_tool_result(value: ToolResultBlock | Mapping[str, Any], place: str = "t
     return block
 
 
+def read_tool_results(values: Iterable[ToolResultBlock | Mapping[str, Any]]) -> dict[str, ToolResultBlock]:
+    """Results by the call that each answers."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise TypeError(f"tool_results is a list of results, not {type(values).__name__}")
+    results: dict[str, ToolResultBlock] = {}
+    for number, value in enumerate(values, 1):
+        result = read_tool_result(value, f"result {number}")
+        if result.tool_use_id in results:
+            raise ConversationError(f"two results answer the call {result.tool_use_id!r}")
+        results[result.tool_use_id] = result
+    return results
+
+
 def _read_content(content: Any, place: str) -> Iterator[tuple[str, Block]]:
     """The blocks of a content, each with its place as the writer counts; an empty string makes none."""
     if isinstance(content, str):

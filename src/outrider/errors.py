@@ -13,7 +13,8 @@ OutriderError
 │   ├── RateLimitedError       too many requests, or no quota left
 │   ├── UnavailableError       the API cannot be reached, is overloaded or too slow
 │   └── TornStreamError        the reply ended before it was complete
-└── SessionBusyError       a session was asked for a second thing before it finished the first
+├── SessionBusyError       a session was asked for a second thing before it finished the first
+└── SessionCancelledError  what was asked of a session was cancelled with cancel()
 """
 
 from __future__ import annotations
@@ -99,3 +100,7 @@ class TornStreamError(ProviderError):
 
 class SessionBusyError(OutriderError):
     """A session was asked for a second thing before it finished the first."""
+
+
+class SessionCancelledError(OutriderError):
+    """What was asked of a session was cancelled with cancel()."""

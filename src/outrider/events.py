@@ -15,7 +15,7 @@ from outrider.messages import Message, ToolResultBlock, Usage
 RunStatus: TypeAlias = Literal["done", "max_turns", "max_tokens", "max_cost", "max_seconds", "cancelled", "error"]
 
 
-class TurnStarted(msgspec.Struct, frozen=True, tag_field="type", tag="turn_started"):
+class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="turn_started"):
     """The model is about to be asked."""
 
     turn: int
@@ -23,19 +23,19 @@ class TurnStarted(msgspec.Struct, frozen=True, tag_field="type", tag="turn_start
     """Whether the limit allows no turn after this one."""
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag_field="type", tag="text_delta"):
+class TextDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text_delta"):
     """More of the reply's text."""
 
     text: str
 
 
-class ThinkingDelta(msgspec.Struct, frozen=True, tag_field="type", tag="thinking_delta"):
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="thinking_delta"):
     """More of the model's reasoning."""
 
     text: str
 
 
-class ToolCallDelta(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call_delta"):
+class ToolCallDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="tool_call_delta"):
     """More of a call's arguments, as JSON text."""
 
     call_id: str
@@ -49,7 +49,7 @@ class ReplyDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="reply_d
     reason: str
 
 
-class MessageAdded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="message_added"):
+class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="message_added"):
     """A message stands in the history."""
 
     message: Message

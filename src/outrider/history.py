@@ -36,7 +36,9 @@ class History:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages: list[Message] = []
         self._sendable: list[Message] = []
-        self._ids: set[str] = set()
+        self._ids = _Ids()
+        self._given = 0
+        """How many of the sendable messages were handed out, and must stay as they are."""
         self._calls: tuple[_Call, ...] = ()
         """The calls of the assistant message before the open user message."""
         self._open: list[Message] | None = None
@@ -59,18 +61,18 @@ class History:
 
     @property
     def pending(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that nothing has answered yet: those of the newest assistant message, less the results since."""
+        """The calls that wait to be run: those of the newest assistant message that have no result yet.
+
+        None if anything but results was said since: whoever speaks instead of waiting has moved on.
+        """
+        answered: set[str] = set()
         for message in reversed(self._messages):
             if message.role == "assistant":
-                answered = {result.tool_use_id for result in self._since(message)}
                 return tuple(call for call in message.tool_calls if call.id not in answered)
+            if any(not isinstance(block, ToolResultBlock) for block in message.content):
+                return ()
+            answered.update(result.tool_use_id for result in message.tool_results)
         return ()
-
-    def _since(self, message: Message) -> Iterator[ToolResultBlock]:
-        for later in reversed(self._messages):
-            if later is message:
-                return
-            yield from later.tool_results
 
     def adopt(self, message: Message) -> Message:
         """A model's message as it may be added: no blank text, and for each call an id that is its own."""
@@ -92,7 +94,8 @@ class History:
         """The messages that may be sent now. Later messages do not change what was returned."""
         if self._calls and self._open is None:
             return (*self._sendable, _answered(self._calls, ()))
-        return _Prefix(self._sendable, len(self._sendable))
+        self._given = len(self._sendable)
+        return _Prefix(self._sendable, self._given)
 
     def _append_assistant(self, message: Message) -> None:
         if self._calls and self._open is None:
@@ -101,7 +104,7 @@ class History:
             self._sendable.append(Message.user(BEGINNING))
         self._open = None
         message, self._calls = _with_own_ids(message, self._ids)
-        self._ids.update(call.id for call in self._calls)
+        self._ids.taken.update(call.id for call in self._calls)
         self._put(message)
 
     def _append_user(self, message: Message) -> None:
@@ -110,7 +113,7 @@ class History:
         if not merged.content:
             return
         if opened and self._calls:
-            self._sendable = [*self._sendable[:-1], merged]
+            self._replace_last(merged)
         else:
             self._put(merged)
         self._open = [*opened, message]
@@ -118,11 +121,34 @@ class History:
     def _put(self, message: Message) -> None:
         """Add to the sendable form; a second message in a row of one role joins the first."""
         if self._sendable and self._sendable[-1].role == message.role:
-            joined = Message(message.role, self._sendable[-1].content + message.content)
-            # A new list: requests that hold a prefix of the old one go on seeing what they were given.
-            self._sendable = [*self._sendable[:-1], joined]
+            self._replace_last(Message(message.role, self._sendable[-1].content + message.content))
         else:
             self._sendable.append(message)
+
+    def _replace_last(self, message: Message) -> None:
+        if self._given >= len(self._sendable):
+            # A new list: requests that hold a prefix of the old one go on seeing what they were given.
+            self._sendable, self._given = self._sendable.copy(), 0
+        self._sendable[-1] = message
+
+
+class _Ids:
+    """The ids of calls that are taken, and for each that was used twice the number of its next name."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def free(self, call_id: str, siblings: Set[str]) -> str:
+        """The id itself if nobody has it, else the first of a series that is free."""
+        candidate = call_id
+        number = self._next.get(call_id, 2)
+        while not candidate or candidate in self.taken or candidate in siblings:
+            candidate = f"{call_id or 'call'}-{number}"
+            number += 1
+        if candidate != call_id:
+            self._next[call_id] = number - 1  # not the one after: it is free until the message is added
+        return candidate
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -193,11 +219,17 @@ def _clean_block(block: Block, role: str) -> Block | None:
             if not thinking.strip() and block.state is None:
                 return None
             return block if clean(thinking) is thinking else ThinkingBlock(clean(thinking), block.state)
-        case AttachmentBlock(name=name, description=description):
-            if clean(name) is name and clean(description) is description:
-                return block
-            return msgspec.structs.replace(block, name=clean(name), description=clean(description))
+        case AttachmentBlock():
+            return _clean_attachment(block)
     return None
+
+
+def _clean_attachment(block: AttachmentBlock) -> AttachmentBlock:
+    fields = (block.sha256, block.mime_type, block.name, block.description)
+    if all(clean(field) is field for field in fields):
+        return block
+    digest, mime_type, name, description = map(clean, fields)
+    return AttachmentBlock(digest, mime_type, block.size, name, description)
 
 
 def _clean_call(block: ToolUseBlock) -> ToolUseBlock:
@@ -217,29 +249,20 @@ def _clean_result(block: ToolResultBlock) -> ToolResultBlock:
     return ToolResultBlock(call_id, content, block.is_error, block.whole)
 
 
-def _with_own_ids(message: Message, taken: Set[str]) -> tuple[Message, tuple[_Call, ...]]:
+def _with_own_ids(message: Message, ids: _Ids) -> tuple[Message, tuple[_Call, ...]]:
     """The message with a new id for each call whose id is empty or was used before, and the calls."""
-    calls: list[_Call] = []
+    calls: dict[str, _Call] = {}
     blocks: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolUseBlock):
-            call = _Call(block.id, _free(block.id, taken, calls))
-            calls.append(call)
-            if call.id != block.id:
-                block = msgspec.structs.replace(block, id=call.id)
+            own = ids.free(block.id, calls.keys())
+            calls[own] = _Call(block.id, own)
+            if own != block.id:
+                block = msgspec.structs.replace(block, id=own)
         blocks.append(block)
-    if all(call.id == call.original for call in calls):
-        return message, tuple(calls)
-    return Message(message.role, tuple(blocks)), tuple(calls)
-
-
-def _free(call_id: str, taken: Set[str], siblings: Sequence[_Call]) -> str:
-    """The id itself if nobody has it, else the first of a series that is free."""
-    number, candidate = 1, call_id
-    while not candidate or candidate in taken or any(call.id == candidate for call in siblings):
-        number += 1
-        candidate = f"{call_id or 'call'}-{number}"
-    return candidate
+    if all(call.id == call.original for call in calls.values()):
+        return message, tuple(calls.values())
+    return Message(message.role, tuple(blocks)), tuple(calls.values())
 
 
 def _answered(calls: Sequence[_Call], messages: Sequence[Message]) -> Message:

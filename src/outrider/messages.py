@@ -19,11 +19,14 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 
-class _Plain(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Frozen, short in JSON, and loud about a field that it does not know: what is read is never half lost."""
+class _Plain(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Frozen, short in JSON, and loud about a field that it does not know: what is read is never half lost.
+
+    Plain data has no cycles, so the garbage collector need not look at it: long conversations cost it nothing.
+    """
 
 
-class ProviderState(_Plain, frozen=True):
+class ProviderState(_Plain, frozen=True, gc=False):
     """What a provider wants back verbatim: a signature, an encrypted reasoning item. Opaque to everyone else."""
 
     provider: str
@@ -33,21 +36,21 @@ class ProviderState(_Plain, frozen=True):
     route: str = ""
 
 
-class TextBlock(_Plain, frozen=True, tag_field="type", tag="text"):
+class TextBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="text"):
     """Words."""
 
     text: str
     state: ProviderState | None = None
 
 
-class ThinkingBlock(_Plain, frozen=True, tag_field="type", tag="thinking"):
+class ThinkingBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="thinking"):
     """A model's reasoning, as far as it shows it."""
 
     thinking: str = ""
     state: ProviderState | None = None
 
 
-class ToolUseBlock(_Plain, frozen=True, tag_field="type", tag="tool_use"):
+class ToolUseBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="tool_use"):
     """A call that the model asks for."""
 
     id: str
@@ -58,7 +61,7 @@ class ToolUseBlock(_Plain, frozen=True, tag_field="type", tag="tool_use"):
     state: ProviderState | None = None
 
 
-class AttachmentBlock(_Plain, frozen=True, tag_field="type", tag="attachment"):
+class AttachmentBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="attachment"):
     """A file by reference: its bytes live in an attachment store under their SHA-256."""
 
     sha256: str
@@ -73,7 +76,7 @@ class AttachmentBlock(_Plain, frozen=True, tag_field="type", tag="attachment"):
         return self.name or f"{self.mime_type} {self.sha256[:12]}"
 
 
-class ToolResultBlock(_Plain, frozen=True, tag_field="type", tag="tool_result"):
+class ToolResultBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="tool_result"):
     """The one answer to a call."""
 
     tool_use_id: str
@@ -98,7 +101,7 @@ Role: TypeAlias = Literal["user", "assistant"]
 BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "attachment")
 
 
-class Message(_Plain, frozen=True):
+class Message(_Plain, frozen=True, gc=False):
     """One side's contribution: a role and a tuple of blocks.
 
     >>> Message.user("Hello").text
@@ -150,7 +153,7 @@ class Message(_Plain, frozen=True):
         return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
 
 
-class Usage(_Plain, frozen=True):
+class Usage(_Plain, frozen=True, gc=False):
     """What a reply, a turn or a run has used."""
 
     input_tokens: int = 0

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, overload
 
 import msgspec
 
 from outrider.agent import Agent, Limits
 from outrider.config import data_folder, default_model
 from outrider.conversation import MessageLike, from_json, to_json
+from outrider.driving import drive
+from outrider.errors import ToolDefinitionError
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Provider
-from outrider.session import Prompt, RunResult, Session
+from outrider.runs import RunResult
+from outrider.session import Prompt, Session
 from outrider.store import AttachmentStore, FolderStore
 
-T = TypeVar("T")
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
 
 
@@ -37,14 +37,28 @@ class Turn(msgspec.Struct, frozen=True):
         """Whether the model asks for calls."""
         return bool(self.tool_calls)
 
+    def keys(self) -> tuple[str, ...]:
+        """The names under which the turn can be read like a dict."""
+        return (*self.__struct_fields__, "has_tool_calls")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
     def __getitem__(self, name: str) -> Any:
-        if name not in (*self.__struct_fields__, "has_tool_calls"):
+        if name not in self.keys():
             raise KeyError(name)
         return getattr(self, name)
 
 
 @overload
-def think(prompt: Prompt, *, model: str | Provider | None = None, system: str = "") -> str: ...
+def think(
+    prompt: Prompt,
+    *,
+    model: str | Provider | None = None,
+    system: str = "",
+    conversation: None = None,
+    store: AttachmentStore | None = None,
+) -> str: ...
 @overload
 def think(
     prompt: Prompt,
@@ -77,11 +91,11 @@ def think(
     >>> turn.content, len(turn.conversation), turn.has_tool_calls
     ('4', 2, False)
     """
-    tools = tuple(tools)
+    tools = _listed(tools)
     if conversation is None and (tools or tool_results):
         raise TypeError("tools and tool_results need a conversation: pass conversation=[] to begin one")
     agent = Agent(model=model or default_model(), system=system, tools=tools)
-    session = Session(agent, conversation or (), store=store or default_store())
+    session = Session(agent, conversation or (), store=_or_default(store))
     reply = drive(session.think(prompt, tool_results=tool_results))
     if conversation is None:
         return reply.text
@@ -91,7 +105,7 @@ def think(
 def run(
     conversation: str | Iterable[MessageLike],
     tools: Iterable[Callable[..., Any]] = (),
-    max_turns: int = 50,
+    max_turns: int | None = None,
     *,
     model: str | Provider | None = None,
     system: str = "",
@@ -100,19 +114,21 @@ def run(
 ) -> RunResult:
     """Let a model work with tools until it is done. The conversation may end with calls, with results or with text.
 
-    Call it again with the returned conversation to continue. Ctrl-C raises KeyboardInterrupt; the conversation as far
-    as it came stands in its `conversation` attribute.
+    `max_turns` stands for `limits.turns`. Call it again with the returned conversation to continue. Ctrl-C raises
+    KeyboardInterrupt; the conversation as far as it came stands in its `conversation` attribute.
 
     >>> result = run("What's 2+2?", model="demo")
     >>> result.status, result.turns, result.text
     ('done', 1, '4')
     """
-    if max_turns < 1:
-        raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
-    limits = msgspec.structs.replace(limits or Limits(), turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=tuple(tools), limits=limits)
+    limits = limits or Limits()
+    if max_turns is not None:
+        if max_turns < 1:
+            raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
+        limits = msgspec.structs.replace(limits, turns=max_turns)
+    agent = Agent(model=model or default_model(), system=system, tools=_listed(tools), limits=limits)
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
-    session = Session(agent, messages, store=store or default_store())
+    session = Session(agent, messages, store=_or_default(store))
     try:
         return drive(session.run())
     except KeyboardInterrupt as interrupt:
@@ -126,7 +142,7 @@ def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: A
     >>> dumps([{"role": "user", "content": "Hello"}])
     '[{"role":"user","content":[{"type":"text","text":"Hello"}]}]'
     """
-    return to_json(conversation, (store or default_store()) if inline else None)
+    return to_json(conversation, _or_default(store) if inline else None)
 
 
 def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Message]:
@@ -135,53 +151,19 @@ def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Me
     >>> loads('[{"role": "user", "content": "Hello"}]')[0].text
     'Hello'
     """
-    return from_json(text, store or default_store())
+    return from_json(text, _or_default(store))
 
 
 def default_store() -> AttachmentStore:
     """The store in the data folder, where another process finds the files of a saved conversation again."""
-    return FolderStore(data_folder() / "attachments")
+    return FolderStore(lambda: data_folder() / "attachments")
 
 
-def drive(work: Coroutine[Any, Any, T]) -> T:
-    """Run async work to its end, also where an event loop runs already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _drive_here(work)
-    return _drive_in_thread(work)
+def _or_default(store: AttachmentStore | None) -> AttachmentStore:
+    return default_store() if store is None else store
 
 
-def _drive_here(work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner() as runner:
-        task = runner.get_loop().create_task(work)
-
-        async def outcome() -> T:
-            return await task
-
-        while True:
-            try:
-                return runner.run(outcome())
-            except RuntimeError:
-                # A tool that stopped the loop under us has not stopped the work.
-                if task.done():
-                    raise
-
-
-def _drive_in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """In a thread of its own, whose loop the running one cannot disturb. The caller waits, as it asked to."""
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            outcome.append(_drive_here(work))
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(target=target, name="outrider-run", daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+def _listed(tools: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
+    if callable(tools) or not isinstance(tools, Iterable):
+        raise ToolDefinitionError("tools is a list of functions; write tools=[…]")
+    return tuple(tools)

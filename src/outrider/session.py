@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment
-from outrider.calls import Answer, Call, Surroundings
-from outrider.conversation import MessageLike, read_conversation, read_tool_result
-from outrider.errors import ConversationError, ProviderError, SessionBusyError, TornStreamError
-from outrider.events import Event, MessageAdded, ReplyDiscarded, RunFinished, RunStatus, TextDelta, TurnStarted
+from outrider.calls import Answer, Call, Surroundings, carry_out
+from outrider.conversation import MessageLike, read_conversation, read_tool_results
+from outrider.errors import ConversationError, ProviderError, SessionBusyError, SessionCancelledError
+from outrider.events import Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.history import UNANSWERED, History
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, Usage
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import Reply, Request, ToolSpec
-from outrider.providers import resolve
+from outrider.replies import Receiver
+from outrider.runs import Progress, RunResult
 from outrider.store import AttachmentStore, MemoryStore
 from outrider.text import clean
 from outrider.threads import Threads
@@ -33,23 +33,6 @@ Prompt: TypeAlias = str | Attachment | Sequence[str | Attachment | TextBlock | A
 
 T = TypeVar("T")
 logger = logging.getLogger("outrider")
-
-
-class RunResult(msgspec.Struct, frozen=True):
-    """How a run ended. The conversation can be continued, whatever the status."""
-
-    status: RunStatus
-    """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `cancelled`, `error`."""
-    text: str
-    """The model's last words, or those of the result that ended the run."""
-    turns: int
-    """How often the model was asked."""
-    usage: Usage
-    """What this run used."""
-    conversation: list[Message]
-    """All messages, those from before the run included."""
-    error: str = ""
-    """What went wrong, if the status is `error`."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -78,9 +61,11 @@ class Session:
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
     ) -> None:
+        if not isinstance(agent, Agent):
+            raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model=…)")
         self.id = os.urandom(16).hex()
         self.agent = agent
-        self.provider = resolve(agent.model)
+        self.provider = agent.provider
         self.history = History(read_conversation(messages))
         self.usage = Usage()
         """What all requests of this session used."""
@@ -133,8 +118,8 @@ class Session:
 
         Ends with a status, not with an exception, for all that a model or a tool can do.
         """
-        progress = _Progress(self.agent.limits)
-        status: RunStatus
+        progress = Progress(self.agent.limits)
+        status: RunStatus = "cancelled"
         error = ""
         try:
             status = await self._work(self._run(prompt, progress))
@@ -142,14 +127,15 @@ class Session:
             status, error = "error", str(failure)
         except TimeoutError:
             status = "max_seconds"
+        except SessionCancelledError:
+            pass
         except asyncio.CancelledError:
-            if not self._cancelling:
-                raise
-            status = "cancelled"
+            self._emit(RunFinished(status, progress.turns, progress.usage, progress.text))
+            raise
         self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, error))
         return RunResult(status, progress.text, progress.turns, progress.usage, self.messages, error)
 
-    async def stream(self, prompt: Prompt = ()) -> AsyncIterator[Event]:
+    async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._observers.append(events.put_nowait)
@@ -165,10 +151,18 @@ class Session:
             self._observers.remove(events.put_nowait)
 
     def cancel(self) -> None:
-        """Stop what the session is doing. Every call is answered, and `run` returns with the status `cancelled`."""
-        if self._task is not None:
+        """Stop what the session is doing; nothing if it does nothing. Safe from any thread.
+
+        Every call is answered. `run` returns with the status `cancelled`; `think` and `act` raise
+        SessionCancelledError.
+        """
+        if task := self._task:
             self._cancelling = True
-            self._task.cancel()
+            loop = task.get_loop()
+            if loop is _running_loop():
+                task.cancel()
+            else:
+                loop.call_soon_threadsafe(task.cancel)
 
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Have each event from now on given to the observer, in order, as it happens."""
@@ -176,7 +170,7 @@ class Session:
 
     # The loop
 
-    async def _run(self, prompt: Prompt, progress: _Progress) -> RunStatus:
+    async def _run(self, prompt: Prompt, progress: Progress) -> RunStatus:
         async with asyncio.timeout(self.agent.limits.seconds):
             await self._add(prompt)
             final = await self._act_if_called()
@@ -189,47 +183,37 @@ class Session:
                 progress.begin_turn()
                 self._emit(TurnStarted(progress.turns, progress.on_last_turn))
                 progress.count(await self._think(prompt_text("final_turn") if progress.on_last_turn else ""))
+                if progress.cost_is_unknown:
+                    self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
                 final = await self._act_if_called()
             progress.text = final.result.text
             return "done"
 
     async def _think(self, reminder: str = "") -> Reply:
-        request = Request(self.history.sendable(), self.store, self.agent.system, self._specs, reminder, self._memory)
-        shown: list[str] = []
+        messages = self.history.sendable()
+        if not messages:
+            raise ConversationError("there is nothing to answer: what was said is blank")
+        request = Request(messages, self.store, self.agent.system, self._specs, reminder, self._memory)
+        receiver = Receiver(self.provider, self._emit)
         try:
-            reply = await self._receive(request, shown)
+            reply = await receiver.receive(request)
         except asyncio.CancelledError:
-            # What the model had said stays, so that it knows; calls and thoughts that were cut off are of no use.
-            self._append(Message.assistant("".join(shown)))
+            self._keep_cut_off(receiver.words)
             raise
-        except Exception as error:
-            if shown:
+        except ProviderError as error:
+            if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
-            if isinstance(error, ProviderError):
-                raise
-            raise ProviderError(f"{self.provider.name} failed: {type(error).__name__}: {error}") from error
+            raise
         reply = msgspec.structs.replace(reply, message=self.history.adopt(reply.message))
         self.usage += reply.usage
         self._append(reply.message, reply.usage)
         return reply
 
-    async def _receive(self, request: Request, shown: list[str]) -> Reply:
-        reply: Reply | None = None
-        stream = self.provider.stream(request)
-        try:
-            async for item in stream:
-                if isinstance(item, Reply):
-                    reply = item
-                else:
-                    if isinstance(item, TextDelta):
-                        shown.append(item.text)
-                    self._emit(item)
-        finally:
-            if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
-                await close()
-        if reply is None:
-            raise TornStreamError(f"the reply of {self.provider.name} ended before it was complete")
-        return reply
+    def _keep_cut_off(self, words: str) -> None:
+        """What the model had said stays, marked as cut off; calls and thoughts that were cut off are of no use."""
+        if words.strip():
+            self._append(Message.assistant(words))
+            self._append(Message.user(prompt_text("interrupted")))
 
     async def _act_if_called(self) -> Answer | None:
         return (await self._act()).final if self.history.pending else None
@@ -237,40 +221,19 @@ class Session:
     async def _act(self) -> Results:
         calls = [Call(use, self._tools.get(use.name), self._around) for use in self.history.pending]
         try:
-            for concurrent, group in groupby(calls, lambda call: call.concurrent):
-                for batch in [list(group)] if concurrent else [[call] for call in group]:
-                    await self._carry_out(batch)
-        except asyncio.CancelledError:
-            await self._stop(calls)
-            raise
+            await carry_out(calls, self._tools)
         finally:
             answers = [call.answer for call in calls if call.answer]
             results = Message.user(*(answer.result for answer in answers))
             self._append(results)
         return Results(results, next((answer for answer in answers if answer.final), None))
 
-    async def _carry_out(self, calls: Sequence[Call]) -> None:
-        for call in calls:
-            call.start(self._tools)
-        for call in calls:
-            await call.wait()
-
-    async def _stop(self, calls: Sequence[Call]) -> None:
-        for call in calls:
-            call.stop("The call was cancelled before it finished.")
-        try:
-            for call in calls:
-                await call.wait()
-        finally:  # a second cancel cuts the wait short
-            for call in calls:
-                call.abandon()
-
     # The history
 
     async def _add(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()) -> None:
         """One user message: results first, then what the person says; unanswered calls are answered with an error."""
-        results = _read_results(tool_results)
-        parts = [prompt] if isinstance(prompt, str | Attachment) else list(prompt)
+        results = read_tool_results(tool_results)
+        parts = _parts(prompt)
         said = [await self._part(part) for part in parts if part != ""]
         if not results and not said:
             return
@@ -289,7 +252,7 @@ class Session:
             return TextBlock(clean(part))
         if isinstance(part, TextBlock | AttachmentBlock):
             return part
-        raise TypeError(f"a prompt is text, an Attachment, or a list of them; {type(part).__name__} is none of these")
+        raise _not_a_prompt(part)
 
     def _answer(self) -> Message | None:
         """The model's message, if the conversation ends with one."""
@@ -330,51 +293,33 @@ class Session:
         self._task = task = asyncio.ensure_future(work)
         try:
             return await task
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if self._cancelling and not (caller and caller.cancelling()):
+                raise SessionCancelledError("the session was cancelled") from None
+            raise
         finally:
             self._task = None
 
 
-class _Progress:
-    """How far a run has come, against its limits."""
+def _parts(prompt: Prompt) -> Sequence[str | Attachment | TextBlock | AttachmentBlock]:
+    if isinstance(prompt, str | Attachment):
+        return [prompt]
+    if isinstance(prompt, Mapping) or not isinstance(prompt, Iterable):
+        raise _not_a_prompt(prompt)
+    return list(prompt)
 
-    def __init__(self, limits: Limits) -> None:
-        self.turns = 0
-        self.usage = Usage()
-        self.text = ""
-        self._limits = limits
 
-    def begin_turn(self) -> None:
-        self.turns += 1
+def _not_a_prompt(value: object) -> TypeError:
+    kind = type(value).__name__
+    return TypeError(f"a prompt is text, an Attachment, or a list of them, not {kind}; messages go into conversation=")
 
-    def count(self, reply: Reply) -> None:
-        self.usage += reply.usage
-        self.text = reply.text
 
-    @property
-    def on_last_turn(self) -> bool:
-        return self.turns == self._limits.turns
-
-    def limit_reached(self) -> RunStatus | None:
-        limits = self._limits
-        if limits.turns is not None and self.turns >= limits.turns:
-            return "max_turns"
-        if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
-            return "max_tokens"
-        if limits.cost is not None and (self.usage.cost or 0) >= limits.cost:
-            return "max_cost"
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
         return None
-
-
-def _read_results(values: Iterable[ToolResultBlock | Mapping[str, Any]]) -> dict[str, ToolResultBlock]:
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise TypeError(f"tool_results is a list of results, not {type(values).__name__}")
-    results: dict[str, ToolResultBlock] = {}
-    for number, value in enumerate(values, 1):
-        result = read_tool_result(value, f"result {number}")
-        if result.tool_use_id in results:
-            raise ConversationError(f"two results answer the call {result.tool_use_id!r}")
-        results[result.tool_use_id] = result
-    return results
 
 
 def _unanswered(call_id: str) -> ToolResultBlock:

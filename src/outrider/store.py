@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -38,7 +40,7 @@ class MemoryStore:
         """Keep the bytes in memory."""
         data = b"".join(attachment.chunks(max_bytes))
         name = sha256(data)
-        mime_type = attachment.type_of(data[:4096])
+        mime_type = clean(attachment.type_of(data[:4096]))
         self._files.setdefault(name, data)
         return AttachmentBlock(name, mime_type, len(data), clean(attachment.name), clean(attachment.description))
 
@@ -53,8 +55,13 @@ class MemoryStore:
 class FolderStore:
     """A store in a folder: a temporary file, fsync, then a rename to the hash. For the owner alone."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | os.PathLike[str] | Callable[[], Path]) -> None:
+        self._where = folder
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the files are. A function that finds it is called when the first file comes or goes."""
+        return self._where() if callable(self._where) else Path(self._where)
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Copy the bytes piece by piece, so that a large file is never held whole."""
@@ -77,7 +84,8 @@ class FolderStore:
                 size += len(chunk)
                 digest.update(chunk)
                 file.write(chunk)
-            kind, label, note = attachment.type_of(head), clean(attachment.name), clean(attachment.description)
+            kind = clean(attachment.type_of(head))
+            label, note = clean(attachment.name), clean(attachment.description)
             reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
             path = self._path(reference.sha256)
             if not _holds(path, reference.sha256):

@@ -6,20 +6,21 @@ it raises becomes an error result that the model reads.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
-import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
-from outrider.attachments import Attachment, sniff
+from outrider.attachments import Attachment
 from outrider.errors import ToolDefinitionError
+from outrider.results import ToolResult, as_attachment, as_result
 from outrider.schema import Schema, Signature
-from outrider.text import clean_value
 from outrider.threads import Threads
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
@@ -28,24 +29,6 @@ Effect: TypeAlias = Literal["read", "idempotent", "write"]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 RESERVED_NAMES = frozenset({"final", "functions", "multi_tool_use"})
 """Names to which models or their servers give a meaning of their own."""
-
-
-class ToolResult(msgspec.Struct, frozen=True):
-    """What a tool gives back when a string is not enough.
-
-    >>> ToolResult("Q3 chart", attachments=[Attachment(b"...", name="q3.txt")]).text
-    'Q3 chart'
-    """
-
-    text: str = ""
-    """What the model reads."""
-    attachments: Sequence[Attachment] = ()
-    """Files for the model: each is sent in the way that the provider can take it."""
-    is_error: bool = False
-    final: bool = False
-    """Whether the run ends with this result, once the other calls of the turn are answered."""
-    details: Any = None
-    """What people see beside the result; the model is not told."""
 
 
 class ToolContext:
@@ -67,9 +50,9 @@ class ToolContext:
         """Show observers how far it is: text or any JSON value. Safe from any thread."""
         self._progress(content)
 
-    def attach(self, attachment: Attachment) -> None:
+    def attach(self, attachment: Attachment | str | Path) -> None:
         """Add a file to the result."""
-        self._attachments.append(attachment)
+        self._attachments.append(as_attachment(attachment))
 
     @property
     def cancelled(self) -> bool:
@@ -124,7 +107,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     async def invoke(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Validate the arguments, run the function, and make a result of whatever it gives back."""
-        args, kwargs = self.signature.bind(arguments)
+        args, kwargs = self.signature.bind(_copied(arguments))
         if self.signature.injected:
             kwargs[self.signature.injected] = context
         if self.asynchronous:
@@ -200,6 +183,8 @@ def make_tool(
     """A tool from a function, or the tool itself if it is one already."""
     if isinstance(function, Tool):
         return function
+    if isinstance(function, ToolMethod):
+        raise ToolDefinitionError("a tool written in a class belongs to an instance: take it from one")
     if not callable(function):
         raise ToolDefinitionError(f"a tool is a function or a Tool, not {type(function).__name__}")
     if schema is None:
@@ -220,6 +205,8 @@ def make_tool(
 
 def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
     """Tools from functions; two of one name are refused."""
+    if callable(functions) or not isinstance(functions, Iterable):
+        raise ToolDefinitionError("tools is a list of functions; write tools=[…]")
     tools = tuple(make_tool(function) for function in functions)
     names: set[str] = set()
     for each in tools:
@@ -229,52 +216,21 @@ def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
     return tools
 
 
-def as_result(outcome: Any) -> ToolResult:
-    """Whatever a tool gave back, as a result."""
-    match outcome:
-        case ToolResult():
-            return outcome
-        case str():
-            return ToolResult(outcome)
-        case None:
-            return ToolResult()
-        case Attachment():
-            return ToolResult(attachments=(outcome,))
-        case bytes() | bytearray() | memoryview():
-            data = bytes(outcome)
-            return (
-                ToolResult(attachments=(Attachment(data),))
-                if sniff(data)
-                else ToolResult(data.decode(errors="replace"))
-            )
-    return ToolResult(_json(outcome))
-
-
-def _json(value: Any) -> str:
-    try:
-        text = msgspec.json.encode(value, enc_hook=_plain).decode()
-    except (TypeError, ValueError, RecursionError):
-        try:  # the standard library takes odd keys, and lone surrogates that are not in the way of cleaning
-            text = json.dumps(clean_value(value), default=_plain, ensure_ascii=False, separators=(",", ":"))
-        except (TypeError, ValueError, RecursionError):
-            return str(value)
-    is_one_string = text.startswith('"')  # a path, a date: better without the quotes
-    return str(json.loads(text)) if is_one_string else text
-
-
-def _plain(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)  # a pydantic model
-    return dump(mode="json") if callable(dump) else str(value)
+def _copied(value: Any) -> Any:
+    """The value with containers of its own: what a tool does to its arguments must not reach the history."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    inner = inspect.unwrap(function)
-    while hasattr(inner, "func"):  # functools.partial
-        inner = inner.func
-    for candidate in (inner, getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is wanted
-        if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
-            return True
-    return False
+    """Whether calling it gives something to await or iterate. Decorators are judged by what they are."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    candidates = (function, getattr(type(function), "__call__", None))  # noqa: B004 - the method itself is wanted
+    return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in candidates)
 
 
 def _is_method_in_class_body(function: Callable[..., Any]) -> bool:
@@ -286,15 +242,19 @@ def _is_method_in_class_body(function: Callable[..., Any]) -> bool:
 def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], context: ToolContext) -> Any:
     """Call a function in its thread; a generator is run to its end there too."""
     outcome = function(*args, **kwargs)
-    if not isinstance(outcome, Iterator) or not inspect.isgenerator(outcome):
+    if not inspect.isgenerator(outcome):
         return outcome
     last: Any = None
-    for item in outcome:
-        if isinstance(item, ToolResult) or context.cancelled:
-            outcome.close()
-            return item
-        context.progress(item)
-        last = item
+    with contextlib.closing(outcome):
+        while not context.cancelled:
+            try:
+                item = next(outcome)
+            except StopIteration as end:
+                return last if end.value is None else end.value
+            if isinstance(item, ToolResult):
+                return item
+            context.progress(item)
+            last = item
     return last
 
 

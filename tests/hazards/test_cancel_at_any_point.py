@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.events import Event, RunFinished, TextDelta, ToolStarted
-from outrider.messages import Message
+from outrider.attachments import Attachment
+from outrider.errors import SessionCancelledError
+from outrider.events import Delta, Event, RunFinished, TextDelta
+from outrider.messages import AttachmentBlock, Message, ThinkingBlock
+from outrider.provider import Reply, Request
 from outrider.providers.scripted import Delay, ScriptedModel, call
-from outrider.tools import ToolContext, ToolResult
+from outrider.results import ToolResult
+from outrider.store import MemoryStore
+from outrider.tools import ToolContext
 from tests.watching import Watched, last_results
 
 
@@ -64,29 +71,36 @@ def test_cancelling_at_any_event_leaves_a_sound_history_that_goes_on(how: str, s
     asyncio.run(scenario())
 
 
-async def test_a_cancel_in_the_middle_of_a_stream_keeps_what_was_said() -> None:
-    watched = Watched(ScriptedModel([["One two three.", call("quick", text="a")]], chunk=4), [quick])
+def slowly(model: ScriptedModel) -> ScriptedModel:
+    """The model with a pause after each item, in which a cancel can strike."""
+    original = model.stream
+
+    async def stream(request: Request) -> AsyncIterator[Delta | Reply]:
+        async for item in original(request):
+            yield item
+            await asyncio.sleep(0)
+
+    model.stream = stream  # type: ignore[method-assign]
+    return model
+
+
+async def test_a_cancel_in_the_middle_of_a_stream_keeps_what_was_said_and_says_that_it_was_cut() -> None:
+    steps = [[ThinkingBlock("hm"), "One two three.", call("quick", text="a")], "One two three four."]
+    watched = Watched(slowly(ScriptedModel(steps, chunk=4)), [quick])
 
     def observer(event: Event) -> None:
         if isinstance(event, TextDelta) and event.text.startswith("two"):
             watched.session.cancel()
 
-    async def slow_stream() -> None:
-        original = watched.model.stream
-
-        async def stream(request):  # type: ignore[no-untyped-def]
-            async for item in original(request):
-                yield item
-                await asyncio.sleep(0)
-
-        watched.model.stream = stream  # type: ignore[method-assign]
-
-    await slow_stream()
     watched.session.observe(observer)
     result = await watched.session.run("go")
     assert result.status == "cancelled"
-    assert result.conversation == [Message.user("go"), Message.assistant("One two ")]
+    said, marker = result.conversation[1:]
+    assert said == Message.assistant("One two ")
+    assert "interrupted" in marker.text
     watched.check()
+    again = Watched(["One two three four."], [quick], messages=result.conversation)
+    assert (await again.session.run()).text == "One two three four.", "half a reply is not taken for the answer"
 
 
 async def test_a_cancel_before_the_first_word_adds_nothing() -> None:
@@ -115,7 +129,10 @@ async def test_a_cancelled_call_is_an_error_result_and_its_finished_sibling_keep
 
 
 async def test_a_tool_that_saves_its_output_when_cancelled_is_heard() -> None:
+    begun = asyncio.Event()
+
     async def careful() -> ToolResult:
+        begun.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -123,10 +140,85 @@ async def test_a_tool_that_saves_its_output_when_cancelled_is_heard() -> None:
         return ToolResult("never")
 
     watched = Watched([call("careful")], [careful])
-    watched.session.observe(lambda event: watched.session.cancel() if isinstance(event, ToolStarted) else None)
-    # The tool must have begun to be able to clean up: cancel on the next pass of the loop.
-    await watched.session.run("go")
+    running = asyncio.create_task(watched.session.run("go"))
+    await begun.wait()
+    watched.session.cancel()
+    await running
+    said = "The call was cancelled before it finished. Output so far: 17 lines."
+    assert last_results(watched.session) == [(said, True)]
     watched.check()
+
+
+async def test_a_tool_that_was_through_keeps_its_result_although_a_file_was_not_stored() -> None:
+    writing, release = threading.Event(), threading.Event()
+
+    class Slow(MemoryStore):
+        def put(self, attachment: Attachment, max_bytes: int = 0) -> AttachmentBlock:
+            writing.set()
+            release.wait(10)
+            return super().put(attachment, max_bytes)
+
+    async def draw() -> ToolResult:
+        return ToolResult("The chart was drawn and sent.", attachments=[Attachment(b"x", name="x.txt")])
+
+    watched = Watched([call("draw")], [draw], store=Slow())
+    running = asyncio.create_task(watched.session.run("go"))
+    assert await asyncio.to_thread(writing.wait, 10)
+    watched.session.cancel()
+    assert (await running).status == "cancelled"
+    release.set()
+    assert last_results(watched.session) == [("The chart was drawn and sent.", False)]
+    watched.check()
+
+
+async def test_observers_are_told_of_the_end_also_when_the_caller_is_cancelled() -> None:
+    watched = Watched([Delay(60, "never")])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(watched.session.run("go"), 0.05)
+    (finished,) = watched.of(RunFinished)
+    assert finished.status == "cancelled"
+
+
+@pytest.mark.parametrize("verb", ["think", "act"])
+async def test_cancelling_think_or_act_does_not_cancel_the_caller(verb: str) -> None:
+    begun = asyncio.Event()
+
+    async def endless() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    def begin(request: Request) -> Any:
+        begun.set()
+        return Delay(60, "never")
+
+    watched = Watched([call("endless")] if verb == "act" else begin, [endless])
+    if verb == "act":
+        await watched.session.think("go")
+    work = watched.session.act() if verb == "act" else watched.session.think("go")
+    running = asyncio.create_task(work)
+    await begun.wait()
+    watched.session.cancel()
+    with pytest.raises(SessionCancelledError):
+        await running
+    assert not running.cancelled()
+    watched.check()
+
+
+async def test_a_cancel_from_another_thread_arrives_at_once() -> None:
+    begun = asyncio.Event()
+
+    async def endless() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    watched = Watched([call("endless")], [endless])
+    running = asyncio.create_task(watched.session.run("go"))
+    await begun.wait()
+    await asyncio.to_thread(watched.session.cancel)
+    async with asyncio.timeout(5):
+        assert (await running).status == "cancelled"
 
 
 async def test_a_tool_that_ignores_the_cancel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:

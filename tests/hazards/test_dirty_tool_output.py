@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from outrider.attachments import Attachment
 from outrider.providers.scripted import call
-from outrider.tools import ToolResult
+from outrider.results import ToolResult
+from outrider.tools import ToolContext
 from tests.watching import Watched, last_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
@@ -92,3 +94,65 @@ async def test_dirty_prompts_and_dirty_arguments_can_be_sent() -> None:
     await watched.session.run("question \udc80")
     msgspec.json.encode(list(watched.model.requests[1].messages))
     watched.check()
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+async def test_an_exception_that_cannot_speak_is_named() -> None:
+    async def fail() -> str:
+        raise Mute
+
+    watched = Watched([call("fail"), "ok"], [fail])
+    await watched.session.run("go")
+    assert last_results(watched.session) == [("fail failed: Mute", True)]
+
+
+@pytest.mark.parametrize("name", ["missing \udcff.png", "text \udc80.txt"])
+async def test_a_file_with_a_dirty_name_or_type_can_be_spoken_of(name: str, tmp_path: Path) -> None:
+    async def files() -> ToolResult:
+        return ToolResult("", [Attachment(b"x", "text/pl\udc80ain", name=name), Attachment.from_path(tmp_path / name)])
+
+    watched = Watched([call("files"), "ok"], [files])
+    await watched.session.run("go")
+    assert len(watched.session.messages[2].tool_results[0].content) == 2
+    watched.check()
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [(lambda: ToolResult(None), ""), (lambda: ToolResult({"a": 1}), '{"a":1}'), (lambda: ToolResult(3), "3")],
+)
+async def test_a_result_whose_text_is_none_is_not_a_failure_of_the_tool(result: Any, text: str) -> None:
+    async def produce() -> ToolResult:
+        return result()  # type: ignore[no-any-return]
+
+    watched = Watched([call("produce"), "ok"], [produce])
+    await watched.session.run("go")
+    assert last_results(watched.session) == [(text, False)]
+
+
+async def test_paths_are_taken_for_files(tmp_path: Path) -> None:
+    picture = tmp_path / "a.png"
+    picture.write_bytes(PNG)
+
+    async def produce(context: ToolContext) -> ToolResult:
+        context.attach(picture)
+        return ToolResult("x", attachments=[str(picture)])  # type: ignore[list-item]
+
+    watched = Watched([call("produce"), "ok"], [produce])
+    await watched.session.run("go")
+    assert [file.name for file in watched.session.messages[2].tool_results[0].attachments] == ["a.png", "a.png"]
+
+
+async def test_a_list_of_words_and_files_is_both() -> None:
+    async def produce() -> Any:
+        return [Attachment(PNG, name="a.png"), "a chart", {"of": 3}]
+
+    watched = Watched([call("produce"), "ok"], [produce])
+    await watched.session.run("go")
+    result = watched.session.messages[2].tool_results[0]
+    assert result.text == 'a chart\n{"of":3}'
+    assert [file.name for file in result.attachments] == ["a.png"]

@@ -76,3 +76,25 @@ async def test_a_store_that_fails_costs_the_whole_but_not_the_turn() -> None:
 async def test_a_tiny_limit_works(limit: int) -> None:
     result = (await result_of("abcdef", limit)).session.messages[2].tool_results[0]
     assert f"{6 - limit} of 6 characters left out" in result.text
+
+
+async def test_an_error_is_limited_as_any_result() -> None:
+    async def fail() -> str:
+        raise ValueError("x" * 5_000_000)
+
+    watched = Watched([call("fail"), "ok"], [fail])
+    await watched.session.run("go")
+    result = watched.session.messages[2].tool_results[0]
+    assert result.is_error
+    assert len(result.text) < 51_000
+    assert result.whole is not None
+
+
+async def test_a_store_whose_path_has_braces_is_no_trouble() -> None:
+    class Full(MemoryStore):
+        def put(self, attachment: Attachment, max_bytes: int = 0) -> AttachmentBlock:
+            raise PermissionError("/data/{user}/{0}")
+
+    result = (await result_of("y" * 101, 100, store=Full())).session.messages[2].tool_results[0]
+    assert "PermissionError: /data/{user}/{0}" in result.text
+    assert not result.is_error

@@ -96,3 +96,20 @@ def test_a_tool_that_stops_the_loop_under_a_script_does_not_stop_the_script() ->
     result = run("go", tools=[stops], model=ScriptedModel([call("stops"), "went on"]))
     assert (result.status, result.text) == ("done", "went on")
     assert result.conversation[2].tool_results[0].text == "stopped it"
+
+
+def test_a_loop_that_was_closed_under_a_script_is_an_error_and_not_a_hang() -> None:
+    async def closes() -> str:
+        loop = asyncio.get_running_loop()
+
+        def closed(*_: Any) -> None:
+            loop.close()
+            raise RuntimeError("Event loop is closed")
+
+        loop.run_until_complete = closed  # type: ignore[assignment]
+        loop.stop()
+        await asyncio.Event().wait()
+        return "never"
+
+    with pytest.raises(RuntimeError, match="a tool closed the event loop"):
+        run("go", tools=[closes], model=ScriptedModel([call("closes")]))

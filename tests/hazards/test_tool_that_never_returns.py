@@ -70,3 +70,38 @@ def test_the_process_ends_although_the_thread_still_hangs() -> None:
     ended = subprocess.run([sys.executable, "-c", HANGING_SCRIPT], capture_output=True, text=True, timeout=60)
     assert ended.stdout.strip() == "done moved on", ended.stderr
     assert ended.returncode == 0
+
+
+STUBBORN_SCRIPT = """
+import asyncio
+from outrider import run, tool, ScriptedModel
+from outrider.providers.scripted import call
+
+@tool(timeout=0.05)
+async def stubborn() -> str:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+result = run("go", tools=[stubborn], model=ScriptedModel([call("stubborn"), "moved on"]))
+print(result.status, result.text)
+"""
+
+
+def test_a_script_ends_although_an_async_tool_ignores_every_cancel() -> None:
+    ended = subprocess.run([sys.executable, "-c", STUBBORN_SCRIPT], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.strip() == "done moved on", ended.stderr
+    assert ended.stderr == ""
+
+
+async def test_a_tools_own_time_counts_even_if_it_is_longer_than_the_agents() -> None:
+    @tool(timeout=30)
+    async def patient() -> str:
+        await asyncio.sleep(0.1)
+        return "done"
+
+    watched = Watched([call("patient"), "ok"], [patient], Limits(tool_seconds=0.01))
+    await watched.session.run("go")
+    assert last_results(watched.session) == [("done", False)]

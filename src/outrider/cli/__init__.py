@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from io import TextIOWrapper
 
 from outrider.version import __version__
 
 USAGE = """\
 Outrider: conversations between language models and tools.
 
-usage: outrider COMMAND
+usage: outrider COMMAND [--help]
 
 commands:
   demo         watch the main job on a small sample folder, without a key
+  doctor       see what is there, what is missing, and how to set it
+  models       see which models can be used, and what each can do
+  wire         see the exact request that a conversation becomes, for any provider
 
 options:
   -h, --help   show this help
@@ -21,6 +26,8 @@ options:
 
 From Python: from outrider import think, run, tool
 """
+COMMANDS = ("demo", "doctor", "models", "wire")
+"""Each is a module here with a function of the same name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,13 +39,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
-    if arguments == ["demo"]:
-        from outrider.cli.demo import demo  # brings the event loop, which --version should not wait for
-
-        try:
-            return demo()
-        except KeyboardInterrupt:
-            print("\nInterrupted.", file=sys.stderr)
-            return 130
+    if arguments[0] in COMMANDS:
+        return _run(arguments[0], arguments[1:])
     print(f"outrider: I do not know {' '.join(arguments)!r}; see outrider --help", file=sys.stderr)
     return 2
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # for terminals that do not have every character
+    try:
+        code = _demo(arguments) if name == "demo" else _command(name)(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return _unread()
+    except SystemExit as stop:  # argparse has said what is wrong, or shown the help
+        return stop.code if isinstance(stop.code, int) else 0
+
+
+def _command(name: str) -> Callable[[list[str]], int]:
+    command: Callable[[list[str]], int] = getattr(import_module(f"outrider.cli.{name}"), name)
+    return command
+
+
+def _demo(arguments: list[str]) -> int:
+    from argparse import ArgumentParser
+
+    ArgumentParser(
+        prog="outrider demo",
+        description="Watch the main job on the bundled sample folder: parallel reads of a text, a picture and a PDF, "
+        "and an answer. The demo model answers: it is not an LLM, needs no key, and nothing leaves this machine.",
+    ).parse_args(arguments)
+    from outrider.cli.demo import demo  # brings the event loop, which --version should not wait for
+
+    return demo()
+
+
+def _unread() -> int:
+    """Nobody reads any more, as after `| head`: end quietly, also when the interpreter flushes at its end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -15,9 +15,11 @@ from outrider.conversation import from_json, to_json
 from outrider.history import violations
 from outrider.messages import Message
 from outrider.providers.demo import DemoModel
-from outrider.session import RunResult, Session
+from outrider.results import ToolResult
+from outrider.runs import RunResult
+from outrider.session import Session
 from outrider.text import counted, human_size
-from outrider.tools import ToolContext, ToolResult, tool
+from outrider.tools import ToolContext, tool
 
 SAMPLE = Path(__file__).parent / "sample"
 PROMPT = "Explore this folder: read everything, look at the picture, and tell me what is there."

@@ -1,4 +1,11 @@
-"""Models by name. An adapter is imported only when its models are asked for."""
+"""Models by name. An adapter is imported only when its models are asked for.
+
+anthropic/claude-sonnet-5-5    a provider and a model
+anthropic/fast                 a provider and a tier: fast, balanced or powerful
+fast                           that tier of the first provider that has a key, else the demo model
+http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
+demo                           the built-in demo model
+"""
 
 from __future__ import annotations
 
@@ -6,9 +13,30 @@ from importlib import import_module
 
 from outrider.errors import UnknownModelError
 from outrider.provider import Provider
+from outrider.providers import tiers
 
 # The part of a model's name before the slash, and the module whose `provider(model)` answers to it.
-_MODULES = {"demo": "outrider.providers.demo"}
+_MODULES = {
+    "anthropic": "outrider.providers.anthropic",
+    "openai": "outrider.providers.openai_responses",
+    "openai-chat": "outrider.providers.openai_chat",
+    "gemini": "outrider.providers.gemini",
+    "litellm": "outrider.providers.litellm",
+    "ollama": "outrider.providers.ollama",
+    "demo": "outrider.providers.demo",
+}
+PREFIXES = tuple(_MODULES)
+
+# How the vendors' own names begin, for those who forget to say whose model they mean.
+_BEGINNINGS = {
+    "claude": "anthropic",
+    "gpt": "openai",
+    "chatgpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini": "gemini",
+}
 
 
 def resolve(model: str | Provider) -> Provider:
@@ -17,9 +45,59 @@ def resolve(model: str | Provider) -> Provider:
         if isinstance(model, Provider):
             return model
         raise UnknownModelError(f"a model is a name or a provider object, not {type(model).__name__}")
+    model = model.strip()
+    if model.startswith(("http://", "https://")):
+        return _load("outrider.providers.openai_compatible", model)
+    if model in tiers.TIERS:
+        return _first_with_key(model)
     prefix, _, name = model.partition("/")
     if prefix not in _MODULES:
-        known = ", ".join(repr(each) for each in _MODULES)
-        raise UnknownModelError(f"there is no model {model!r}; known: {known}, or an object with a stream() method")
-    provider: Provider = import_module(_MODULES[prefix]).provider(name)
+        raise _unknown(model)
+    if not name and prefix != "demo":
+        raise UnknownModelError(
+            f"{model!r} names no model; write it after the slash, as in '{prefix}/{_example(prefix)}'"
+        )
+    return _load(_MODULES[prefix], tiers.models_of(prefix).get(name, name))
+
+
+def _load(module: str, name: str) -> Provider:
+    provider: Provider = import_module(module).provider(name)
     return provider
+
+
+def _first_with_key(tier: str) -> Provider:
+    if chosen := tiers.override_of(tier):
+        return resolve(chosen)
+    for prefix in tiers.ORDER:
+        provider = resolve(f"{prefix}/{tier}")
+        if getattr(provider, "key", ""):
+            return provider
+    return resolve("demo")
+
+
+def _example(prefix: str) -> str:
+    return tiers.models_of(prefix).get("balanced", "anthropic/claude-sonnet-5-5" if prefix == "litellm" else "qwen3")
+
+
+def _unknown(model: str) -> UnknownModelError:
+    meant = _meant(model)
+    guess = f"did you mean {meant!r}? " if meant else ""
+    known = ", ".join(f"{prefix}/…" for prefix in PREFIXES if prefix != "demo")
+    return UnknownModelError(
+        f"there is no model {model!r}; {guess}known: {known}, {', '.join(tiers.TIERS)}, demo, "
+        "http://host:port/v1#model, or an object with a stream() method"
+    )
+
+
+def _meant(model: str) -> str:
+    """The name that was probably meant; empty if there is no telling."""
+    from difflib import get_close_matches
+
+    prefix, slash, name = model.partition("/")
+    if slash and (close := get_close_matches(prefix.lower(), PREFIXES, 1)):
+        return f"{close[0]}/{name}"
+    bare = model.rpartition("/")[2]
+    for beginning, owner in _BEGINNINGS.items():
+        if bare.lower().startswith(beginning):
+            return f"{owner}/{bare}"
+    return next(iter(get_close_matches(model.lower(), (*tiers.TIERS, "demo"), 1)), "")

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import AttachmentError
+from outrider.errors import AttachmentError, UnknownModelError
 from outrider.events import Delta, TextDelta, ToolCallDelta
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt
@@ -58,6 +58,8 @@ class DemoModel:
 
 def provider(name: str) -> DemoModel:
     """The demo model, under the one name that it has."""
+    if name:
+        raise UnknownModelError(f"there is no model 'demo/{name}'; the demo model is just 'demo'")
     return DemoModel()
 
 
@@ -186,14 +188,14 @@ def _arithmetic(question: str) -> str:
         value = a / b
     else:
         value = a + b
-    return f"{value:g}"
+    return str(int(value)) if value.is_integer() else f"{value:.10g}"
 
 
 def _report(call: ToolUseBlock, result: ToolResultBlock, store: AttachmentStore) -> Iterator[str]:
     values = (value for value in call.input.values() if isinstance(value, str))
     subject = next((value for value in values if any(map(str.isalnum, value))), call.name)
     if result.is_error:
-        yield f"{subject}: this failed: {result.text.strip().splitlines()[0]}"
+        yield f"{subject}: this failed: {(result.text.strip() or 'it did not say why').splitlines()[0]}"
         return
     for block in result.content:
         if isinstance(block, AttachmentBlock):

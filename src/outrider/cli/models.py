@@ -1,0 +1,236 @@
+"""`outrider models`: what is configured, what is reachable, and what a model can do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import msgspec
+
+from outrider.errors import ProviderError, UnknownModelError
+from outrider.providers import resolve, tiers
+from outrider.providers.api import ApiProvider
+from outrider.providers.capabilities import SAFE, Capabilities, Placement
+from outrider.providers.environment import without_password
+from outrider.providers.prices import Rates, context_tokens, rates_of
+from outrider.providers.transport import Refusal, Timeouts, Transport
+from outrider.text import counted, human_size
+
+DESCRIPTION = """\
+List the providers: whether their keys are set, where their requests go, and the models of their tiers. Ollama is shown
+as running or not. With a model's name: what that model can do, how much it reads and what it costs.
+"""
+EXAMPLES = """\
+examples:
+  outrider models
+  outrider models --check
+  outrider models anthropic/claude-opus-5-5
+
+exit codes: 0 done, 1 a provider with a key could not be reached (--check), 2 wrong usage
+"""
+HOSTED = ("anthropic", "openai", "openai-chat", "gemini")
+PATIENCE = Timeouts(connect=3.0, read=5.0, total=8.0)
+NAMES_SHOWN = 8
+
+_ENDPOINT = re.compile(r"/(?:messages|responses|chat/completions|models/[^/]*)$")
+_PLACES: dict[Placement, str] = {
+    "native": "in the tool result",
+    "moved": "in a user message after the tool results",
+    "text": "as text",
+    "no": "not sent; a note says so",
+}
+
+
+def models(arguments: list[str]) -> int:
+    """List the providers, or describe a model."""
+    options = _parser().parse_args(arguments)
+    if not options.model:
+        return asyncio.run(_list(check=options.check))
+    try:
+        provider = resolve(options.model)
+    except UnknownModelError as error:
+        print(f"outrider models: {error}", file=sys.stderr)
+        return 2
+    print(provider.name)
+    if not isinstance(provider, ApiProvider):
+        _row("", "runs in this process, without a key, and costs nothing")
+        return 0
+    for name, text in _described(provider):
+        _row(f"  {name}", text)
+    return asyncio.run(_show_check(provider)) if options.check else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="outrider models",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a provider and a model, as in think(model=…)")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="ask each provider that has a key for its list of models, which costs nothing",
+    )
+    return parser
+
+
+def _row(name: str, text: str) -> None:
+    print(f"{name:<16} {text}")
+
+
+# All providers
+
+
+async def _list(*, check: bool) -> int:
+    apis = [api_of(prefix) for prefix in HOSTED]
+    asked = [api for api in apis if api.key] if check else []
+    *answers, local = await asyncio.gather(*map(_ask, asked), _ask(api_of("ollama")))
+    answered = dict(zip((api.prefix for api in asked), answers, strict=True))
+    for api in apis:
+        _row(api.prefix, f"{_key(api)}; {without_password(api.base_url)}")
+        _row("", ", ".join(f"{tier}: {model}" for tier, model in tiers.models_of(api.prefix).items()))
+        if api.prefix in answered:
+            _row("", answered[api.prefix].sentence)
+    _row("ollama", _ollama(local))
+    installed = "installed" if find_spec("litellm") else "not installed: pip install 'outrider[litellm]'"
+    _row("litellm", f"any model that LiteLLM has, as litellm/PROVIDER/MODEL; {installed}")
+    _row("http://…", "an OpenAI-compatible server, as http://host:port/v1#model")
+    _row("demo", "built in: rules, not an LLM; no key")
+    print("\nWhat one can do, reads and costs: outrider models PROVIDER/MODEL")
+    return 0 if all(answer.good for answer in answers) else 1
+
+
+def api_of(prefix: str) -> ApiProvider:
+    """A provider's adapter, for questions that are not about one model."""
+    provider = resolve(f"{prefix}/{tiers.models_of(prefix).get('balanced', 'any')}")
+    assert isinstance(provider, ApiProvider)
+    return provider
+
+
+def _key(api: ApiProvider) -> str:
+    if not api.key_variables:
+        return "that of the vendor, from its usual variable"
+    return f"{' or '.join(api.key_variables)} is {'set' if api.key else 'not set'}"
+
+
+def _ollama(answer: _Answer) -> str:
+    if not answer.good:
+        return f"not running ({answer.sentence}); start it with: ollama serve"
+    return f"running; {answer.sentence}"
+
+
+# Whether an API answers
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    good: bool
+    sentence: str
+    names: tuple[str, ...] = ()
+    """The models that it lists; perhaps only the first of them."""
+
+
+class _Listed(msgspec.Struct):
+    id: str = ""
+    name: str = ""
+
+
+class _List(msgspec.Struct):
+    """Both shapes of a list of models."""
+
+    data: list[_Listed] | None = None
+    models: list[_Listed] | None = None
+
+
+async def _ask(api: ApiProvider) -> _Answer:
+    """Ask for the list of models, which needs the key and costs nothing."""
+    url = _ENDPOINT.sub("/models", api.url().partition("?")[0])
+    if "://" not in url:
+        return _Answer(True, f"{api.label} cannot be asked before a request")
+
+    def explain(refusal: Refusal) -> ProviderError:
+        if refusal.status == 404:
+            return ProviderError(f"there is nothing at {without_password(url)}; check {api.base_variable}")
+        return api.explain(refusal, api.key)
+
+    try:
+        answer = await Transport(PATIENCE).get(url, api.headers(api.key), explain)
+        listed = msgspec.json.decode(answer, type=_List)
+    except ProviderError as error:
+        return _Answer(False, str(error))
+    except ValueError:
+        return _Answer(False, f"{without_password(url)} has no list of models; check {api.base_variable}")
+    names = [model.id or model.name.removeprefix("models/") for model in listed.data or listed.models or ()]
+    return _Answer(True, _in_short(names), tuple(names))
+
+
+def _in_short(names: list[str]) -> str:
+    if len(names) > NAMES_SHOWN:
+        return f"reachable: {counted(len(names), 'model')}"
+    return f"reachable: {', '.join(names) or 'no models'}"
+
+
+async def _show_check(api: ApiProvider) -> int:
+    answer = await _ask(api)
+    sentence = answer.sentence
+    if {api.model, f"{api.model}:latest"} & set(answer.names):
+        sentence = f"reachable, and {api.model} is there"
+    _row("  now", sentence)
+    return 0 if answer.good else 1
+
+
+# One model
+
+
+def _described(api: ApiProvider) -> Iterator[tuple[str, str]]:
+    can = api.capabilities
+    if can == SAFE:
+        yield "note", "not in the table of known models: it gets what every model takes"
+    yield "pictures", _pictures(can)
+    yield "PDFs", _pdfs(can)
+    yield "text files", _PLACES[can.text_file]
+    yield "sound", _PLACES[can.audio]
+    yield "tools", "called natively" if can.tools else "described in the prompt, for a model without calls of its own"
+    yield "request", f"up to {human_size(can.request_bytes)}"
+    window = context_tokens(api.prefix, api.model) or can.context_tokens
+    yield "context", counted(window, "token") if window else "not known"
+    yield "price", _price(rates_of(api.prefix, api.model))
+    yield "key", _key(api) if api.key_required or not api.key_variables else f"not needed; {_key(api)}"
+    yield "goes to", without_password(api.url())
+
+
+def _pictures(can: Capabilities) -> str:
+    if can.image not in ("native", "moved"):
+        return _PLACES[can.image]
+    kinds = ", ".join(kind.removeprefix("image/") for kind in can.image_types)
+    limits = f"up to {human_size(can.image_bytes)} in base64, {can.pixels:,} pixels a side, {can.images:,} a request"
+    return f"{_PLACES[can.image]} ({kinds}; {limits})"
+
+
+def _pdfs(can: Capabilities) -> str:
+    if can.pdf not in ("native", "moved"):
+        return _PLACES[can.pdf]
+    return f"{_PLACES[can.pdf]} (up to {human_size(can.pdf_bytes)} in base64, {counted(can.pdf_pages, 'page')})"
+
+
+def _price(rates: tuple[Rates, ...]) -> str:
+    """The rates, those of the shortest requests first."""
+    if not rates:
+        return "not known"
+    first, *more = reversed(rates)
+    longer = "".join(f"; above {each.above:,} tokens of input: {_dollars(each)}" for each in more)
+    return f"{_dollars(first)}, for a million tokens{longer}"
+
+
+def _dollars(rates: Rates) -> str:
+    kinds = {"in": rates.fresh, "cached": rates.cached, "written to the cache": rates.written, "out": rates.output}
+    return ", ".join(
+        f"${round(price * 1_000_000, 6):g} {kind}"
+        for kind, price in kinds.items()
+        if kind in ("in", "out") or price != rates.fresh
+    )

@@ -1,0 +1,164 @@
+"""`outrider wire`: the exact request that a conversation becomes, for any provider, without a key."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.cli.tool_files import read_tools
+from outrider.config import data_folder
+from outrider.conversation import from_json
+from outrider.errors import (
+    AttachmentError,
+    ConversationError,
+    OutriderError,
+    ToolDefinitionError,
+    UnknownModelError,
+)
+from outrider.history import repair
+from outrider.messages import AttachmentBlock
+from outrider.provider import Request
+from outrider.providers import resolve
+from outrider.providers.api import ApiProvider
+from outrider.providers.environment import without_password
+from outrider.providers.secrets import MASK
+from outrider.store import FolderStore, MemoryStore
+from outrider.text import human_size
+
+DESCRIPTION = """\
+Show the exact request that would be sent for a conversation, as JSON on standard output. No key is needed, and nothing
+is sent.
+
+Calls without a result, blank messages and the like are put right first, as they are before every request. Files are
+shown by their beginning and size; --full shows them whole: then this is what is sent, but for its white space.
+"""
+EXAMPLES = """\
+examples:
+  outrider wire saved.json --as openai-chat/gpt-5.6
+  outrider wire saved.json --as anthropic/powerful --tools tools.py --system "Be brief." --headers
+  outrider wire saved.json --as http://localhost:8000/v1#qwen3
+  cat saved.json | outrider wire - --as gemini/gemini-4-argon --full | jq .contents
+
+exit codes: 0 done, 1 the request cannot be made (too large, for example), 2 wrong usage or unreadable input
+"""
+WRONG_INPUT = (ConversationError, ToolDefinitionError, UnknownModelError)
+_BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
+_SHOWN = 24
+
+
+def wire(arguments: list[str]) -> int:
+    """Print the request."""
+    options = _parser().parse_args(arguments)
+    try:
+        provider = _provider(options.model)
+        request = _request(options)
+        body = provider.render(request)
+    except OutriderError as error:
+        print(f"outrider wire: {error}", file=sys.stderr)
+        return 2 if isinstance(error, WRONG_INPUT) else 1
+    if options.headers:
+        _show_headers(provider)
+    _show(body, full=options.full)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="outrider wire",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "conversation", metavar="CONVERSATION.json", help="what outrider.dumps wrote; - for standard input"
+    )
+    parser.add_argument(
+        "--as",
+        dest="model",
+        metavar="MODEL",
+        required=True,
+        help="for whom: a provider and a model, as in think(model=…)",
+    )
+    parser.add_argument(
+        "--tools",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="tools to offer: a Python file, which is run and whose @tool functions are taken, or a JSON file with "
+        '[{"name": …, "description": …, "parameters": {…}}]; may be given several times',
+    )
+    parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    parser.add_argument("--full", action="store_true", help="show files whole, in base64")
+    parser.add_argument(
+        "--headers",
+        action="store_true",
+        help=f"also show the URL and the headers, on standard error; the key as {MASK}",
+    )
+    return parser
+
+
+def _provider(model: str) -> ApiProvider:
+    provider = resolve(model)
+    if not isinstance(provider, ApiProvider):
+        raise UnknownModelError(
+            f"{model!r} stands for {provider.name}, which runs in this process, so that nothing is sent; "
+            "name a provider, as in anthropic/fast"
+        )
+    return provider
+
+
+def _request(options: argparse.Namespace) -> Request:
+    store = _Files()
+    messages = repair(from_json(_read(options.conversation), store))
+    if not messages:
+        raise ConversationError("the conversation is empty: there is nothing to send")
+    return Request(messages, store, options.system, read_tools(options.tools))
+
+
+def _read(path: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise ConversationError(f"{path} cannot be read: {error.strerror}") from None
+
+
+class _Files(MemoryStore):
+    """The files that the conversation brings along, kept in memory, and behind them those of the data folder."""
+
+    def read(self, reference: AttachmentBlock) -> bytes:
+        """The bytes, from wherever they are."""
+        try:
+            return super().read(reference)
+        except AttachmentError:
+            return FolderStore(data_folder() / "attachments").read(reference)
+
+
+def _show(body: bytes, *, full: bool) -> None:
+    if full:
+        pretty = msgspec.json.format(body, indent=2)
+    else:
+        pretty = json.dumps(_abbreviated(json.loads(body)), indent=2, ensure_ascii=False).encode()
+    sys.stdout.buffer.write(pretty + b"\n")
+
+
+def _abbreviated(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _abbreviated(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_abbreviated(item) for item in value]
+    if isinstance(value, str) and (found := _BASE64.fullmatch(value)):
+        return f"{found[1] or ''}{found[2][:_SHOWN]}… ({human_size(len(found[2]))} of base64)"
+    return value
+
+
+def _show_headers(provider: ApiProvider) -> None:
+    url = without_password(provider.url())
+    print(f"POST {url}" if "://" in url else url, file=sys.stderr)
+    for name, value in provider.headers(MASK).items():
+        print(f"{name}: {value}", file=sys.stderr)

@@ -1,0 +1,291 @@
+"""Anthropic Messages: Claude."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from outrider.errors import ProviderError, UnavailableError
+from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.provider import Reply, Request, StopReason
+from outrider.providers.api import ApiProvider, error_message
+from outrider.providers.render import File, Part, Renderer, Result, is_own, reminder_text, safe_id
+from outrider.providers.stream import CallAssembler, Incoming
+from outrider.providers.transcript import Transcript
+
+VERSION = "2023-06-01"
+EPHEMERAL = {"type": "ephemeral"}
+
+_STOP_REASONS = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.END,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "refusal": StopReason.REFUSAL,
+    "pause_turn": StopReason.PAUSE,
+    "model_context_window_exceeded": StopReason.CONTEXT_EXCEEDED,
+}
+
+
+class Anthropic(ApiProvider):
+    """Claude through the Messages API."""
+
+    prefix = "anthropic"
+    label = "Anthropic"
+    key_variables = ("ANTHROPIC_API_KEY",)
+    base_variable = "ANTHROPIC_BASE_URL"
+    default_base = "https://api.anthropic.com"
+
+    def url(self) -> str:
+        """Where a request goes."""
+        return f"{self.base_url}/v1/messages"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """The headers of a request."""
+        return {"x-api-key": key, "anthropic-version": VERSION, "content-type": "application/json"}
+
+    def body(self, request: Request, transcript: Transcript) -> bytes:
+        """The request. Marks for the cache stand outside of the messages, so that these stay as they were rendered."""
+        head: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": self.capabilities.output_tokens,
+            "stream": True,
+            "cache_control": EPHEMERAL,
+        }
+        if request.system:
+            head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
+        if request.tools:
+            head["tools"] = list(_tools(request))
+        head |= self._options
+        # Consecutive user messages count as one, so the reminder need not be put into the last.
+        extra = b""
+        if request.reminder:
+            text = {"type": "text", "text": reminder_text(request.reminder)}
+            extra = msgspec.json.encode({"role": "user", "content": [text]})
+        return transcript.joined(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
+
+    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
+        """One message, or none if nothing of it can be replayed."""
+        if message.role == "assistant":
+            content = list(self._assistant(message))
+        else:
+            user = renderer.user(message, previous)
+            content = [*map(_result, user.results), *map(_part, user.moved), *map(_part, user.said)]
+        if content:
+            yield {"role": message.role, "content": content}
+
+    def _assistant(self, message: Message) -> Iterator[dict[str, Any]]:
+        for block in message.content:
+            match block:
+                case TextBlock(text=text):
+                    yield {"type": "text", "text": text}
+                case ToolUseBlock():
+                    yield {"type": "tool_use", "id": safe_id(block.id), "name": block.name, "input": block.input}
+                case ThinkingBlock(thinking=thinking, state=state) if state and is_own(state, self.prefix, self.model):
+                    if "redacted" in state.data:
+                        yield {"type": "redacted_thinking", "data": state.data["redacted"]}
+                    else:
+                        yield {"type": "thinking", "thinking": thinking, "signature": state.data["signature"]}
+
+    def incoming(self, tools: Collection[str] = ()) -> Incoming:
+        """What makes a reply of the events of an answer."""
+        return _Incoming(self.model)
+
+
+def provider(model: str) -> Anthropic:
+    """The adapter for a model's name."""
+    return Anthropic(model)
+
+
+def _tools(request: Request) -> Iterator[dict[str, Any]]:
+    for spec in request.tools:
+        tool = {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
+        yield tool | {"cache_control": EPHEMERAL} if spec is request.tools[-1] else tool
+
+
+def _result(result: Result) -> dict[str, Any]:
+    rendered: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": safe_id(result.call_id),
+        "content": [_part(part) for part in result.parts],
+    }
+    return rendered | {"is_error": True} if result.is_error else rendered
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if part.family == "image":
+        return {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.json}}
+    return {"type": "document", "title": part.name, "source": _document(part)}
+
+
+def _document(file: File) -> dict[str, Any]:
+    if file.family == "text":
+        return {"type": "text", "media_type": "text/plain", "data": file.text}
+    return {"type": "base64", "media_type": file.mime_type, "data": file.json}
+
+
+# The stream
+
+
+class _Delta(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class _Block(msgspec.Struct, gc=False):
+    """A block as it is announced: a call with its name, the rest usually empty."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str = ""
+
+
+class _Usage(msgspec.Struct, gc=False):
+    """Cumulative: what a later event says counts."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    usage: _Usage | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    """The fields of all events in one: what an event does not have keeps its default."""
+
+    type: str = ""
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class _Incoming:
+    """A reply as it comes in."""
+
+    def __init__(self, model: str) -> None:
+        self.complete = False
+        self._model = model
+        self._blocks: dict[int, _Block] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._calls: dict[int, CallAssembler] = {}
+        self._signatures: dict[int, str] = {}
+        self._usage: dict[str, int] = {}
+        self._stop = StopReason.OTHER
+
+    def take(self, data: bytes) -> Iterator[Delta]:
+        """What one event shows."""
+        try:
+            event = _decode(data)
+        except (ValueError, RecursionError) as error:
+            raise ProviderError(f"Anthropic sent an event that cannot be read: {error}") from None
+        if event.type == "content_block_delta" and event.delta:
+            yield from self._add(event.index, event.delta)
+        elif event.type == "content_block_start" and event.content_block:
+            yield from self._start(event.index, event.content_block)
+        elif event.type == "message_start" and event.message:
+            self._count(event.message.usage)
+        elif event.type == "message_delta":
+            self._count(event.usage)
+            if event.delta and event.delta.stop_reason:
+                self._stop = _STOP_REASONS.get(event.delta.stop_reason, StopReason.OTHER)
+        elif event.type == "message_stop":
+            self.complete = True
+        elif event.type == "error":
+            raise _error(event.error)
+
+    def _count(self, usage: _Usage | None) -> None:
+        if usage:
+            said = msgspec.structs.asdict(usage)
+            self._usage |= {name: value for name, value in said.items() if value is not None}
+
+    def _start(self, index: int, block: _Block) -> Iterator[Delta]:
+        self._blocks[index] = block
+        self._pieces[index] = []
+        if block.type == "tool_use":
+            self._calls[index] = call = CallAssembler(block.id, block.name)
+            if block.input:
+                call.add(msgspec.json.encode(block.input).decode())
+            yield ToolCallDelta(call.id, call.name, call.text)
+        elif block.text:
+            yield from self._add(index, _Delta("text_delta", text=block.text))
+
+    def _add(self, index: int, delta: _Delta) -> Iterator[Delta]:
+        if delta.type == "text_delta":
+            self._pieces.setdefault(index, []).append(delta.text)
+            self._blocks.setdefault(index, _Block("text"))
+            yield TextDelta(delta.text)
+        elif delta.type == "input_json_delta" and index in self._calls:
+            call = self._calls[index]
+            call.add(delta.partial_json)
+            if delta.partial_json:
+                yield ToolCallDelta(call.id, call.name, delta.partial_json)
+        elif delta.type == "thinking_delta":
+            self._pieces.setdefault(index, []).append(delta.thinking)
+            yield ThinkingDelta(delta.thinking)
+        elif delta.type == "signature_delta":
+            self._signatures[index] = self._signatures.get(index, "") + delta.signature
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that matters can follow."""
+        return self.complete
+
+    def end(self) -> Iterator[Reply]:
+        """The complete reply."""
+        blocks = [self._block(index, block) for index, block in sorted(self._blocks.items())]
+        message = Message("assistant", tuple(block for block in blocks if block is not None))
+        yield Reply(message, self._stop, _usage(self._usage))
+
+    def _block(self, index: int, block: _Block) -> Block | None:
+        text = "".join(self._pieces.get(index, ()))
+        match block.type:
+            case "text":
+                return TextBlock(text) if text else None
+            case "tool_use":
+                return self._calls[index].finish()
+            case "thinking":
+                signature = self._signatures.get(index) or block.signature or ""
+                return ThinkingBlock(text or block.thinking or "", self._state({"signature": signature}))
+            case "redacted_thinking":
+                return ThinkingBlock("", self._state({"redacted": block.data}))
+        return None
+
+    def _state(self, data: dict[str, str]) -> ProviderState:
+        return ProviderState(Anthropic.prefix, self._model, data)
+
+
+def _usage(said: dict[str, int]) -> Usage:
+    cached, written = said.get("cache_read_input_tokens", 0), said.get("cache_creation_input_tokens", 0)
+    return Usage(said.get("input_tokens", 0) + cached + written, said.get("output_tokens", 0), cached, written)
+
+
+def _error(error: Any) -> ProviderError:
+    """An error that comes after the answer had begun well."""
+    said = error_message({"error": error}) or "an error without a message"
+    kind = error.get("type", "") if isinstance(error, dict) else ""
+    if kind in ("overloaded_error", "api_error", "rate_limit_error", "timeout_error"):
+        return UnavailableError(f"Anthropic broke off: {said}", retryable=True)
+    return ProviderError(f"Anthropic broke off: {said}")

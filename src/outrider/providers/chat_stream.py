@@ -1,0 +1,296 @@
+"""The reply of a Chat Completions server as it comes in, with the liberties that servers take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from outrider.errors import ProviderError, TornStreamError
+from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.provider import Reply, StopReason
+from outrider.providers.stream import CallAssembler
+from outrider.text import clean_value
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""Where vendors put the model's reasoning, in the reply and in the messages that are sent back."""
+
+_STOP_REASONS = {
+    "stop": StopReason.END,
+    "eos": StopReason.END,
+    "length": StopReason.MAX_TOKENS,
+    "tool_calls": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "model_context_window_exceeded": StopReason.CONTEXT_EXCEEDED,
+}
+_BREAKDOWNS = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""Finish reasons that say that the server gave up in the middle."""
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: Any = None
+
+
+class _Fragment(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    """What a chunk adds; the fields of a whole message are the same."""
+
+    content: Any = None
+    refusal: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: list[_Fragment] | None = None
+    function_call: _Function | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int | None = None
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    """In an answer that is not streamed."""
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+
+
+class IncomingReply:
+    """A reply as it comes in.
+
+    `origin` is what its opaque state is marked with; `broke_off` makes an exception of an error that a server sends.
+    """
+
+    def __init__(self, label: str, origin: ProviderState, broke_off: Callable[[Any], ProviderError]) -> None:
+        self.done = False
+        """Whether the server has said that nothing follows."""
+        self._label = label
+        self._origin = origin
+        self._broke_off = broke_off
+        self._finish_reason = ""
+        self._text: list[str] = []
+        self._thoughts: list[str] = []
+        self._reasoning_field = ""
+        self._refused = False
+        self._calls = _Calls()
+        self._usage: dict[str, Any] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has come to its end: servers forget the finish reason, or the [DONE], but not both."""
+        return bool(self._finish_reason or (self.done and (self._text or self._calls.open)))
+
+    def take(self, data: bytes) -> list[Delta]:
+        """What one event shows."""
+        try:
+            chunk = _decode(data)
+        except msgspec.DecodeError:
+            return self._take_odd(data)
+        if text := _mere_text(chunk):  # most chunks are no more than that
+            self._text.append(text)
+            return [TextDelta(text)]
+        return self._take_chunk(chunk)
+
+    def _take_chunk(self, chunk: _Chunk) -> list[Delta]:
+        if chunk.error:
+            raise self._broke_off(chunk.error)
+        self._usage = chunk.usage or self._usage
+        shown: list[Delta] = []
+        for choice in chunk.choices or ():
+            if not choice.index:
+                self._take_choice(choice, shown)
+        return shown
+
+    def _take_odd(self, data: bytes) -> list[Delta]:
+        """What an event shows that is not the JSON that it should be."""
+        if data.startswith(b"[DONE]"):
+            self.done = True
+        if self.done or not data.strip():
+            return []
+        import json  # takes what msgspec does not and servers write all the same: NaN, halves of surrogate pairs
+
+        try:
+            chunk = msgspec.convert(clean_value(json.loads(data)), _Chunk)
+        except (ValueError, RecursionError) as error:
+            raise TornStreamError(f"{self._label} sent what cannot be read: {error}", retryable=True) from None
+        return self._take_chunk(chunk)
+
+    def _take_choice(self, choice: _Choice, shown: list[Delta]) -> None:
+        if delta := choice.delta or choice.message:
+            if delta.reasoning_content is not None or delta.reasoning is not None:
+                shown += self._thoughts_in(delta)
+            if text := delta.content if isinstance(delta.content, str) else _text_of(delta.content):
+                self._text.append(text)
+                shown.append(TextDelta(text))
+            if delta.refusal:
+                self._refused = True
+                self._text.append(delta.refusal)
+                shown.append(TextDelta(delta.refusal))
+            if delta.tool_calls:
+                shown += self._calls.take(delta.tool_calls)
+            elif delta.function_call:
+                shown += self._calls.take([_Fragment(0, function=delta.function_call)])
+        if choice.finish_reason or choice.message:
+            if choice.finish_reason in _BREAKDOWNS:
+                raise TornStreamError(f"{self._label} broke off: {choice.finish_reason}", retryable=True)
+            self._finish_reason = choice.finish_reason or "stop"
+
+    def _thoughts_in(self, delta: _Delta) -> Iterator[Delta]:
+        """Reasoning. Some servers send it under two names; the one that has the first words counts."""
+        for field in REASONING_FIELDS:
+            piece = getattr(delta, field)
+            if not isinstance(piece, str):
+                continue
+            if not self._thoughts:
+                self._reasoning_field = field
+            if piece and field == self._reasoning_field:
+                self._thoughts.append(piece)
+                yield ThinkingDelta(piece)
+
+    def end(self) -> Iterator[Reply]:
+        """The complete reply."""
+        stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
+        calls = self._calls.finish(cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))
+        blocks: list[Block] = []
+        # Empty reasoning counts too where there are calls: a server may insist on having its field back.
+        if self._thoughts or (self._reasoning_field and calls):
+            state = msgspec.structs.replace(self._origin, data={"field": self._reasoning_field})
+            blocks.append(ThinkingBlock("".join(self._thoughts), state))
+        if text := "".join(self._text):
+            blocks.append(TextBlock(text))
+        blocks += calls
+        if self._refused:
+            stop = StopReason.REFUSAL
+        elif calls and stop in (StopReason.END, StopReason.OTHER):
+            stop = StopReason.TOOL_USE
+        yield Reply(Message("assistant", tuple(blocks)), stop, _usage(self._usage))
+
+
+def _mere_text(chunk: _Chunk) -> str:
+    """The text of a chunk that has nothing else to say."""
+    choices = chunk.choices
+    if not choices or len(choices) != 1 or chunk.usage is not None or chunk.error is not None:
+        return ""
+    choice = choices[0]
+    if choice.index or choice.finish_reason is not None or choice.delta is None:
+        return ""
+    delta = choice.delta
+    if type(delta.content) is not str or delta.tool_calls is not None or delta.refusal is not None:
+        return ""
+    other = delta.reasoning_content is not None or delta.reasoning is not None or delta.function_call is not None
+    return "" if other else delta.content
+
+
+def _text_of(content: Any) -> str:
+    """The words of content that is a list of parts, as some vendors send it."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
+
+
+def _usage(said: dict[str, Any]) -> Usage:
+    read = _object(said.get("prompt_tokens_details"))
+    written = _object(said.get("completion_tokens_details"))
+    return Usage(
+        _number(said.get("prompt_tokens")),
+        _number(said.get("completion_tokens")),
+        _number(read.get("cached_tokens") or said.get("prompt_cache_hit_tokens")),
+        _number(read.get("cache_write_tokens")),
+        _number(written.get("reasoning_tokens")),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+# Tool calls
+
+
+class _Call(CallAssembler):
+    """A call that is being assembled, with the number that the server gave it."""
+
+    def __init__(self, index: int | None) -> None:
+        super().__init__()
+        self.index = index
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the arguments so far are all there can be."""
+        return bool(self.text) and self.finish().invalid_input is None
+
+    def goes_on(self, call_id: str, name: str, piece: str, *, beside: bool) -> bool:
+        """Whether a fragment under the same number is more of this call; `beside`: it came in the same chunk."""
+        if not name or (call_id and call_id == self.id):
+            return True  # every call begins with a name
+        if beside:
+            return False
+        if call_id and self.id:
+            return name == self.name and not self.is_whole  # a new id on every fragment, or a number that never changes
+        return not self.is_whole or (name == self.name and not piece)
+
+    def take(self, call_id: str, name: str, piece: str) -> None:
+        """More of it. A name may come in pieces, or again and again."""
+        self.id = self.id or call_id
+        if name != self.name and not self.text:
+            self.name += name
+        if piece:
+            self.add(piece)
+
+
+class _Calls:
+    """The calls of a reply, told apart by number, id and name, as far as the server gives them."""
+
+    def __init__(self) -> None:
+        self.open: list[_Call] = []
+
+    def take(self, fragments: Iterable[_Fragment]) -> Iterator[Delta]:
+        """The fragments of one chunk."""
+        touched: list[_Call] = []
+        for fragment in fragments:
+            function = fragment.function or _Function()
+            call_id, name, piece = fragment.id or "", function.name or "", _arguments(function.arguments)
+            call = self._find(fragment.index, call_id)
+            if call is None and not name and self.open:
+                call = self.open[-1]
+            if call is None or not call.goes_on(call_id, name, piece, beside=call in touched):
+                call = _Call(fragment.index)
+                self.open.append(call)
+            call.take(call_id, name, piece)
+            touched.append(call)
+            yield ToolCallDelta(call.id, call.name, piece)
+
+    def _find(self, index: int | None, call_id: str) -> _Call | None:
+        numbered = [call for call in reversed(self.open) if None in (index, call.index) or call.index == index]
+        known = (call for call in numbered if call_id and call.id == call_id)
+        return next(known, None) or (numbered[0] if numbered else None)
+
+    def finish(self, *, cut: bool) -> list[ToolUseBlock]:
+        """The calls. If the reply was cut off, a last one without arguments has lost them."""
+        calls = [call.finish() for call in self.open]
+        if cut and calls and not self.open[-1].text.strip():
+            calls[-1] = msgspec.structs.replace(calls[-1], invalid_input="")
+        return calls
+
+
+def _arguments(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()

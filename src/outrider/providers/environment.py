@@ -1,0 +1,58 @@
+"""What the environment says about reaching models: keys, proxies and certificates. The value of a key stays here."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterable
+from urllib.parse import urlsplit, urlunsplit
+
+from outrider.providers.transport import CA_VARIABLES
+
+
+def set_among(names: Iterable[str]) -> list[str]:
+    """The variables that have a value."""
+    return [name for name in names if os.environ.get(name)]
+
+
+def key_fault(name: str) -> str:
+    """What is wrong with the key in a variable, as far as one can see; empty if nothing is."""
+    value = os.environ.get(name, "")
+    if value != value.strip():
+        return "it begins or ends with white space"
+    if not value.isascii() or not value.isprintable() or " " in value:
+        return "it has characters that no key has"
+    return "it is in quotes" if value[:1] in ("'", '"') else ""
+
+
+def proxies() -> dict[str, str]:
+    """The proxies that the usual variables name, by scheme, without their passwords."""
+    from urllib.request import getproxies  # takes long to import
+
+    return {scheme: without_password(url) for scheme, url in sorted(getproxies().items())}
+
+
+def certificate_faults() -> dict[str, str]:
+    """The usual variables that name certificates, each with what is wrong with it; empty if nothing is."""
+    return {name: _certificate_fault(os.environ[name]) for name in set_among(CA_VARIABLES)}
+
+
+def without_password(url: str) -> str:
+    """A URL that can be shown.
+
+    >>> without_password("http://me:secret@proxy.example:8080/v1")
+    'http://…@proxy.example:8080/v1'
+    """
+    parts = urlsplit(url)
+    _, at, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"…@{host}")) if at else url
+
+
+def _certificate_fault(path: str) -> str:
+    try:
+        ssl.create_default_context().load_verify_locations(cafile=path)
+    except FileNotFoundError:
+        return f"there is no file {path}"
+    except (OSError, ssl.SSLError) as error:
+        return f"{path} cannot be read: {error}"
+    return ""

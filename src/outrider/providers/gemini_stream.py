@@ -1,0 +1,269 @@
+"""A reply of the Gemini API, put together from the chunks of its stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from outrider.errors import ProviderError
+from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.provider import Reply, StopReason
+
+_FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
+             "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION")  # fmt: skip
+_MALFORMED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
+              "MALFORMED_RESPONSE")  # fmt: skip
+_STOP_REASONS = {
+    "STOP": StopReason.END,
+    "MAX_TOKENS": StopReason.MAX_TOKENS,
+    "CONTINUATION": StopReason.MAX_TOKENS,
+    **dict.fromkeys(_FILTERED, StopReason.CONTENT_FILTER),
+    **dict.fromkeys(_MALFORMED, StopReason.MALFORMED_CALL),
+}
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
+
+
+class _Camel(msgspec.Struct, rename="camel"):
+    """What a chunk does not have keeps its default; any field may also be null."""
+
+
+class _PartialArgument(_Camel):
+    json_path: str = ""
+    string_value: str | None = None
+    number_value: int | float | None = None
+    bool_value: bool | None = None
+
+    @property
+    def value(self) -> Any:
+        return next((v for v in (self.string_value, self.number_value, self.bool_value) if v is not None), None)
+
+
+class _FunctionCall(_Camel):
+    id: str | None = None
+    name: str | None = None
+    args: Any = None
+    partial_args: list[_PartialArgument] | None = None
+    will_continue: bool | None = None
+
+
+class _ContentPart(_Camel):
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: _FunctionCall | None = None
+
+
+class _Content(_Camel):
+    parts: list[_ContentPart] | None = None
+
+
+class _Candidate(_Camel):
+    content: _Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+
+
+class _Feedback(_Camel):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class _UsageMetadata(_Camel):
+    prompt_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+
+
+class Chunk(_Camel):
+    """One event of the stream."""
+
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _UsageMetadata | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(Chunk | list[Chunk]).decode
+
+
+def decode_chunks(data: bytes) -> list[Chunk]:
+    """The chunks in the data of an event, which may be a list. Raises ValueError or RecursionError."""
+    decoded = _decode(data)
+    return decoded if isinstance(decoded, list) else [decoded]
+
+
+class IncomingReply:
+    """A reply as it comes in. Every chunk may have a finish reason, so only the end of the stream is the end.
+
+    `state` makes opaque state of its data, and `chunks` reads what an event holds.
+    """
+
+    done = False
+
+    def __init__(
+        self, state: Callable[[dict[str, str]], ProviderState], chunks: Callable[[bytes], Iterable[Chunk]]
+    ) -> None:
+        self._new_state = state
+        self._chunks = chunks
+        self._blocks: list[Block] = []
+        self._pieces: list[str] = []
+        """The words since the last block."""
+        self._thought = False
+        """Whether they are thoughts."""
+        self._call: _FunctionCall | None = None
+        """A call whose arguments still come."""
+        self._signature: str | None = None
+        """That of this call."""
+        self._finish = ""
+        self._message = ""
+        self._usage = _UsageMetadata()
+        self._stop = StopReason.OTHER
+
+    @property
+    def complete(self) -> bool:
+        """Whether the API has said why the reply ended."""
+        return bool(self._finish)
+
+    def take(self, data: bytes) -> Iterator[Delta]:
+        """What one event shows."""
+        for chunk in self._chunks(data):
+            yield from self._take_chunk(chunk)
+
+    def _take_chunk(self, chunk: Chunk) -> Iterator[Delta]:
+        self._usage = chunk.usage_metadata or self._usage
+        feedback = chunk.prompt_feedback
+        if feedback and feedback.block_reason:
+            self._end(feedback.block_reason, feedback.block_reason_message, StopReason.CONTENT_FILTER)
+        for candidate in (chunk.candidates or ())[:1]:
+            for part in (candidate.content and candidate.content.parts) or ():
+                if part.function_call:
+                    yield from self._take_call(part.function_call, part.thought_signature)
+                elif part.text or part.thought_signature:
+                    yield from self._take_words(part.text or "", bool(part.thought), part.thought_signature)
+            if reason := candidate.finish_reason:
+                self._end(reason, candidate.finish_message, _STOP_REASONS.get(reason, StopReason.OTHER))
+
+    def _end(self, reason: str, message: str | None, stop: StopReason) -> None:
+        self._finish, self._message, self._stop = reason, message or "", stop
+
+    def _take_words(self, text: str, thought: bool, signature: str | None) -> Iterator[Delta]:
+        if signature or thought is not self._thought:
+            self._flush()  # a part with a signature is joined with no other
+        self._thought = thought
+        self._pieces.append(text)
+        if signature:
+            self._flush(signature)
+        if text:
+            yield ThinkingDelta(text) if thought else TextDelta(text)
+
+    def _flush(self, signature: str | None = None) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        if self._thought and (text or signature):
+            self._blocks.append(ThinkingBlock(text, self._state(signature)))
+        elif signature and not text.strip():
+            # No history keeps blank text, but the signature has to come back in a part like the one that brought it.
+            self._blocks.append(ThinkingBlock("", self._state(signature, text=text)))
+        elif text:
+            self._blocks.append(TextBlock(text, self._state(signature)))
+
+    def _take_call(self, call: _FunctionCall, signature: str | None) -> Iterator[Delta]:
+        if call.name:
+            self._flush()
+            yield from self._finish_call(whole=False)
+            self._call, self._signature = call, signature
+            if call.will_continue:
+                yield ToolCallDelta(call.id or "", call.name, "")
+        elif self._call:
+            self._call.partial_args = [*(self._call.partial_args or ()), *(call.partial_args or ())]
+            self._call.args = call.args if call.args is not None else self._call.args
+            self._signature = self._signature or signature
+        elif call.args or call.partial_args:
+            raise ProviderError("Gemini sent arguments that belong to no call")
+        if not call.will_continue:
+            yield from self._finish_call()
+
+    def _finish_call(self, whole: bool = True) -> Iterator[Delta]:
+        """The call that was open, if there is one. If it was cut off, it is not to be carried out."""
+        call, self._call = self._call, None
+        if call is None:
+            return
+        args = {} if call.args is None else call.args
+        sound = isinstance(args, dict) and _put_together(args, call.partial_args or ()) and whole
+        text = msgspec.json.encode(args).decode()
+        text = text if whole else text[:-1]
+        state = self._state(self._signature, id=call.id or None)
+        block = ToolUseBlock(call.id or "", call.name or "", args if sound else {}, None if sound else text, state)
+        self._blocks.append(block)
+        yield ToolCallDelta(block.id, block.name, text)
+
+    def _state(self, signature: str | None, **more: str | None) -> ProviderState | None:
+        data = {"thoughtSignature": signature or None, **more}
+        kept = {name: value for name, value in data.items() if value is not None}
+        return self._new_state(kept) if kept else None
+
+    def end(self) -> Iterator[Delta | Reply]:
+        """What the end completes, a note where the reply would not say why it has so little, and the reply."""
+        yield from self._finish_call(whole=self._stop is StopReason.END)
+        if any(isinstance(block, ToolUseBlock) for block in self._blocks):
+            self._stop = StopReason.TOOL_USE if self._stop is StopReason.END else self._stop
+        elif self._stop is StopReason.MALFORMED_CALL or not (self._speaks or self._stop is StopReason.END):
+            note = ": ".join(filter(None, ("Gemini ended the reply", self._finish, self._message)))
+            yield from self._take_words(f"\n\n[{note}]" if self._speaks else f"[{note}]", False, None)
+        self._flush()
+        yield Reply(Message("assistant", tuple(self._blocks)), self._stop, _usage(self._usage))
+
+    @property
+    def _speaks(self) -> bool:
+        pending = "" if self._thought else "".join(self._pieces)
+        return bool(pending.strip()) or any(isinstance(block, TextBlock) for block in self._blocks)
+
+
+def _put_together(args: dict[str, Any], pieces: Sequence[_PartialArgument]) -> bool:
+    """Put pieces of arguments into their places; whether that was possible."""
+    try:
+        for piece in pieces:
+            steps = _steps(piece.json_path)
+            holder: Any = args
+            for step, following in pairwise(steps):
+                holder = _entry(holder, step, [] if isinstance(following, int) else {})
+            value = piece.value
+            before = _entry(holder, steps[-1], "" if isinstance(value, str) else None)
+            holder[steps[-1]] = before + value if isinstance(before, str) and isinstance(value, str) else value
+    except (LookupError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def _steps(path: str) -> list[str | int]:
+    """The steps of a JSON path such as `$.edits[0].text`. Raises LookupError for any other kind."""
+    found = list(_STEP.finditer(path))
+    if not found or "$" + "".join(step[0] for step in found) != path:
+        raise LookupError(path)
+    return [int(step[2]) if step[2] else step[1] or step[3] or step[4] or "" for step in found]
+
+
+def _entry(holder: Any, step: str | int, missing: Any) -> Any:
+    """What stands at a step; made if it is not there yet."""
+    if isinstance(step, str):
+        return holder.setdefault(step, missing)
+    if step == len(holder):
+        holder.append(missing)
+    return holder[step]
+
+
+def _usage(said: _UsageMetadata) -> Usage:
+    thoughts = said.thoughts_token_count or 0
+    return Usage(
+        input_tokens=(said.prompt_token_count or 0) + (said.tool_use_prompt_token_count or 0),
+        output_tokens=(said.candidates_token_count or 0) + thoughts,
+        cached_tokens=said.cached_content_token_count or 0,
+        reasoning_tokens=thoughts,
+    )

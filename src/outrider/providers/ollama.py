@@ -1,0 +1,76 @@
+"""Ollama: models on this machine, or on another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import urlsplit
+
+from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
+from outrider.providers.openai_chat import OpenAIChat
+
+PORT = 11434
+
+
+class Ollama(OpenAIChat):
+    """A model that Ollama serves, through its Chat Completions API. Needs no key."""
+
+    prefix = "ollama"
+    label = "Ollama"
+    key_variables = ("OLLAMA_API_KEY",)
+    base_variable = "OLLAMA_HOST"
+    default_base = f"http://localhost:{PORT}"
+    key_required = False
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self.base_url = api_base(self.base_url)
+
+    async def _answer(self, key: str, body: bytes) -> AsyncIterator[bytes]:
+        begun = False
+        try:
+            async with aclosing(super()._answer(key, body)) as chunks:  # type: ignore[type-var]
+                async for chunk in chunks:
+                    begun = True
+                    yield chunk
+        except UnavailableError as error:
+            if begun or error.status is not None:
+                raise
+            sentence = f"{error}; is Ollama running there? Start it with `ollama serve`, or set {self.base_variable}"
+            raise UnavailableError(sentence, retryable=error.retryable) from None
+
+    def _verdict(self, status: int, said: str) -> tuple[type[ProviderError], str]:
+        if status == 404:
+            return RequestRefusedError, f"Ollama has no {self.model} ({said}); get it with `ollama pull {self.model}`"
+        if status == 400 and "does not support tools" in said:
+            return RequestRefusedError, f"{said}; pass prompted_tools=True to have them described in the prompt"
+        return super()._verdict(status, said)
+
+
+def api_base(host: str) -> str:
+    """The base URL of the API from what OLLAMA_HOST may be: a URL, a host with or without a port, an address.
+
+    >>> api_base("localhost:11434"), api_base("https://models.example/ollama")
+    ('http://localhost:11434/v1', 'https://models.example/ollama/v1')
+    """
+    base = host.rstrip("/")
+    if "://" not in base:
+        parts = urlsplit(f"http://{base}")
+        try:
+            base = f"http://{_reachable(parts.hostname)}:{parts.port or PORT}{parts.path}"
+        except ValueError:  # not a number for a port: the request will say that this is no URL
+            base = f"http://{base}"
+    return base if base.endswith("/v1") else f"{base}/v1"
+
+
+def _reachable(host: str | None) -> str:
+    """A host that can be asked: OLLAMA_HOST also tells the server where to listen, which may be everywhere."""
+    if host in (None, "", "0.0.0.0", "::"):
+        return "localhost"
+    return f"[{host}]" if ":" in str(host) else str(host)
+
+
+def provider(model: str) -> Ollama:
+    """The adapter for a model's name."""
+    return Ollama(model)

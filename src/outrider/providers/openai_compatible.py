@@ -1,0 +1,40 @@
+"""Any OpenAI-compatible server by its URL: "http://host:port/v1#model"."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from outrider.errors import UnknownModelError
+from outrider.providers.capabilities import capabilities_of
+from outrider.providers.openai_chat import OpenAIChat
+
+
+class CompatibleServer(OpenAIChat):
+    """A model of vLLM, LM Studio, llama.cpp or another server that speaks Chat Completions.
+
+    The key for OpenAI is not sent there; a server that wants a key gets the one in `OPENAI_COMPATIBLE_API_KEY`.
+    """
+
+    prefix = "openai-compatible"
+    label = "the server"
+    key_variables = ("OPENAI_COMPATIBLE_API_KEY",)
+    base_variable = "OPENAI_COMPATIBLE_BASE_URL"
+    default_base = "http://localhost:8000/v1"
+    key_required = False
+
+    def __init__(self, model: str, base_url: str) -> None:
+        super().__init__(model, base_url=base_url, capabilities=capabilities_of("ollama", model))
+        self.name = f"{self.base_url}#{model}"
+
+
+def provider(url: str) -> CompatibleServer:
+    """The adapter for a URL with the model's name after a #."""
+    base, _, model = url.partition("#")
+    parts = urlsplit(base)
+    if "@" in parts.netloc:
+        raise UnknownModelError(
+            "the URL of a server must have no password in it; put a key into OPENAI_COMPATIBLE_API_KEY"
+        )
+    if not (model and parts.hostname):
+        raise UnknownModelError(f"{url!r} does not name a server and a model; write it as http://host:port/v1#model")
+    return CompatibleServer(model, base)

@@ -1,0 +1,159 @@
+"""OpenAI Responses: GPT and the o-series."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from outrider.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.provider import Request
+from outrider.providers.api import ApiProvider
+from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
+from outrider.providers.render import FAILED, File, Part, Renderer, Result, is_own, reminder_text, safe_id
+from outrider.providers.stream import Incoming
+from outrider.providers.transcript import Transcript
+
+
+class OpenAIResponses(ApiProvider):
+    """GPT and the o-series through the Responses API. Nothing is stored there: each request has the whole history."""
+
+    prefix = "openai"
+    label = "OpenAI"
+    key_variables = ("OPENAI_API_KEY",)
+    base_variable = "OPENAI_BASE_URL"
+    default_base = "https://api.openai.com/v1"
+
+    def url(self) -> str:
+        """Where a request goes."""
+        return f"{self.base_url}/responses"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """The headers of a request."""
+        return {"authorization": f"Bearer {key}", "content-type": "application/json"}
+
+    def body(self, request: Request, transcript: Transcript) -> bytes:
+        """The request."""
+        head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
+        if self.capabilities.reasoning:
+            head["include"] = ["reasoning.encrypted_content"]
+        if request.system:
+            head["instructions"] = request.system
+        if request.tools:
+            head["tools"] = list(_tools(request))
+        head |= self._options
+        extra = b""
+        if request.reminder:
+            extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))
+        return transcript.joined(msgspec.json.encode(head)[:-1] + b',"input":[', b"]}", extra)
+
+    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
+        """The items of a message: what the model wrote, or the outputs of its calls and then what the person said."""
+        if message.role == "assistant":
+            yield from self._assistant(message)
+            return
+        user = renderer.user(message, previous)
+        yield from map(_output, user.results)
+        if user.moved or user.said:
+            yield _user([*user.moved, *user.said])
+
+    def _assistant(self, message: Message) -> Iterator[dict[str, Any]]:
+        # The API refuses a reasoning item without the very item that followed it, and an item under its own id
+        # without its reasoning. So reasoning waits for its follower, and ids are sent only along with reasoning.
+        waiting: list[dict[str, Any]] = []
+        reasoned = False
+        for block in message.content:
+            own = self._own_state(block)
+            if isinstance(block, ThinkingBlock):
+                waiting += [own] if is_replayable(own) else []
+            elif isinstance(block, TextBlock | ToolUseBlock):
+                if waiting or "follows" in own:
+                    reasoned = bool(waiting) and own.get("follows") == waiting[-1]["id"]
+                if reasoned:
+                    yield from map(_without_nulls, waiting)
+                waiting = []
+                yield _text(block, own, reasoned) if isinstance(block, TextBlock) else _call(block, own, reasoned)
+
+    def _own_state(self, block: Block) -> dict[str, Any]:
+        """What this model wants back with the block; empty for what another model wrote."""
+        state = getattr(block, "state", None)
+        if state is None or not is_own(state, self.prefix, self.model) or not isinstance(state.data, dict):
+            return {}
+        return state.data
+
+    def incoming(self, tools: Collection[str] = ()) -> Incoming:
+        """What makes a reply of the events of an answer."""
+        return IncomingReply(self.prefix, self.model)
+
+
+def provider(model: str) -> OpenAIResponses:
+    """The adapter for a model's name."""
+    return OpenAIResponses(model)
+
+
+def _tools(request: Request) -> Iterator[dict[str, Any]]:
+    for spec in request.tools:
+        yield {
+            "type": "function",
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.parameters,
+            "strict": False,
+        }
+
+
+def _text(block: TextBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:
+    item: dict[str, Any] = {"type": "message", "role": "assistant"}
+    if own.get("phase"):
+        item["phase"] = own["phase"]
+    if not (reasoned and own.get("id")):
+        # An output message must have an id; a message without one has its text as a plain string.
+        return item | {"content": block.text}
+    content = [{"type": "output_text", "text": block.text, "annotations": []}]
+    return item | {"id": own["id"], "status": own.get("status", "completed"), "content": content}
+
+
+def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "type": "function_call",
+        "call_id": safe_id(block.id),
+        "name": block.name,
+        # Arguments that were not JSON stay away: servers that parse them refuse the whole history, again and again.
+        # The model reads what it wrote in the call's result.
+        "arguments": msgspec.json.encode(block.input).decode(),
+    }
+    if reasoned and own.get("id"):
+        item |= {"id": own["id"], "status": own.get("status", "completed")}
+    return item
+
+
+def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def _output(result: Result) -> dict[str, Any]:
+    output: Any = result.flagged_text
+    if result.files:
+        output = [_part(part) for part in ((FAILED, *result.parts) if result.is_error else result.parts)]
+    return {"type": "function_call_output", "call_id": safe_id(result.call_id), "output": output}
+
+
+def _user(parts: Iterable[Part]) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": [_part(part) for part in parts]}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    if part.family == "image":
+        return {"type": "input_image", "detail": "auto", "image_url": part.data_url}
+    if part.family == "text":
+        return {"type": "input_text", "text": f"{part.name}:\n{part.text}"}
+    return {"type": "input_file", "filename": _filename(part), "file_data": part.data_url}
+
+
+def _filename(file: File) -> str:
+    """A name that says what kind of file it is; a file without one is called by its type and hash."""
+    name = file.name.replace("/", "-")
+    return name if file.family != "pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"

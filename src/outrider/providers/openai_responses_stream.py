@@ -1,0 +1,297 @@
+"""OpenAI Responses: a reply from the events of its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from outrider.errors import ProviderError, RateLimitedError, RequestRefusedError, TornStreamError, UnavailableError
+from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.provider import Reply, StopReason
+from outrider.providers.api import error_message
+from outrider.providers.stream import finished_call
+
+_TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
+_THINKING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_CALL_DELTA = "response.function_call_arguments.delta"
+_DELTAS = (*_TEXT_DELTAS, *_THINKING_DELTAS, _CALL_DELTA)
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_INCOMPLETE = {"max_output_tokens": StopReason.MAX_TOKENS, "content_filter": StopReason.CONTENT_FILTER}
+
+
+class _Event(msgspec.Struct, gc=False):
+    """The fields of all events in one: what an event does not have keeps its default.
+
+    They are loosely typed because an event of a kind that is not known yet may use a name for something else. Items and
+    responses are decoded only where they count: the first events repeat all instructions and tools.
+    """
+
+    type: str = ""
+    delta: Any = ""
+    output_index: Any = 0
+    summary_index: Any = 0
+    item: msgspec.Raw = msgspec.Raw(b"{}")
+    response: msgspec.Raw = msgspec.Raw(b"{}")
+    error: Any = None
+    code: Any = None
+    message: Any = None
+
+
+class _Response(msgspec.Struct, gc=False):
+    """The fields of a response that matter at its end."""
+
+    output: list[msgspec.Raw] | None = None
+    usage: dict[str, Any] | None = None
+    incomplete_details: dict[str, Any] | None = None
+    error: Any = None
+
+
+class _Part(msgspec.Struct, gc=False):
+    """A part of a message or of reasoning."""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Item(msgspec.Struct, gc=False):
+    """The fields of messages, calls and reasoning in one."""
+
+    type: str = ""
+    id: str | None = None
+    status: str | None = None
+    phase: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    summary: list[_Part] | None = None
+    content: list[_Part] | None = None
+    whole: dict[str, Any] | None = None
+    """Reasoning as it came."""
+
+    @property
+    def text(self) -> str:
+        """What there is to read: text, thoughts or arguments."""
+        if self.type == "function_call":
+            return self.arguments or ""
+        parts = [part.text or part.refusal or "" for part in (*(self.summary or ()), *(self.content or ()))]
+        return ("\n\n" if self.type == "reasoning" else "").join(filter(None, parts))
+
+    @property
+    def tool_use_id(self) -> str:
+        """What the call's result refers to."""
+        return self.call_id or self.id or ""
+
+
+class _Kind(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+_T = TypeVar("_T")
+_EVENT = msgspec.json.Decoder(_Event)
+_RESPONSE = msgspec.json.Decoder(_Response)
+_KIND = msgspec.json.Decoder(_Kind)
+_ITEM = msgspec.json.Decoder(_Item)
+_WHOLE = msgspec.json.Decoder(dict[str, Any])
+_DELTA_OF_ITEM = {"message": _TEXT_DELTAS[0], "reasoning": _THINKING_DELTAS[0], "function_call": _CALL_DELTA}
+
+
+class IncomingReply:
+    """A reply as it comes in. Items count as they are in their last event: at first they are incomplete."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self.complete = False
+        self._provider = provider
+        self._model = model
+        self._begun: dict[int, _Item] = {}
+        self._pieces: dict[int, list[str]] = {}
+        """What was shown of each item."""
+        self._items: dict[int, _Item] = {}
+        self._incomplete: StopReason | None = None
+        self._usage: dict[str, Any] = {}
+
+    def take(self, data: bytes) -> Iterable[Delta]:
+        """What one event shows; it counts once this has been read."""
+        if data.strip() in (b"", b"[DONE]"):
+            return ()
+        event = _decoded(data, _EVENT)
+        if event.type in _DELTAS:
+            return self._add(event.type, _index(event), str(event.delta or ""))
+        if event.type == "response.reasoning_summary_part.added" and event.summary_index:
+            return self._add(_THINKING_DELTAS[0], _index(event), "\n\n")
+        if event.type == "response.output_item.added":
+            return self._begin(_index(event), _item(event.item))
+        if event.type == "response.output_item.done":
+            return self._take_item(_index(event), _item(event.item))
+        if event.type in _ENDS:
+            return self._end(event.type, _decoded(event.response, _RESPONSE))
+        if event.type == "error" or (event.error and not event.type):
+            raise _error(event.error or {"code": event.code, "message": event.message}, self._model)
+        return ()
+
+    def _add(self, kind: str, index: int, piece: str) -> Iterator[Delta]:
+        if not piece:
+            return
+        self._pieces.setdefault(index, []).append(piece)
+        if kind in _TEXT_DELTAS:
+            yield TextDelta(piece)
+        elif kind in _THINKING_DELTAS:
+            yield ThinkingDelta(piece)
+        elif call := self._begun.get(index):
+            yield ToolCallDelta(call.tool_use_id, call.name or "", piece)
+
+    def _begin(self, index: int, item: _Item) -> Iterator[Delta]:
+        if item.type in _DELTA_OF_ITEM:
+            self._begun[index] = item
+        if item.type == "function_call":
+            yield ToolCallDelta(item.tool_use_id, item.name or "", "")
+
+    def _take_item(self, index: int, item: _Item) -> Iterator[Delta]:
+        """A finished item. What was not shown piece by piece is shown now."""
+        self._items[index] = item
+        if index not in self._pieces and item.type in _DELTA_OF_ITEM:
+            self._begun[index] = item
+            yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
+
+    def _end(self, kind: str, response: _Response) -> Iterator[Delta]:
+        if kind == "response.failed":
+            raise _error(response.error, self._model)
+        known = {item.id for item in self._items.values()}
+        for index, item in enumerate(map(_item, response.output or ())):
+            if index not in self._items and item.id not in known:
+                yield from self._take_item(index, item)
+        unfinished = self._begun.keys() - self._items.keys()
+        if kind == "response.incomplete":
+            reason = (response.incomplete_details or {}).get("reason")
+            self._incomplete = _INCOMPLETE.get(str(reason), StopReason.OTHER)
+            self._items |= {index: self._cut_short(index) for index in unfinished}
+        elif unfinished:
+            raise TornStreamError("OpenAI's reply lacks the end of what it began", retryable=True)
+        self._usage = response.usage or {}
+        self.complete = True
+
+    def _cut_short(self, index: int) -> _Item:
+        """An item that was never finished, as far as it was shown; without its state, which may be half."""
+        item, text = self._begun[index], "".join(self._pieces.get(index, ()))
+        cut = _Item(item.type, call_id=item.tool_use_id, name=item.name, status="incomplete")
+        cut.arguments, cut.content = text, [_Part(text=text)]
+        return cut
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that matters can follow."""
+        return self.complete
+
+    def end(self) -> Iterator[Reply]:
+        """The complete reply."""
+        items = [item for _, item in sorted(self._items.items())]
+        reasoned = any(item.type == "reasoning" for item in items)
+        blocks: list[Block] = []
+        follows = ""
+        for item in items:
+            block = self._block(item, self._state(_origin(item, follows, reasoned)))
+            if block is not None:
+                blocks.append(block)
+            elif follows:
+                # Reasoning whose follower is not kept cannot be sent back.
+                blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
+            follows = item.id or "" if isinstance(block, ThinkingBlock) else ""
+        yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), _usage(self._usage))
+
+    def _block(self, item: _Item, state: ProviderState | None) -> Block | None:
+        match item.type:
+            case "message":
+                return TextBlock(item.text, state) if item.text.strip() else None
+            case "function_call":
+                return _call(item, state)
+            case "reasoning":
+                whole = self._state(item.whole if item.whole and is_replayable(item.whole) else {})
+                return ThinkingBlock(item.text, whole) if item.text or whole else None
+        return None
+
+    def _state(self, data: dict[str, Any]) -> ProviderState | None:
+        return ProviderState(self._provider, self._model, data) if data else None
+
+    def _stop_reason(self, items: list[_Item]) -> StopReason:
+        if self._incomplete:
+            return self._incomplete
+        if any(part.type == "refusal" for item in items for part in item.content or ()):
+            return StopReason.REFUSAL
+        return StopReason.TOOL_USE if any(item.type == "function_call" for item in items) else StopReason.END
+
+
+def is_replayable(reasoning: dict[str, Any]) -> bool:
+    """Whether a reasoning item says all of it by itself: nothing is stored that its id alone could refer to."""
+    return bool(reasoning.get("id") and (reasoning.get("encrypted_content") or reasoning.get("content")))
+
+
+def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T:
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise TornStreamError(f"OpenAI sent an event that cannot be read: {error}", retryable=True) from None
+
+
+def _index(event: _Event) -> int:
+    return event.output_index if isinstance(event.output_index, int) else 0
+
+
+def _item(raw: msgspec.Raw) -> _Item:
+    """An item; of a kind that is not known, only the kind."""
+    kind = _decoded(raw, _KIND).type
+    if kind not in _DELTA_OF_ITEM:
+        return _Item(kind)
+    item = _decoded(raw, _ITEM)
+    item.whole = _decoded(raw, _WHOLE) if kind == "reasoning" else None
+    return item
+
+
+def _call(item: _Item, state: ProviderState | None) -> ToolUseBlock:
+    if item.status == "incomplete":
+        # The model did not get to the end of it, so it must not run, whatever the arguments look like so far.
+        return ToolUseBlock(item.tool_use_id, item.name or "", {}, invalid_input=item.text, state=state)
+    return finished_call(item.tool_use_id, item.name or "", item.text, state)
+
+
+def _origin(item: _Item, follows: str, reasoned: bool) -> dict[str, Any]:
+    """What has to go back with a text or a call: its phase, and beside reasoning its identity and place."""
+    kept = {"phase": item.phase}
+    if reasoned:
+        kept |= {"id": item.id, "status": item.status, "follows": follows}
+    return {name: value for name, value in kept.items() if value}
+
+
+def _usage(said: dict[str, Any]) -> Usage:
+    read, written = said.get("input_tokens_details"), said.get("output_tokens_details")
+    return Usage(
+        _count(said, "input_tokens"),
+        _count(said, "output_tokens"),
+        _count(read, "cached_tokens"),
+        _count(read, "cache_write_tokens"),
+        _count(written, "reasoning_tokens"),
+    )
+
+
+def _count(said: Any, name: str) -> int:
+    value = said.get(name) if isinstance(said, dict) else None
+    return value if isinstance(value, int) else 0
+
+
+def _error(error: Any, model: str) -> ProviderError:
+    """An error that comes after the answer had begun well."""
+    said = (error_message({"error": error}) if error else "") or "an error without a message"
+    kinds = {str(error.get("code")), str(error.get("type"))} if isinstance(error, dict) else set()
+    if "context_length_exceeded" in kinds:
+        return RequestRefusedError(f"the conversation is too long for {model} ({said}); start a new one, or send less")
+    if "insufficient_quota" in kinds:
+        return RateLimitedError(f"OpenAI has no quota left for this key ({said}); check the plan and its billing")
+    if kinds & {"rate_limit_exceeded", "too_many_requests"}:
+        return RateLimitedError(f"OpenAI has had too many requests ({said})", retryable=True)
+    if kinds & {"server_error", "server_is_overloaded", "overloaded_error", "timeout"}:
+        return UnavailableError(f"OpenAI broke off: {said}", retryable=True)
+    if any(kind.startswith(("invalid_", "image_")) for kind in kinds):
+        return RequestRefusedError(f"OpenAI refused the request: {said}")
+    return ProviderError(f"OpenAI broke off: {said}")

@@ -1,0 +1,195 @@
+"""Tools for models without native calls: described in the prompt, called by a reply in JSON, answered in words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from outrider.events import Delta, Notice, TextDelta, ToolCallDelta
+from outrider.messages import Block, Message, TextBlock, ToolUseBlock
+from outrider.prompts import prompt
+from outrider.provider import Reply, StopReason, ToolSpec
+from outrider.providers.render import Part, Result
+from outrider.providers.stream import finished_call, partial_arguments
+from outrider.schema.raw_schemas import map_subschemas
+from outrider.schema.references import inline_references
+from outrider.text import clean, clean_value
+
+LONGEST_STRING = 1_900
+"""Characters in a string of the arguments: small models do not always find an end. Llama.cpp refuses 2,000 and more."""
+
+# The request
+
+
+def system_prompt(system: str, tools: Iterable[ToolSpec]) -> str:
+    """The system prompt with the tools and how to call them."""
+    how = prompt("prompted_tools").replace("{longest_string}", f"{LONGEST_STRING:,}")
+    return "\n\n".join(filter(None, (system, how, *map(_described, tools))))
+
+
+def _described(tool: ToolSpec) -> str:
+    schema = msgspec.json.encode(tool.parameters).decode()
+    return f"## {tool.name}\n\n{tool.description}\n\nJSON Schema of the arguments: {schema}"
+
+
+def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
+    """What the server has the reply keep to: a call of one of the tools, or the final answer."""
+    final = _object({"final": {"type": "string"}})
+    schema = {"oneOf": [*map(_branch, tools), final]}
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
+
+
+def _branch(tool: ToolSpec) -> dict[str, Any]:
+    name = {"tool": {"const": tool.name}}
+    # References would point to the root of another schema here, and not every server's grammar has an empty object.
+    arguments = inline_references(tool.parameters)
+    return _object(name | {"arguments": _capped(arguments)} if arguments.get("properties") else name)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+def _capped(schema: Any) -> Any:
+    """The schema with a limit on every string in it."""
+    if not isinstance(schema, dict):
+        return schema
+    capped = map_subschemas(schema, _capped)
+    kinds = schema.get("type")
+    if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
+        capped["maxLength"] = min(schema.get("maxLength", LONGEST_STRING), LONGEST_STRING)
+    return capped
+
+
+# The history
+
+
+def written(message: Message) -> str:
+    """A model's message as it would have written it: its words, and each call as a line of JSON."""
+    lines = []
+    for block in message.content:
+        if isinstance(block, TextBlock):
+            lines.append(block.text)
+        elif isinstance(block, ToolUseBlock):
+            call = {"tool": block.name} | ({"arguments": block.input} if block.input else {})
+            lines.append(msgspec.json.encode(call).decode())
+    return "\n".join(lines)
+
+
+def results(answers: Iterable[Result]) -> Iterator[Part]:
+    """Results in words, each under the name of its tool."""
+    for answer in answers:
+        yield f"Result of {answer.tool} (call {answer.call_id}):\n{answer.flagged_text}"
+        yield from answer.files
+
+
+# The reply
+
+
+async def with_real_calls(
+    items: AsyncIterator[Delta | Notice | Reply], tools: Sequence[ToolSpec]
+) -> AsyncGenerator[Delta | Notice | Reply, None]:
+    """The items of a stream, with the final answer instead of the JSON around it, and calls instead of their JSON."""
+    reply = _JsonReply({tool.name for tool in tools})
+    async with aclosing(items):  # type: ignore[type-var]
+        async for item in items:
+            if isinstance(item, TextDelta):
+                if more := reply.take(item.text):
+                    yield TextDelta(more)
+            elif isinstance(item, Reply) and not item.message.tool_calls:
+                for each in reply.finish(item):
+                    yield each
+            else:
+                yield item
+
+
+class _JsonReply:
+    """A reply in JSON as it comes in. What is not JSON is taken as the final answer."""
+
+    def __init__(self, tools: set[str]) -> None:
+        self._tools = tools
+        self._text = ""
+        self._shown = ""
+
+    def take(self, piece: str) -> str:
+        """What there is to show of the final answer after this piece."""
+        self._text += piece
+        start = self._text.lstrip()
+        if not start:
+            return ""
+        return self._show(_final_in(start) if start[0] in "{`" else self._text)
+
+    def _show(self, text: str) -> str:
+        more = text[len(self._shown) :] if text.startswith(self._shown) else ""
+        self._shown += more
+        return more
+
+    def finish(self, reply: Reply) -> Iterator[Delta | Reply]:
+        """The last deltas, and the reply as it was meant."""
+        others: list[Block] = [block for block in reply.message.content if not isinstance(block, TextBlock)]
+        values = list(_objects(self._text))
+        calls = list(filter(None, map(self._call, values))) or self._broken_call(values)
+        if calls:
+            for call in calls:
+                arguments = msgspec.json.encode(call.input).decode()
+                yield ToolCallDelta("", call.name, arguments if call.invalid_input is None else call.invalid_input)
+            stop = StopReason.TOOL_USE if reply.stop_reason == StopReason.END else reply.stop_reason
+            yield Reply(Message("assistant", (*others, *calls)), stop, reply.usage)
+            return
+        text = self._final(values)
+        if more := self._show(text):
+            yield TextDelta(more)
+        content = (*others, TextBlock(text)) if text else tuple(others)
+        yield Reply(Message("assistant", content), reply.stop_reason, reply.usage)
+
+    def _call(self, value: dict[str, Any]) -> ToolUseBlock | None:
+        name, arguments = value.get("tool"), value.get("arguments")
+        # A name that no tool has is told to the model, if this is meant as a call beyond doubt.
+        if not isinstance(name, str) or (name not in self._tools and value.keys() != {"tool", "arguments"}):
+            return None
+        if arguments is None or isinstance(arguments, dict):
+            return ToolUseBlock("", name, arguments or {})
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        return finished_call("", name, text)
+
+    def _broken_call(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
+        """A call that was cut off. The model is told so; as an answer it would be of no use."""
+        name = None if values else partial_arguments(_unfenced(self._text)).get("tool")
+        return [ToolUseBlock("", name, {}, invalid_input=self._text)] if name in self._tools else []
+
+    def _final(self, values: Sequence[dict[str, Any]]) -> str:
+        for value in values:
+            if isinstance(value.get("final"), str):
+                return str(value["final"])
+        return self._shown if not values and self._shown else self._text
+
+
+def _final_in(text: str) -> str:
+    final = partial_arguments(text).get("final")
+    return clean(final) if isinstance(final, str) else ""
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects at the beginning of a text, one after the other, whatever follows them."""
+    import json  # reads one value and says where it ends; strings may have bare line ends, as small models write them
+
+    decoder = json.JSONDecoder(strict=False)
+    rest = _unfenced(text)
+    while rest.startswith("{"):
+        try:
+            value, end = decoder.raw_decode(rest)
+        except (ValueError, RecursionError):
+            return
+        yield clean_value(value)
+        rest = rest[end:].lstrip()
+
+
+def _unfenced(text: str) -> str:
+    """The text without the code fence that some models put around JSON."""
+    text = text.strip()
+    if text.startswith("```"):
+        return text.partition("\n")[2].removesuffix("```").strip()
+    return text

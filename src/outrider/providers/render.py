@@ -1,0 +1,241 @@
+"""What the adapters share on the way from a history to a request: where files go, and in which form.
+
+A file of a tool result goes natively into the result, or moves to a user message after all results, or becomes text, or
+becomes a note that says what is missing. Nothing is silently dropped, and nothing here changes the history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from outrider.errors import AttachmentError
+from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.providers import documents
+from outrider.providers.capabilities import Capabilities, Placement
+from outrider.store import AttachmentStore
+from outrider.text import human_size, shorten
+
+Family: TypeAlias = Literal["image", "pdf", "text", "audio", "other"]
+
+NO_OUTPUT = "(no output)"
+FAILED = "[This call failed]"
+MOVED = "[Files of the tool results above, added by the runtime]"
+REMINDER = "[A reminder from the runtime, not from the user]"
+
+_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
+_TEXT_TYPES = frozenset(
+    {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml",
+     "application/javascript", "application/x-sh", "application/sql", "application/x-ipynb+json", "image/svg+xml"}
+)  # fmt: skip
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file in the form in which a model takes it."""
+
+    family: Family
+    mime_type: str
+    name: str
+    data: bytes = b""
+    """The bytes, encoded in base64."""
+    text: str = ""
+    """The words, if it is a text."""
+
+    @property
+    def json(self) -> msgspec.Raw:
+        """The data as a JSON string, for a place where the API wants bare base64."""
+        return msgspec.Raw(b'"%b"' % self.data)
+
+    @property
+    def data_url(self) -> msgspec.Raw:
+        """The data as a JSON string with a data URL."""
+        return msgspec.Raw(b'"data:%b;base64,%b"' % (self.mime_type.encode(), self.data))
+
+
+Part: TypeAlias = str | File
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A tool result as an adapter renders it."""
+
+    call_id: str
+    tool: str
+    is_error: bool
+    parts: tuple[Part, ...]
+    """Never empty."""
+
+    @property
+    def text(self) -> str:
+        """The words of the result."""
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def flagged_text(self) -> str:
+        """The words, for an API that has no error flag of its own."""
+        return f"{FAILED}\n{self.text}" if self.is_error else self.text
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """The files that go into the result itself."""
+        return tuple(part for part in self.parts if isinstance(part, File))
+
+
+class UserMessage(msgspec.Struct, frozen=True):
+    """A user message taken apart: results first, then files that had to move, then what the person said."""
+
+    results: tuple[Result, ...]
+    moved: tuple[Part, ...]
+    said: tuple[Part, ...]
+
+
+class Renderer:
+    """Takes user messages apart for one request."""
+
+    def __init__(self, capabilities: Capabilities, store: AttachmentStore) -> None:
+        self._can = capabilities
+        self._store = store
+
+    def user(self, message: Message, previous: Message | None) -> UserMessage:
+        """The message's results, moved files and words. `previous` has the calls that the results answer."""
+        calls = {call.id: call for call in previous.tool_calls} if previous else {}
+        moved: list[Part] = []
+        results: list[Result] = []
+        said: list[Part] = []
+        for block in message.content:
+            match block:
+                case ToolResultBlock():
+                    results.append(self._result(block, calls.get(block.tool_use_id), moved))
+                case TextBlock(text=text):
+                    said.append(self._limited(text))
+                case AttachmentBlock():
+                    said += self._shown(block)
+        return UserMessage(tuple(results), (MOVED, *moved) if moved else (), tuple(said))
+
+    def _result(self, block: ToolResultBlock, call: ToolUseBlock | None, moved: list[Part]) -> Result:
+        tool = call.name if call else "tool"
+        parts: list[Part] = []
+        for item in block.content:
+            if isinstance(item, TextBlock):
+                parts.append(self._limited(item.text))
+                continue
+            found = self._shown(item)
+            parts += [part for part in found if not self._moves(part)]
+            if shown := [part for part in found if self._moves(part)]:
+                parts.append(f"[{item.label} is shown after the tool results]")
+                moved += [f"{item.label}, from {tool} (call {block.tool_use_id}):", *shown]
+        return Result(block.tool_use_id, tool, block.is_error, tuple(parts) or (NO_OUTPUT,))
+
+    def _shown(self, block: AttachmentBlock) -> list[Part]:
+        """A file as the model can see it, in whichever place; otherwise in words."""
+        placement = self._placement(family_of(block.mime_type))
+        return self._files(block) if placement in ("native", "moved") else list(self._in_words(block))
+
+    def _moves(self, part: Part) -> bool:
+        """Whether a part cannot stand in a result. Pages of a scanned PDF are pictures, and go where pictures go."""
+        return isinstance(part, File) and self._placement(part.family) == "moved"
+
+    def _placement(self, family: Family) -> Placement:
+        if family == "other":
+            return "no"
+        placements: dict[str, Placement] = {
+            "image": self._can.image,
+            "pdf": self._can.pdf,
+            "text": self._can.text_file,
+            "audio": self._can.audio,
+        }
+        return placements[family]
+
+    def _files(self, block: AttachmentBlock) -> list[Part]:
+        """The file as the model can take it; in words where it cannot after all."""
+        try:
+            family = family_of(block.mime_type)
+            data = self._store.read(block)
+            if family == "text":
+                text = self._limited(_decoded(data))
+                # An empty document is refused by APIs.
+                return [
+                    File("text", block.mime_type, block.label, text=text) if text.strip() else f"{block.label}: (empty)"
+                ]
+            if family == "image":
+                mime_type, data = documents.fitting_image(block.mime_type, data, self._can)
+                return [File("image", mime_type, block.label, documents.base64_of(data))]
+            documents.check_size(data, self._can.pdf_bytes)
+            if family == "pdf" and (pages := documents.pages_of(data)) > self._can.pdf_pages:
+                raise AttachmentError(f"it has {pages:,} pages; this model takes {self._can.pdf_pages:,}")
+            return [File(family, block.mime_type, block.label, documents.base64_of(data))]
+        except AttachmentError as error:
+            return [*self._in_words(block, str(error))]
+
+    def _in_words(self, block: AttachmentBlock, reason: str = "this model does not take such files") -> Iterator[Part]:
+        """The file as text, or a note that it could not be shown."""
+        family = family_of(block.mime_type)
+        note = f"[{block.label} ({block.mime_type}, {human_size(block.size)}) cannot be shown: {reason}]"
+        if family not in ("text", "pdf"):
+            yield note
+            return
+        try:
+            data = self._store.read(block)
+            if family == "text":
+                yield f"{block.label}:\n{self._limited(_decoded(data))}"
+            elif text := documents.pdf_text(data):
+                yield f"Text of {block.label}:\n{self._limited(text)}"
+            elif self._can.image in ("native", "moved"):
+                yield from self._pages(block, data)
+            else:
+                yield note
+        except AttachmentError as error:
+            yield f"[{block.label} ({block.mime_type}, {human_size(block.size)}) cannot be shown: {error}]"
+
+    def _pages(self, block: AttachmentBlock, data: bytes) -> Iterator[Part]:
+        pictures, total = documents.pdf_pictures(data, self._can.pixels)
+        yield f"Pages of {block.label}:" if len(pictures) == total else f"First pages of {block.label}, of {total}:"
+        for number, picture in enumerate(pictures, 1):
+            mime_type, fitting = documents.fitting_image("image/png", picture, self._can)
+            yield File("image", mime_type, f"{block.label}, page {number}", documents.base64_of(fitting))
+
+    def _limited(self, text: str) -> str:
+        limit = self._can.text_characters
+        return shorten(text, limit, "[{left_out} of {total} characters left out: this API takes no more]")
+
+
+def family_of(mime_type: str) -> Family:
+    """What kind of file a MIME type is, as far as model APIs tell them apart."""
+    if mime_type.startswith("text/") or mime_type in _TEXT_TYPES:
+        return "text"
+    if mime_type.startswith("image/"):
+        return "image"
+    if mime_type == "application/pdf":
+        return "pdf"
+    return "audio" if mime_type.startswith("audio/") else "other"
+
+
+def safe_id(call_id: str, longest: int = 64) -> str:
+    """A call's id as every API takes it. The same id always gives the same, and different ones give different ones."""
+    if len(call_id) <= longest and _SAFE_ID.fullmatch(call_id):
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{_UNSAFE.sub('_', call_id)[: longest - 13]}_{digest}"
+
+
+def is_own(state: ProviderState | None, provider: str, model: str, route: str = "") -> bool:
+    """Whether opaque state may be replayed: only to the provider, model and route that made it."""
+    return state is not None and (state.provider, state.model, state.route) == (provider, model, route)
+
+
+def reminder_text(reminder: str) -> str:
+    """Words for one request alone, marked as not the user's."""
+    return f"{REMINDER}\n{reminder}"
+
+
+def words_of(parts: Sequence[Part]) -> str:
+    """The words of parts that have no files, or whose files an adapter has taken out."""
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,24 @@
+"""Keys do not reach a log, an error or an event."""
+
+from __future__ import annotations
+
+import re
+
+MASK = "…"
+
+# How the keys of known vendors look.
+_KEYS = re.compile(
+    r"\b(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
+)
+
+
+def masked(text: str, *secrets: str) -> str:
+    """The text without these secrets and without anything that looks like a key.
+
+    >>> masked("bad key sk-ant-REDACTED", "hunter2")
+    'bad key …'
+    """
+    for secret in secrets:
+        if len(secret) >= 4:
+            text = text.replace(secret, MASK)
+    return _KEYS.sub(MASK, text)

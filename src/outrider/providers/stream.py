@@ -1,0 +1,226 @@
+"""From the bytes of a live answer to events and calls, whatever way they are cut up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from outrider.errors import ProviderError, TornStreamError
+from outrider.events import Delta
+from outrider.messages import ToolUseBlock
+from outrider.provider import Reply
+from outrider.text import clean
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+"""A single event over this size is not a reply but a fault."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+# Escaped surrogates in JSON: in pairs, or alone. An escaped backslash is passed over, so that what follows it is text.
+_SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..", re.DOTALL)
+
+
+class EventParser:
+    """The data of server-sent events from bytes in any chunks: any line ends, characters and JSON cut anywhere.
+
+    An answer that is plain JSON, from a server that does not stream, is one event.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        """The event that is still coming: one that grows to megabytes is not copied with each piece."""
+        self._coming = 0
+        """Bytes of it so far."""
+        self._after_cr = False
+        self._begun = False
+        self._plain = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that the chunk completes. One without data says nothing and is left out."""
+        chunk = self._normalised(chunk)
+        pieces = self._pieces
+        straddles = chunk.startswith(b"\n") and bool(pieces) and pieces[-1].endswith(b"\n")
+        if self._plain or not (straddles or b"\n\n" in chunk):
+            self._keep(chunk)
+            return []
+        *events, rest = (b"".join((*pieces, chunk)) if pieces else chunk).split(b"\n\n")
+        self._pieces, self._coming = [], 0
+        self._keep(rest)
+        # Nearly all events are one line of plain data: they take the short way.
+        found = [event[6:] if event.startswith(b"data: ") and b"\n" not in event else _data(event) for event in events]
+        return [data if data.isascii() and b"\\u" not in data else _sound(data) for data in found if data]
+
+    def finish(self) -> Iterator[bytes]:
+        """The event that the end of the stream completes; servers forget the last blank line. Half an event is none."""
+        rest = b"".join(self._pieces)
+        self._pieces, self._coming = [], 0
+        data = _sound(rest if self._plain else _data(rest.strip(b"\n")))
+        if data and (self._plain or data.strip() == b"[DONE]" or _is_json(data)):
+            yield data
+
+    def _keep(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self._coming += len(piece)
+            if self._coming > MAX_EVENT_BYTES:
+                raise ProviderError("the answer has an event that is too large to be one")
+
+    def _normalised(self, chunk: bytes) -> bytes:
+        """The chunk with line feeds as its only line ends, and without the mark that some servers begin with."""
+        if self._after_cr:
+            # A line feed that belongs to the carriage return at the end of the chunk before.
+            chunk, self._after_cr = chunk.removeprefix(b"\n"), not chunk
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not self._begun and (start := chunk.lstrip()):
+            self._begun = True
+            self._plain = start[:1] in (b"{", b"[")
+        return chunk
+
+
+def _data(event: bytes) -> bytes:
+    """The data of one event: of its lines only those count."""
+    fields = (line.removeprefix(BYTE_ORDER_MARK).partition(b":") for line in event.split(b"\n"))
+    return b"\n".join(value.removeprefix(b" ") for name, _, value in fields if name == b"data")
+
+
+def _sound(data: bytes) -> bytes:
+    """The data with what cannot be text replaced, as half a character: it would spoil the whole reply."""
+    if b"\\u" in data:
+        data = _SURROGATES.sub(lambda found: rb"\ufffd" if len(found[0]) == 6 else found[0], data)
+    if data.isascii():
+        return data
+    return data.decode("utf-8", "replace").encode()
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+class Incoming(Protocol):
+    """A reply as it comes in, event by event."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply is whole: what goes wrong after that does not undo it."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that matters can follow."""
+        ...
+
+    def take(self, data: bytes) -> Iterable[Delta]:
+        """What one event shows. Raises ProviderError."""
+        ...
+
+    def end(self) -> Iterable[Delta | Reply]:
+        """What the end completes, and then the reply."""
+        ...
+
+
+class ReplyParser:
+    """Deltas and the reply from the bytes of an answer, as they come."""
+
+    def __init__(self, incoming: Incoming, label: str) -> None:
+        self._incoming = incoming
+        self._label = label
+        self._events = EventParser()
+        self.ended = False
+        """Whether the reply was given."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply is whole, given or not."""
+        return self._incoming.complete
+
+    def feed(self, chunk: bytes) -> list[Delta | Reply]:
+        """What the chunk shows; the reply as soon as nothing can follow it."""
+        return [] if self.ended else self._take(self._events.feed(chunk))
+
+    def finish(self) -> list[Delta | Reply]:
+        """The reply, where only the end of the answer completes it. Raises TornStreamError if there is none."""
+        shown = [] if self.ended else self._take(self._events.finish())
+        if not self.ended:
+            self._end(shown)
+        return shown
+
+    def _take(self, events: Iterable[bytes]) -> list[Delta | Reply]:
+        shown: list[Delta | Reply] = []
+        incoming = self._incoming
+        try:
+            for data in events:
+                shown += incoming.take(data)
+                if incoming.done:
+                    break
+        except ProviderError:
+            if not self.complete:
+                raise
+            self._end(shown)
+        else:
+            if incoming.done:
+                self._end(shown)
+        return shown
+
+    def _end(self, shown: list[Delta | Reply]) -> None:
+        if not self.complete:
+            raise TornStreamError(f"the reply of {self._label} ended before it was complete", retryable=True)
+        self.ended = True
+        shown.extend(self._incoming.end())
+
+
+class CallAssembler:
+    """A tool call that arrives in pieces."""
+
+    def __init__(self, call_id: str = "", name: str = "") -> None:
+        self.id = call_id
+        self.name = name
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        """More of the arguments, as JSON text."""
+        self._pieces.append(piece)
+
+    @property
+    def text(self) -> str:
+        """The arguments so far."""
+        return "".join(self._pieces)
+
+    def finish(self, state: Any = None) -> ToolUseBlock:
+        """The call. No arguments at all mean none; what is not a JSON object is kept as it was written."""
+        return finished_call(self.id, self.name, self.text, state)
+
+
+def finished_call(call_id: str, name: str, text: str, state: Any = None) -> ToolUseBlock:
+    """A call from its complete arguments as text."""
+    if not text.strip():
+        return ToolUseBlock(call_id, name, {}, state=state)
+    try:
+        value = msgspec.json.decode(_sound(text.encode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return ToolUseBlock(call_id, name, value, state=state)
+    return ToolUseBlock(call_id, name, {}, invalid_input=clean(text), state=state)
+
+
+def partial_arguments(text: str) -> dict[str, Any]:
+    """What can be read so far of arguments that are still coming; unfinished strings included.
+
+    >>> partial_arguments('{"path": "src/ma')
+    {'path': 'src/ma'}
+    """
+    import jiter  # only front ends that show arguments live need it
+
+    try:
+        value = jiter.from_json(text.encode("utf-8", "replace"), partial_mode="trailing-strings")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

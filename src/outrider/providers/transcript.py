@@ -1,0 +1,56 @@
+"""A conversation as one API's bytes: each message is rendered once and kept, so that a request is a concatenation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import is_
+
+from outrider.messages import Message
+
+Render = Callable[[Message, Message | None], bytes]
+"""A message and the one before it, to the API's items, encoded and joined by commas; empty if there are none."""
+
+
+class Transcript:
+    """The rendered messages of one session for one model. It grows with the conversation."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._ends: list[int] = []
+        """Where each message ends in the buffer."""
+        self._buffer = bytearray()
+
+    def update(self, messages: Sequence[Message], render: Render) -> None:
+        """Render what is new. Messages that were replaced since the last time are rendered again."""
+        same = self._common(messages)
+        del self._messages[same:]
+        del self._ends[same:]
+        del self._buffer[self._ends[-1] if self._ends else 0 :]
+        for index in range(same, len(messages)):
+            self._append(messages[index], messages[index - 1] if index else None, render)
+
+    def _common(self, messages: Sequence[Message]) -> int:
+        known = self._messages
+        if len(known) <= len(messages) and all(map(is_, known, messages)):
+            return len(known)
+        pairs = zip(known, messages, strict=False)
+        return next((index for index, (old, new) in enumerate(pairs) if old is not new), min(len(known), len(messages)))
+
+    def _append(self, message: Message, previous: Message | None, render: Render) -> None:
+        fragment = render(message, previous)
+        if fragment:
+            if self._buffer:
+                self._buffer += b","
+            self._buffer += fragment
+        self._messages.append(message)
+        self._ends.append(len(self._buffer))
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return len(self._buffer)
+
+    def joined(self, before: bytes, after: bytes, extra: bytes = b"") -> bytes:
+        """The whole between two other pieces, copied once; `extra` are items for this request alone."""
+        comma = b"," if extra and self._buffer else b""
+        return b"".join((before, self._buffer, comma, extra, after))

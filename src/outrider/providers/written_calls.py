@@ -1,0 +1,143 @@
+"""Calls that small models write as text, because a server did not read them: made real at the end of the reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from outrider.events import Delta, TextDelta, ToolCallDelta
+from outrider.messages import Block, Message, TextBlock, ToolUseBlock
+from outrider.provider import Reply, StopReason
+from outrider.providers.stream import Incoming
+from outrider.text import clean
+
+_MARKS = ("<tool_call>", "[TOOL_CALLS]", "<function=")
+_MARK = re.compile("|".join(map(re.escape, _MARKS)))
+_CALL = re.compile(
+    r"""
+      <tool_call> \s* (?P<object>\{.*?\}) \s* (?:</tool_call>|\Z)             # Qwen, Hermes
+    | \[TOOL_CALLS\] \s* (?P<list>\[.*\]) \s* \Z                              # Mistral
+    | <function=(?P<name>[^<>\s]+)> \s* (?P<arguments>\{.*?\}) \s* (?:</function>|\Z)  # Llama
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_SPACE = re.compile(r"\s*")
+_SUSPECT = re.compile(r"[<\[]")
+
+
+class WithWrittenCalls:
+    """A reply as it comes in. Text that may be a call is held back until it is clear whether it is one."""
+
+    def __init__(self, incoming: Incoming, tools: Collection[str]) -> None:
+        self._incoming = incoming
+        self._tools = tools
+        self._held = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply is whole."""
+        return self._incoming.complete
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that matters can follow."""
+        return self._incoming.done
+
+    def take(self, data: bytes) -> Iterable[Delta]:
+        """What one event shows, less what is held back."""
+        deltas = self._incoming.take(data)
+        # A chunk has one bracket of its own; a further one, or a "<" in either of its forms, may begin a call.
+        suspect = self._held or b"<" in data or data.count(b"[") > 1 or b"\\u003" in data
+        return self._without_held(deltas) if suspect else deltas
+
+    def _without_held(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
+        for delta in deltas:
+            if not isinstance(delta, TextDelta):
+                yield delta
+                continue
+            self._held += delta.text
+            if shown := _harmless(self._held):
+                yield TextDelta(self._held[:shown])
+                self._held = self._held[shown:]
+
+    def end(self) -> Iterator[Delta | Reply]:
+        """What was held back, as text or as the calls that it is, and the reply."""
+        for item in self._incoming.end():
+            if isinstance(item, Reply):
+                yield from _ending(item, self._held, self._tools)
+            else:
+                yield item
+
+
+def _harmless(text: str) -> int:
+    """How many characters at the beginning are no part of a mark, nor of what may become one, nor after one."""
+    for found in _SUSPECT.finditer(text):
+        rest = text[found.start() : found.start() + len(max(_MARKS, key=len))]
+        if any(rest.startswith(mark) or mark.startswith(rest) for mark in _MARKS):
+            return found.start()
+    return len(text)
+
+
+def _ending(reply: Reply, held: str, tools: Collection[str]) -> Iterator[Delta | Reply]:
+    before, calls = ("", ()) if reply.message.tool_calls else written_calls(reply.message.text, tools)
+    if not calls:
+        if held:
+            yield TextDelta(held)
+        yield reply
+        return
+    if unseen := before[len(reply.message.text) - len(held) :]:
+        yield TextDelta(unseen)
+    for call in calls:
+        yield ToolCallDelta("", call.name, msgspec.json.encode(call.input).decode())
+    others: list[Block] = [block for block in reply.message.content if not isinstance(block, TextBlock)]
+    text = [TextBlock(before)] if before else []
+    stop = StopReason.TOOL_USE if reply.stop_reason == StopReason.END else reply.stop_reason
+    yield Reply(Message("assistant", (*others, *text, *calls)), stop, reply.usage)
+
+
+def written_calls(text: str, tools: Collection[str]) -> tuple[str, tuple[ToolUseBlock, ...]]:
+    """The text before the calls, and the calls. They have to end the text and to name tools that there are.
+
+    >>> written_calls('Well. <tool_call>{"name": "look", "arguments": {"at": "a"}}</tool_call>', ["look"])[1][0].input
+    {'at': 'a'}
+    """
+    for mark in _MARK.finditer(text):
+        calls = tuple(_calls_from(text, mark.start()))
+        if calls and all(call is not None and call.name in tools for call in calls):
+            return text[: mark.start()].rstrip(), tuple(filter(None, calls))
+    return text, ()
+
+
+def _calls_from(text: str, start: int) -> Iterator[ToolUseBlock | None]:
+    """The calls from one place to the end; None for what is not a call."""
+    while start < len(text):
+        found = _CALL.match(text, start)
+        if found is None:
+            yield None
+            return
+        if found["name"]:
+            yield _call({"name": found["name"], "arguments": _decoded(found["arguments"])})
+        else:
+            value = _decoded(found["object"] or found["list"])
+            yield from map(_call, value if isinstance(value, list) else [value])
+        start = _SPACE.match(text, found.end()).end()  # type: ignore[union-attr]
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(clean(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _call(value: Any) -> ToolUseBlock | None:
+    """A call of the form {"name": …, "arguments": {…}}; some models say `parameters`."""
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return None
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if isinstance(arguments, str):
+        arguments = _decoded(arguments)
+    return ToolUseBlock("", value["name"], arguments) if isinstance(arguments, dict) else None

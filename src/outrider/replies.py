@@ -1,0 +1,79 @@
+"""One reply from a provider, held to the contract of `Provider.stream`, whatever the adapter does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from outrider.errors import ProviderError, TornStreamError
+from outrider.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.messages import Message, Usage
+from outrider.provider import Provider, Reply, Request
+
+SHOWN = (ThinkingDelta, ToolCallDelta, Notice)
+
+
+class Receiver:
+    """Receives one reply, shows what comes, and remembers the words for the case that it is cut off."""
+
+    def __init__(self, provider: Provider, emit: Callable[[Event], None]) -> None:
+        self._provider = provider
+        self._emit = emit
+        self._words: list[str] = []
+        self.has_shown = False
+        """Whether observers saw anything of the reply."""
+
+    @property
+    def words(self) -> str:
+        """The text so far."""
+        return "".join(self._words)
+
+    async def receive(self, request: Request) -> Reply:
+        """The complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
+        try:
+            return await self._receive(self._provider.stream(request))
+        except ProviderError:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise self._failed(error) from error
+        except (Exception, SystemExit) as error:
+            raise self._failed(error) from error
+
+    async def _receive(self, stream: AsyncIterator[Any]) -> Reply:
+        reply: Reply | None = None
+        try:
+            async for item in stream:
+                if reply is not None:
+                    raise ProviderError(f"{self._provider.name} sent more after its reply: {type(item).__name__}")
+                if type(item) is TextDelta:  # the most frequent by far
+                    self._words.append(item.text)
+                    self.has_shown = True
+                    self._emit(item)
+                elif isinstance(item, Reply):
+                    reply = self._checked(item)
+                else:
+                    self._show(item)
+        finally:
+            if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
+                await close()
+        if reply is None:
+            raise TornStreamError(f"the reply of {self._provider.name} ended before it was complete")
+        return reply
+
+    def _show(self, item: Any) -> None:
+        if not isinstance(item, SHOWN):
+            raise ProviderError(f"{self._provider.name} sent neither a delta nor a reply: {type(item).__name__}")
+        self.has_shown = self.has_shown or not isinstance(item, Notice)
+        self._emit(item)
+
+    def _checked(self, reply: Reply) -> Reply:
+        if not isinstance(reply.message, Message) or not isinstance(reply.usage, Usage):
+            raise ProviderError(f"{self._provider.name} sent a reply without a Message or without a Usage")
+        return reply
+
+    def _failed(self, error: BaseException) -> ProviderError:
+        return ProviderError(f"{self._provider.name} failed: {type(error).__name__}: {error}")

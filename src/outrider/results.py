@@ -1,0 +1,88 @@
+"""What a tool gives back: text for the model, files, and a word to people; made of whatever the function returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.attachments import Attachment, sniff
+from outrider.text import clean_value
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a tool gives back when a string is not enough.
+
+    >>> ToolResult("Q3 chart", attachments=[Attachment(b"...", name="q3.txt")]).text
+    'Q3 chart'
+    """
+
+    text: str = ""
+    """What the model reads."""
+    attachments: Sequence[Attachment] = ()
+    """Files for the model: each is sent in the way that the provider can take it."""
+    is_error: bool = False
+    final: bool = False
+    """Whether the run ends with this result, once the other calls of the turn are answered."""
+    details: Any = None
+    """What people see beside the result; the model is not told."""
+
+    def __post_init__(self) -> None:
+        # A tool that has done its work should not fail over the form of what it says.
+        text: object = self.text
+        if not isinstance(text, str):
+            msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
+        files: Any = self.attachments
+        files = [files] if isinstance(files, str | Path | Attachment) else files
+        msgspec.structs.force_setattr(self, "attachments", tuple(map(as_attachment, files)))
+
+
+def as_result(outcome: Any) -> ToolResult:
+    """Whatever a tool gave back, as a result."""
+    match outcome:
+        case ToolResult():
+            return outcome
+        case str():
+            return ToolResult(outcome)
+        case Attachment():
+            return ToolResult(attachments=(outcome,))
+        case bytes() | bytearray() | memoryview():
+            return _from_bytes(bytes(outcome))
+        case list() | tuple() if any(isinstance(item, Attachment) for item in outcome):
+            files = [item for item in outcome if isinstance(item, Attachment)]
+            words = [item if isinstance(item, str) else _json(item) for item in outcome if item not in files]
+            return ToolResult("\n".join(words), files)
+    return ToolResult("" if outcome is None else _json(outcome))
+
+
+def as_attachment(value: Any) -> Attachment:
+    """A file as an attachment: itself, or the file that a path names."""
+    if isinstance(value, Attachment):
+        return value
+    if isinstance(value, str | Path):
+        return Attachment.from_path(value)
+    raise TypeError(f"a file of a result is an Attachment or a path, not {type(value).__name__}")
+
+
+def _from_bytes(data: bytes) -> ToolResult:
+    return ToolResult(attachments=(Attachment(data),)) if sniff(data) else ToolResult(data.decode(errors="replace"))
+
+
+def _json(value: Any) -> str:
+    try:
+        text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    except (TypeError, ValueError, RecursionError):
+        try:  # the standard library takes odd keys, and lone surrogates that are not in the way of cleaning
+            text = json.dumps(clean_value(value), default=_plain, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError):
+            return str(value)
+    is_one_string = text.startswith('"')  # a path, a date: better without the quotes
+    return str(json.loads(text)) if is_one_string else text
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)  # a pydantic model
+    return dump(mode="json") if callable(dump) else str(value)

@@ -1,0 +1,67 @@
+"""How far a run has come, and how it ended."""
+
+from __future__ import annotations
+
+import msgspec
+
+from outrider.agent import Limits
+from outrider.events import RunStatus
+from outrider.messages import Message, Usage
+from outrider.provider import Reply
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """How a run ended. The conversation can be continued, whatever the status."""
+
+    status: RunStatus
+    """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `cancelled`, `error`."""
+    text: str
+    """The model's last words, or those of the result that ended the run."""
+    turns: int
+    """How often the model was asked."""
+    usage: Usage
+    """What this run used."""
+    conversation: list[Message]
+    """All messages, those from before the run included."""
+    error: str = ""
+    """What went wrong, if the status is `error`."""
+
+
+class Progress:
+    """How far a run has come, against its limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.turns = 0
+        self.usage = Usage()
+        self.text = ""
+        self._limits = limits
+
+    def begin_turn(self) -> None:
+        """The model is about to be asked once more."""
+        self.turns += 1
+
+    def count(self, reply: Reply) -> None:
+        """What the reply said and used."""
+        self.usage += reply.usage
+        self.text = reply.text
+
+    @property
+    def on_last_turn(self) -> bool:
+        """Whether the limit allows no turn after this one."""
+        return self.turns == self._limits.turns
+
+    @property
+    def cost_is_unknown(self) -> bool:
+        """Whether there is a limit on the cost that cannot be kept, for nobody knows the price."""
+        return self._limits.cost is not None and self.turns == 1 and self.usage.cost is None
+
+    def limit_reached(self) -> RunStatus | None:
+        """The limit that allows no further turn, if there is one."""
+        limits = self._limits
+        if limits.turns is not None and self.turns >= limits.turns:
+            return "max_turns"
+        if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
+            return "max_tokens"
+        if limits.cost is not None and (self.usage.cost or 0) >= limits.cost:
+            return "max_cost"
+        return None

@@ -1,0 +1,165 @@
+"""`outrider doctor`: what is there, what is missing, and how to set it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES
+from outrider.version import __version__
+from tests.cli.program import outrider
+
+PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+SECRET = "sk-ant-a-secret-of-mine"
+
+
+def lines_of(text: str) -> dict[str, list[str]]:
+    """The lines of a report by their marks."""
+    marks: dict[str, list[str]] = {"✓": [], "·": [], "✗": []}
+    for line in text.splitlines():
+        if line[:1] in marks:
+            marks[line[0]].append(line[2:])
+    return marks
+
+
+def test_a_bare_installation_can_be_used_and_what_is_missing_is_said() -> None:
+    ended = outrider("doctor")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    marks = lines_of(ended.stdout)
+    assert marks["✗"] == []
+    assert any(line.startswith("Python 3.") for line in marks["✓"])
+    assert f"outrider {__version__}" in marks["✓"]
+    assert "Anthropic: no key; export ANTHROPIC_API_KEY=… to use anthropic/…" in marks["·"]
+    assert "OpenAI: no key; export OPENAI_API_KEY=… to use openai/…" in marks["·"]
+    assert "Gemini: no key; export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
+    assert any("the demo model, not an LLM" in line for line in marks["✓"])
+    assert any(line.startswith("no proxy") for line in marks["·"])
+    assert ended.stdout.endswith("Outrider can be used.\n")
+
+
+def test_the_oldest_python_is_that_of_the_package() -> None:
+    assert PYPROJECT["project"]["requires-python"] == ">=" + ".".join(map(str, OLDEST_PYTHON))
+
+
+def test_every_package_that_is_installed_with_it_is_looked_at() -> None:
+    wanted = {re.split(r"[<>=!~ ;\[]", each)[0] for each in PYPROJECT["project"]["dependencies"]}
+    assert set(PACKAGES) == wanted
+    said = outrider("doctor").stdout
+    for name, purpose in PACKAGES.items():
+        assert re.search(rf"✓ {name} [\d.]+\S* \({purpose}\)", said), name
+
+
+def test_keys_are_set_or_not_and_never_shown() -> None:
+    ended = outrider("doctor", ANTHROPIC_API_KEY=SECRET, GOOGLE_API_KEY=SECRET)
+    marks = lines_of(ended.stdout)
+    assert "Anthropic: ANTHROPIC_API_KEY is set" in marks["✓"]
+    assert "Gemini: GOOGLE_API_KEY is set" in marks["✓"]
+    assert "secret" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (f"{SECRET}\n", "white space"),
+        (f"'{SECRET}'", "in quotes"),
+        (f"{SECRET} # mine", "characters that no key has"),
+        (f"{SECRET}…", "characters that no key has"),
+    ],
+)
+def test_a_key_that_cannot_be_right_is_broken(key: str, said: str) -> None:
+    ended = outrider("doctor", OPENAI_API_KEY=key)
+    assert ended.returncode == 1
+    (broken,) = lines_of(ended.stdout)["✗"]
+    assert broken.startswith("OpenAI: OPENAI_API_KEY is set, but ")
+    assert said in broken
+    assert "secret" not in ended.stdout
+
+
+def test_base_urls_and_proxies_are_shown_without_their_passwords() -> None:
+    ended = outrider(
+        "doctor",
+        ANTHROPIC_BASE_URL="https://me:hunter22@models.example",
+        HTTPS_PROXY="http://me:hunter22@proxy.example:3128",
+        NO_PROXY="localhost,.example",
+    )
+    said = lines_of(ended.stdout)["✓"]
+    assert "Anthropic: ANTHROPIC_BASE_URL is https://…@models.example" in said
+    assert "proxy for https: http://…@proxy.example:3128" in said
+    assert "no proxy for localhost,.example" in said
+    assert "hunter22" not in ended.stdout
+
+
+def test_a_data_folder_that_is_there_is_fine_and_left_as_it_is(own_data_folder: Path) -> None:
+    ended = outrider("doctor")
+    assert f"data folder {own_data_folder}" in lines_of(ended.stdout)["✓"]
+    assert list(own_data_folder.iterdir()) == []
+
+
+def test_a_data_folder_that_is_not_there_yet_is_fine_and_not_made(tmp_path: Path) -> None:
+    home = tmp_path / "a" / "b"
+    ended = outrider("doctor", OUTRIDER_HOME=str(home))
+    assert f"data folder {home}, to be made when it is needed" in lines_of(ended.stdout)["✓"]
+    assert not home.parent.exists()
+
+
+def test_a_data_folder_that_cannot_be_written_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    ended = outrider("doctor", OUTRIDER_HOME=str(tmp_path / "file" / "home"))
+    assert ended.returncode == 1
+    (broken,) = lines_of(ended.stdout)["✗"]
+    assert "set OUTRIDER_HOME to a folder that you can write to" in broken
+    assert ended.stdout.endswith("1 broken: see the lines with ✗.\n")
+
+
+def test_a_package_that_cannot_be_imported_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "pypdf.py").write_text("raise OSError('the disk is bad')")
+    ended = outrider("doctor", PYTHONPATH=str(tmp_path))
+    assert ended.returncode == 1
+    (broken,) = lines_of(ended.stdout)["✗"]
+    assert broken == (
+        "pypdf (text of PDFs) cannot be imported: the disk is bad; "
+        "install it again: pip install --force-reinstall pypdf"
+    )
+
+
+def test_a_default_model_that_does_not_exist_is_broken() -> None:
+    ended = outrider("doctor", OUTRIDER_MODEL="gpt-5.6")
+    assert ended.returncode == 1
+    (broken,) = lines_of(ended.stdout)["✗"]
+    assert broken.startswith("OUTRIDER_MODEL: there is no model 'gpt-5.6'; did you mean 'openai/gpt-5.6'?")
+
+
+def test_a_default_model_that_exists_is_named() -> None:
+    ended = outrider("doctor", OUTRIDER_MODEL="anthropic/claude-sonnet-4-5")
+    assert "model for those who name none: anthropic/claude-sonnet-4-5" in lines_of(ended.stdout)["✓"]
+
+
+def test_certificates_that_a_variable_names_are_tried(tmp_path: Path) -> None:
+    (tmp_path / "bad.pem").write_text("not a certificate")
+    ended = outrider("doctor", SSL_CERT_FILE=str(tmp_path / "none.pem"), CURL_CA_BUNDLE=str(tmp_path / "bad.pem"))
+    assert ended.returncode == 1
+    missing, bad = lines_of(ended.stdout)["✗"]
+    assert missing == f"SSL_CERT_FILE: there is no file {tmp_path / 'none.pem'}"
+    assert bad.startswith(f"CURL_CA_BUNDLE: {tmp_path / 'bad.pem'} cannot be read: ")
+
+
+def test_the_optional_extra_is_looked_for_without_being_imported(tmp_path: Path) -> None:
+    (tmp_path / "litellm.py").write_text("raise SystemExit('imported')")
+    assert (
+        "extra litellm: installed, for litellm/…" in lines_of(outrider("doctor", PYTHONPATH=str(tmp_path)).stdout)["✓"]
+    )
+
+
+def test_a_terminal_that_has_few_characters_is_no_error() -> None:
+    ended = outrider("doctor", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_wrong_usage_is_2_and_help_is_0() -> None:
+    assert outrider("doctor", "more").returncode == 2
+    ended = outrider("doctor", "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "exit codes" in ended.stdout

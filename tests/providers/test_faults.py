@@ -1,0 +1,320 @@
+"""Each adapter and each fault: a reply, a retry that succeeds, or a typed error. Never a hang, nor half a reply."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from outrider.agent import Agent
+from outrider.errors import (
+    AuthenticationError,
+    ProviderError,
+    RateLimitedError,
+    RequestRefusedError,
+    TornStreamError,
+)
+from outrider.events import Event, Notice, ReplyDiscarded, RunFinished, TextDelta
+from outrider.history import violations
+from outrider.messages import Message
+from outrider.provider import Reply, Request
+from outrider.providers import api, transport
+from outrider.providers.api import ApiProvider
+from outrider.providers.transport import Timeouts
+from outrider.session import Session
+from outrider.store import MemoryStore
+from tests.adapters import ONE_EACH, Case, each
+from tests.conversations import THOUGHTFUL
+from tests.modelserver import Broken, Endless, Flood, Held, ModelServer, Paced, Page, Raw, Status, Step
+from tests.streams import Answer
+
+KEY = "hunter2-hunter2-hunter2"
+ANSWER = Answer("All is well.")
+EVERY_API = each(*ONE_EACH)
+
+
+class Waits(list[float]):
+    """The seconds that adapters wanted to wait; nobody really waits. Stands in for asyncio in their module."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.append(seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    waits = Waits()
+    monkeypatch.setattr(api, "asyncio", waits)
+    return waits
+
+
+def adapter(case: Case, server: ModelServer, **options: Any) -> ApiProvider:
+    return case.adapter(server.url, key=KEY, **options)
+
+
+class Talk:
+    """A session with a server, and what its observers saw."""
+
+    def __init__(self, case: Case, server: ModelServer, **options: Any) -> None:
+        self.events: list[Event] = []
+        self.session = Session(Agent(model=adapter(case, server, **options)), observer=self.events.append)
+
+    async def says(self, prompt: str = "Hello") -> str:
+        """The status of a run, which never takes long."""
+        async with asyncio.timeout(20):
+            result = await self.session.run(prompt)
+        assert violations(self.session.history.sendable()) == []
+        return result.status
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+async def ask(provider: ApiProvider) -> Reply:
+    """One request without a session: what the adapter itself does."""
+    async with asyncio.timeout(20):
+        items = [item async for item in provider.stream(Request([Message.user("Hello")], MemoryStore()))]
+    assert isinstance(items[-1], Reply)
+    return items[-1]
+
+
+# What passes
+
+
+PASSING: dict[str, Step] = {
+    "429": Status(429),
+    "408": Status(408),
+    "409": Status(409),
+    "500": Status(500, body=b""),
+    "529": Status(529, {"content-type": "text/html"}, b"<h1>overloaded</h1>"),
+    "400 that asks to be retried": Status(400, {"x-should-retry": "true"}),
+    "a reset before anything": Broken(ANSWER, "nothing", "reset"),
+    "a reset before the first words": Broken(ANSWER, "preamble", "reset"),
+    "a close before anything": Broken(ANSWER, "nothing", "close"),
+    "an end before anything": Broken(ANSWER, "nothing", "end"),
+    "an end before the first words": Broken(ANSWER, "preamble", "end"),
+    "an error before the first words": Broken(ANSWER, "preamble", "error"),
+    "comments and nothing else": Raw(b": thinking\n\n: still thinking\n\n"),
+}
+
+
+@EVERY_API
+@pytest.mark.parametrize("fault", PASSING)
+async def test_a_fault_that_passes_is_retried_until_the_reply_comes(case: Case, fault: str, waits: Waits) -> None:
+    async with ModelServer([PASSING[fault], PASSING[fault], ANSWER]) as server:
+        talk = Talk(case, server)
+        assert await talk.says() == "done"
+        assert talk.session.messages[-1].text == ANSWER.text
+        assert len(server.requests) == 3
+        assert server.requests[0].body == server.requests[2].body
+        assert len(waits) == len(talk.of(Notice)) == 2
+        assert talk.of(ReplyDiscarded) == []
+
+
+@EVERY_API
+async def test_retries_come_to_an_end_and_wait_longer_each_time(case: Case, waits: Waits) -> None:
+    async with ModelServer([Status(503)] * 9) as server:
+        talk = Talk(case, server)
+        assert await talk.says() == "error"
+        assert len(server.requests) == 5
+        assert all(0.5 * 2**n * 0.7 <= wait <= 0.5 * 2**n * 1.3 for n, wait in enumerate(waits))
+        assert talk.session.messages == [Message.user("Hello")]
+
+
+@EVERY_API
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"Retry-After-Ms": "250", "Retry-After": "7"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "3"}, 3.0),
+    ],
+)
+async def test_a_retry_waits_as_long_as_the_server_says(
+    case: Case, headers: dict[str, str], seconds: float, waits: Waits
+) -> None:
+    async with ModelServer([Status(429, headers), ANSWER]) as server:
+        assert (await ask(adapter(case, server))).text == ANSWER.text
+        assert waits == [seconds]
+
+
+async def test_a_retry_waits_until_the_date_that_the_server_names(waits: Waits) -> None:
+    async with ModelServer([Status(503, {"retry-after": formatdate(time.time() + 60, usegmt=True)}), ANSWER]) as server:
+        await ask(adapter(ONE_EACH[0], server))
+        assert len(waits) == 1
+        assert 50 < waits[0] <= 60
+
+
+@EVERY_API
+@pytest.mark.parametrize("headers", [{"retry-after": "3600"}, {"x-should-retry": "false"}])
+async def test_a_server_that_wants_no_retry_soon_gets_none(case: Case, headers: dict[str, str], waits: Waits) -> None:
+    async with ModelServer([Status(429, headers), ANSWER]) as server:
+        with pytest.raises(RateLimitedError, match="no luck"):
+            await ask(adapter(case, server))
+        assert (len(server.requests), waits) == (1, [])
+
+
+# What does not pass
+
+
+LASTING: dict[str, tuple[Step, type[ProviderError], str]] = {
+    "400": (Status(400), RequestRefusedError, "no luck"),
+    "403": (Status(403), AuthenticationError, "check"),
+    "404": (Status(404), RequestRefusedError, "check its name"),
+    "413": (Status(413), RequestRefusedError, "fewer or smaller files"),
+    "418 with nonsense": (Status(418, body=b"\xff" * 2000), RequestRefusedError, "refused"),
+    "400 with a deep body": (Status(400, body=b"[" * 50_000), RequestRefusedError, "refused"),
+    "a web page": (Page(), ProviderError, "web page instead of a reply"),
+    "a redirect": (Status(307, {"location": "https://elsewhere.example/"}), RequestRefusedError, "check the base URL"),
+}
+
+
+@EVERY_API
+@pytest.mark.parametrize("fault", LASTING)
+async def test_a_fault_that_lasts_is_a_typed_error_that_says_what_to_do(case: Case, fault: str, waits: Waits) -> None:
+    step, kind, words = LASTING[fault]
+    async with ModelServer([step, ANSWER]) as server:
+        with pytest.raises(kind, match=words) as raised:
+            await ask(adapter(case, server))
+        assert type(raised.value) is kind
+        assert (len(server.requests), waits) == (1, [])
+
+
+@EVERY_API
+@pytest.mark.parametrize("how", ["reset", "close", "end", "error"])
+@pytest.mark.parametrize("after", ["first delta", "all but the end"])
+async def test_nothing_is_retried_once_words_were_shown_and_the_session_goes_on(
+    case: Case, how: Any, after: Any, waits: Waits
+) -> None:
+    async with ModelServer([Broken(ANSWER, after, how), ANSWER]) as server:
+        talk = Talk(case, server)
+        assert await talk.says() == "error"
+        assert (len(server.requests), waits) == (1, [])
+        assert "".join(event.text for event in talk.events if isinstance(event, TextDelta))
+        assert len(talk.of(ReplyDiscarded)) == 1
+        assert talk.session.messages == [Message.user("Hello")]
+        assert await talk.says("Once more") == "done"
+        assert talk.session.messages[-1].text == ANSWER.text
+
+
+@EVERY_API
+@pytest.mark.parametrize("how", ["reset", "close", "end"])
+async def test_a_reply_that_breaks_off_is_torn(case: Case, how: Any) -> None:
+    async with ModelServer([Broken(ANSWER, "first delta", how)]) as server:
+        with pytest.raises(TornStreamError):
+            await ask(adapter(case, server))
+
+
+@EVERY_API
+async def test_an_error_after_a_good_beginning_is_told(case: Case) -> None:
+    async with ModelServer([Broken(ANSWER, "first delta", "error")]) as server:
+        with pytest.raises(ProviderError, match="Overloaded"):
+            await ask(adapter(case, server))
+
+
+# What does not end
+
+
+@EVERY_API
+@pytest.mark.parametrize("silent", [True, False], ids=["silence", "comments"])
+async def test_a_stream_that_never_ends_does(case: Case, silent: bool) -> None:
+    patience = Timeouts(read=0.05) if silent else Timeouts(total=0.1)
+    async with ModelServer([Endless(silent), ANSWER]) as server:
+        talk = Talk(case, server, timeouts=patience, retries=0)
+        assert await talk.says() == "error"
+        assert isinstance(talk.events[-1], RunFinished)
+        assert "took too long" in talk.events[-1].error
+        await asyncio.wait_for(server.left.wait(), 5)
+
+
+@EVERY_API
+@pytest.mark.parametrize("one_line", [True, False], ids=["one line", "many events"])
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end(
+    case: Case, one_line: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 3_000_000)
+    async with ModelServer([Flood(8, one_line), ANSWER]) as server:
+        talk = Talk(case, server)
+        assert await talk.says() == "error"
+        assert talk.session.messages == [Message.user("Hello")]
+        assert await talk.says("Once more") == "done"
+
+
+async def test_a_hundred_megabytes_are_refused() -> None:
+    async with ModelServer([Flood(100)]) as server:
+        with pytest.raises(ProviderError, match="larger than any reply"):
+            await ask(adapter(ONE_EACH[0], server))
+
+
+async def test_a_line_of_a_hundred_megabytes_is_refused() -> None:
+    async with ModelServer([Flood(100, one_line=True)]) as server:
+        with pytest.raises(ProviderError, match="too large"):
+            await ask(adapter(ONE_EACH[0], server))
+
+
+# What comes when
+
+
+@EVERY_API
+@pytest.mark.parametrize("pace", ["whole", "events", "bytes"])
+async def test_a_reply_is_the_same_at_every_pace(case: Case, pace: Any) -> None:
+    async with ModelServer([Paced(THOUGHTFUL, pace), THOUGHTFUL]) as server:
+        provider = adapter(case, server)
+        slow, whole = await ask(provider), await ask(provider)
+        assert slow == whole
+        assert [(call.name, call.input) for call in slow.message.tool_calls] == [
+            ("read", {"path": "a.txt"}),
+            ("look", {}),
+        ]
+        assert slow.text == THOUGHTFUL.text
+        assert (slow.usage.input_tokens, slow.usage.output_tokens, slow.usage.cached_tokens) == (19, 7, 5)
+
+
+@EVERY_API
+async def test_the_first_delta_is_there_before_the_second_chunk_is_sent(case: Case) -> None:
+    async with ModelServer([Held(ANSWER)]) as server:
+        stream = adapter(case, server).stream(Request([Message.user("Hello")], MemoryStore()))
+        first = await asyncio.wait_for(anext(stream), 5)
+        assert first == TextDelta(ANSWER.halves[0])
+        assert server.held.is_set()
+        server.release.set()
+        rest = [item async for item in stream]
+        assert rest[0] == TextDelta(ANSWER.halves[1])
+        assert isinstance(rest[-1], Reply)
+
+
+@EVERY_API
+async def test_a_cancel_in_the_middle_closes_the_connection_and_keeps_the_words(case: Case) -> None:
+    async with ModelServer([Held(ANSWER), Answer("Gladly.")]) as server:
+        talk = Talk(case, server)
+        talk.session.observe(lambda event: talk.session.cancel() if event == TextDelta(ANSWER.halves[0]) else None)
+        assert await talk.says() == "cancelled"
+        await asyncio.wait_for(server.left.wait(), 5)
+        assert talk.session.messages[1].text.startswith(ANSWER.halves[0])
+        assert await talk.says("Go on") == "done"
+        assert ANSWER.halves[0].strip().encode() in server.requests[1].body
+
+
+@EVERY_API
+async def test_a_cancel_while_it_waits_for_a_retry_ends_at_once(case: Case) -> None:
+    async with ModelServer([Status(429, {"retry-after": "100"}), ANSWER]) as server:
+        talk = Talk(case, server)
+        talk.session.observe(lambda event: talk.session.cancel() if isinstance(event, Notice) else None)
+        assert await talk.says() == "cancelled"
+        assert len(server.requests) == 1
+
+
+@EVERY_API
+async def test_a_stream_that_is_left_early_closes_its_connection(case: Case) -> None:
+    async with ModelServer([Held(ANSWER)]) as server:
+        stream = adapter(case, server).stream(Request([Message.user("Hello")], MemoryStore()))
+        await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+        await asyncio.wait_for(server.left.wait(), 5)

@@ -1,0 +1,92 @@
+"""The kept bytes of a conversation are those that rendering it anew would give, whatever was replaced meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.messages import Message
+from outrider.providers.transcript import Transcript
+
+POOL = [Message.user(str(number)) for number in range(6)] + [Message.user("3")]
+
+
+def rendered(message: Message, previous: Message | None) -> bytes:
+    """Items that depend on the message and on the one before it; every third message has none."""
+    number = int(message.text)
+    items = [f'"{number}.{item} after {previous.text if previous else None}"' for item in range(number % 3)]
+    return ",".join(items).encode()
+
+
+class Counting:
+    """Renders, and remembers what."""
+
+    def __init__(self) -> None:
+        self.seen: list[Message] = []
+
+    def __call__(self, message: Message, previous: Message | None) -> bytes:
+        self.seen.append(message)
+        return rendered(message, previous)
+
+
+def naive(messages: Sequence[Message]) -> bytes:
+    fragments = [rendered(each, messages[index - 1] if index else None) for index, each in enumerate(messages)]
+    return b",".join(filter(None, fragments))
+
+
+@given(st.lists(st.lists(st.sampled_from(POOL), max_size=8), max_size=8))
+def test_any_sequence_of_conversations_gives_the_naive_join_of_each(conversations: list[list[Message]]) -> None:
+    transcript = Transcript()
+    for messages in conversations:
+        transcript.update(messages, rendered)
+        assert transcript.joined(b"[", b"]") == b"[" + naive(messages) + b"]"
+        assert transcript.size == len(naive(messages))
+
+
+@given(st.lists(st.sampled_from(POOL), max_size=8), st.sampled_from([b"", b'"extra"']))
+def test_items_for_one_request_alone_are_not_kept(messages: list[Message], extra: bytes) -> None:
+    transcript = Transcript()
+    transcript.update(messages, rendered)
+    expected = b",".join(filter(None, (naive(messages), extra)))
+    assert transcript.joined(b"<", b">", extra) == b"<" + expected + b">"
+    assert transcript.joined(b"<", b">") == b"<" + naive(messages) + b">"
+
+
+def test_each_message_is_rendered_once_as_the_conversation_grows() -> None:
+    transcript, counting = Transcript(), Counting()
+    for length in range(1, len(POOL) + 1):
+        transcript.update(POOL[:length], counting)
+    assert list(map(id, counting.seen)) == list(map(id, POOL))
+
+
+def test_a_message_that_was_replaced_is_rendered_again_with_all_after_it() -> None:
+    transcript = Transcript()
+    transcript.update(POOL[:5], rendered)
+    changed = [*POOL[:2], Message.user("5"), *POOL[3:5]]
+    transcript.update(changed, rendered)
+    assert transcript.joined(b"", b"") == naive(changed)
+
+
+def test_an_equal_message_that_is_another_object_is_rendered_again() -> None:
+    # Identity is what is compared: looking into every message would cost more than it saves.
+    transcript, counting = Transcript(), Counting()
+    for _ in range(2):
+        transcript.update([Message.user("4")], counting)
+    assert [message.text for message in counting.seen] == ["4", "4"]
+
+
+def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() -> None:
+    def failing(message: Message, previous: Message | None) -> bytes:
+        if message is POOL[4]:
+            raise ValueError("no")
+        return rendered(message, previous)
+
+    transcript = Transcript()
+    with pytest.raises(ValueError):
+        transcript.update(POOL[:6], failing)
+    assert transcript.joined(b"", b"") == naive(POOL[:4])
+    transcript.update(POOL[:6], rendered)
+    assert transcript.joined(b"", b"") == naive(POOL[:6])

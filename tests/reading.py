@@ -1,0 +1,21 @@
+"""A reply read from the chunks of an answer, as an adapter reads it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from outrider.events import Delta
+from outrider.provider import Reply
+from outrider.providers.api import ApiProvider
+from outrider.providers.stream import ReplyParser
+
+
+async def read_reply(provider: ApiProvider, chunks: AsyncIterator[bytes]) -> AsyncIterator[Delta | Reply]:
+    parser = ReplyParser(provider.incoming(), provider.label)
+    async for chunk in chunks:
+        for item in parser.feed(chunk):
+            yield item
+        if parser.ended:
+            return
+    for item in parser.finish():
+        yield item
