@@ -23,14 +23,14 @@ from outrider.errors import (
     UnavailableError,
 )
 from outrider.events import Delta, Notice
-from outrider.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.messages import Message
 from outrider.provider import Reply, Request
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.prices import with_cost
 from outrider.providers.render import Renderer
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming, ReplyParser
-from outrider.providers.transcript import Transcript
+from outrider.providers.transcript import Rendering, Transcript, files_of
 from outrider.providers.transport import Refusal, Timeouts, Transport, retry_delay
 
 LONGEST_WAIT = 120.0
@@ -115,21 +115,29 @@ class ApiProvider(ABC):
         return found.strip()  # a key that was read from a file ends with a line feed
 
     def render(self, request: Request) -> bytes:
-        """The exact body that would be sent. Needs no key."""
-        transcript: Transcript = request.memory.setdefault(self._memory_key, Transcript())
-        renderer = Renderer(self.capabilities, request.store)
+        """The exact body that would be sent. Needs no key. If it were too large, the oldest files are left out."""
+        rendering: Rendering = request.memory.setdefault(self._memory_key, Rendering())
+        can = self.capabilities
+        body = self._assembled(request, rendering)
+        while len(body) > can.request_bytes or rendering.images > can.images:
+            surplus = len(body) - can.request_bytes
+            if not rendering.leave_out(request.messages, surplus, rendering.images - can.images):
+                raise RequestRefusedError(
+                    f"the request has {len(body):,} bytes and {self.label} takes {can.request_bytes:,}; "
+                    "begin a new conversation with what matters of this one"
+                )
+            body = self._assembled(request, rendering)
+        return body
+
+    def _assembled(self, request: Request, rendering: Rendering) -> bytes:
+        renderer = Renderer(self.capabilities, request.store, rendering.left_out)
 
         def fragment(message: Message, previous: Message | None) -> bytes:
             return b",".join(map(msgspec.json.encode, self.items(message, previous, renderer)))
 
-        transcript.update(request.messages, fragment)
-        body = self.body(request, transcript)
-        if len(body) > self.capabilities.request_bytes:
-            limit = self.capabilities.request_bytes
-            raise RequestRefusedError(
-                f"the request has {len(body):,} bytes and {self.label} takes {limit:,}; send fewer or smaller files"
-            )
-        return body
+        rendering.transcript.update(request.messages, fragment)
+        rendering.images += renderer.images
+        return self.body(request, rendering.transcript)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Ask the model once, and again after a passing fault as long as nothing was shown."""
@@ -172,7 +180,7 @@ class ApiProvider(ABC):
     async def _rendered(self, request: Request) -> bytes:
         """The body; files are read, encoded and scaled beside the event loop."""
         new = request.messages[-2:] if self._memory_key in request.memory else request.messages
-        if any(map(_has_files, new)):
+        if any(map(files_of, new)):
             return await asyncio.to_thread(self.render, request)
         return self.render(request)
 
@@ -230,13 +238,6 @@ def _guard(error: ProviderError, key: str) -> None:
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
-
-
-def _has_files(message: Message) -> bool:
-    for block in message.content:
-        if isinstance(block, AttachmentBlock) or (isinstance(block, ToolResultBlock) and block.attachments):
-            return True
-    return False
 
 
 def _is_retryable(refusal: Refusal) -> bool:

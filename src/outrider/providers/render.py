@@ -96,13 +96,19 @@ class UserMessage(msgspec.Struct, frozen=True):
 class Renderer:
     """Takes user messages apart for one request."""
 
-    def __init__(self, capabilities: Capabilities, store: AttachmentStore) -> None:
+    def __init__(self, capabilities: Capabilities, store: AttachmentStore, left_out: Sequence[Message] = ()) -> None:
         self._can = capabilities
         self._store = store
+        self._left_out = left_out
+        """Messages whose files are mentioned, not shown."""
+        self._mentions = False
+        self.images = 0
+        """Pictures that were rendered."""
 
     def user(self, message: Message, previous: Message | None) -> UserMessage:
         """The message's results, moved files and words. `previous` has the calls that the results answer."""
         calls = {call.id: call for call in previous.tool_calls} if previous else {}
+        self._mentions = any(message is other for other in self._left_out)
         moved: list[Part] = []
         results: list[Result] = []
         said: list[Part] = []
@@ -132,8 +138,15 @@ class Renderer:
 
     def _shown(self, block: AttachmentBlock) -> list[Part]:
         """A file as the model can see it, in whichever place; otherwise in words."""
+        if self._mentions:
+            size = human_size(block.size)
+            return [
+                f"[{block.label} ({block.mime_type}, {size}) stood here; it is left out, for the request is too large]"
+            ]
         placement = self._placement(family_of(block.mime_type))
-        return self._files(block) if placement in ("native", "moved") else list(self._in_words(block))
+        shown = self._files(block) if placement in ("native", "moved") else list(self._in_words(block))
+        self.images += sum(isinstance(part, File) and part.family == "image" for part in shown)
+        return shown
 
     def _moves(self, part: Part) -> bool:
         """Whether a part cannot stand in a result. Pages of a scanned PDF are pictures, and go where pictures go."""

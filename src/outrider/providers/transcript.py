@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import is_
 
-from outrider.messages import Message
+from outrider.messages import AttachmentBlock, Message, ToolResultBlock
 
 Render = Callable[[Message, Message | None], bytes]
 """A message and the one before it, to the API's items, encoded and joined by commas; empty if there are none."""
@@ -54,3 +54,41 @@ class Transcript:
         """The whole between two other pieces, copied once; `extra` are items for this request alone."""
         comma = b"," if extra and self._buffer else b""
         return b"".join((before, self._buffer, comma, extra, after))
+
+
+class Rendering:
+    """How a session's conversation stands with one model: its bytes, and whose files no longer fit."""
+
+    def __init__(self) -> None:
+        self.transcript = Transcript()
+        self.images = 0
+        """Pictures in it."""
+        self.left_out: list[Message] = []
+        """The oldest messages with files, which are mentioned now instead of being shown."""
+
+    def leave_out(self, messages: Sequence[Message], surplus_bytes: int, surplus_images: int) -> bool:
+        """Give up the files of the oldest messages until so much is saved; False if there is nothing left."""
+        found = False
+        for message in messages:
+            files = [] if any(message is other for other in self.left_out) else files_of(message)
+            if not files:
+                continue
+            self.left_out.append(message)
+            found = True
+            surplus_bytes -= sum(file.size * 4 // 3 for file in files)
+            surplus_images -= sum(file.mime_type.startswith("image/") for file in files)
+            if surplus_bytes <= 0 and surplus_images <= 0:
+                break
+        self.transcript, self.images = Transcript(), 0
+        return found
+
+
+def files_of(message: Message) -> list[AttachmentBlock]:
+    """The files of a message, those of its results included."""
+    files: list[AttachmentBlock] = []
+    for block in message.content:
+        if isinstance(block, AttachmentBlock):
+            files.append(block)
+        elif isinstance(block, ToolResultBlock):
+            files += block.attachments
+    return files

@@ -1,0 +1,61 @@
+"""A conversation whose files no longer fit into a request goes on: the oldest are mentioned instead of shown."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from outrider.attachments import Attachment
+from outrider.errors import RequestRefusedError
+from outrider.messages import Message, ToolResultBlock, ToolUseBlock
+from outrider.provider import Request
+from outrider.providers.capabilities import capabilities_of
+from outrider.store import MemoryStore
+from tests.adapters import ONE_EACH, Case, each
+from tests.conversations import STORE
+
+
+def picture(number: int) -> bytes:
+    """A PNG of one pixel, with something after its end that makes it different from the others."""
+    tiny = bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+        "1f15c4890000000d49444154789c6360f8cf0000000301010018dd8db00000000049454e44ae426082"
+    )
+    return tiny + str(number).encode() * 3000
+
+
+def conversation(store: MemoryStore, pictures: int) -> list[Message]:
+    messages = [Message.user("Look at them.")]
+    for number in range(pictures):
+        file = store.put(Attachment(picture(number), "image/png", name=f"p{number}.png"))
+        messages.append(Message.assistant(ToolUseBlock(f"c{number}", "look", {})))
+        messages.append(Message.user(ToolResultBlock(f"c{number}", (file,))))
+    return messages
+
+
+@each(*ONE_EACH)
+@pytest.mark.parametrize("limit", ["images", "request_bytes"])
+def test_the_oldest_are_left_out_and_said_to_be(case: Case, limit: str) -> None:
+    store = MemoryStore()
+    messages = conversation(store, 8)
+    can = msgspec.structs.replace(
+        capabilities_of(case.prefix, case.model), **{limit: 3 if limit == "images" else 20_000}
+    )
+    provider = case.adapter(capabilities=can)
+    memory: dict[str, object] = {}
+    body = provider.render(Request(messages, store, memory=memory)).decode()
+    assert len(body) <= can.request_bytes
+    assert "p0.png (image/png" in body
+    assert "it is left out, for the request is too large" in body
+    assert "p7.png (image/png" not in body, "the newest is shown"
+    again = provider.render(Request(messages, store, memory=memory)).decode()
+    assert again == body
+    longer = [*messages, Message.assistant("Nice."), Message.user("Thanks.")]
+    assert provider.render(Request(longer, store, memory=memory)).decode()[: len(body) // 2] == body[: len(body) // 2]
+
+
+def test_what_is_too_large_without_any_file_is_refused_with_advice() -> None:
+    case = ONE_EACH[0]
+    can = msgspec.structs.replace(capabilities_of(case.prefix, case.model), request_bytes=1000)
+    with pytest.raises(RequestRefusedError, match="begin a new conversation"):
+        case.adapter(capabilities=can).render(Request([Message.user("x" * 2000)], STORE))
