@@ -20,6 +20,7 @@ from outrider.events import TextDelta, ToolCallDelta
 from outrider.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.provider import StopReason
 from outrider.providers.openai_chat import OpenAIChat
+from outrider.providers.stream import joined
 from tests.providers.canned import LOOK, WAIT, ask, cuts, delta, events, request
 
 FIRST = ToolUseBlock("c1", "look", {"path": "a"})
@@ -323,8 +324,8 @@ async def test_a_reply_is_the_same_however_its_bytes_arrive(data: bytes, blocks:
     assert list(whole.reply.message.content) == blocks
     assert whole.reply.stop_reason is stop
     for chunks in cuts(data):
-        assert (await ask(model(), chunks, asked)).items == whole.items
-    assert (await ask(model(), [bytes([byte]) for byte in data], asked)).items == whole.items
+        assert joined((await ask(model(), chunks, asked)).items) == whole.items
+    assert joined((await ask(model(), [bytes([byte]) for byte in data], asked)).items) == whole.items
     assert (await ask(model(), [data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")])).items == whole.items
 
 
@@ -558,5 +559,9 @@ async def test_without_tools_or_beside_real_calls_nothing_is_made_of_text() -> N
 
 
 async def test_text_is_shown_as_it_comes() -> None:
-    heard = await ask(model(), [said("one two", 4)], request(tools=(LOOK,)))
+    data = said("one two", 4)
+    live = [event + b"\n\n" for event in data.split(b"\n\n")]
+    heard = await ask(model(), live, request(tools=(LOOK,)))
     assert heard.items[:2] == [TextDelta("one "), TextDelta("two")]
+    together = await ask(model(), [data], request(tools=(LOOK,)))
+    assert together.items[0] == TextDelta("one two"), "what arrives together is shown together"

@@ -16,6 +16,7 @@ from outrider.provider import Request, StopReason, ToolSpec
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.prompted_tools import LONGEST_STRING, response_format
+from outrider.providers.stream import joined
 from outrider.session import Session
 from tests.adapters import Case
 from tests.conversations import HISTORIES, PNG, STORE, SYSTEM, TOOLS, call, exchange, result
@@ -171,7 +172,9 @@ async def test_a_final_answer_is_shown_as_it_comes(size: int) -> None:
 
 
 async def test_the_first_words_of_a_final_answer_do_not_wait_for_the_last() -> None:
-    heard = await hear('{"final": "one two three"}', 14)
+    pieces = ('{"final": "one', ' two three"}')
+    live = [*(events(delta(content=piece), done=False) for piece in pieces), events(delta("stop"))]
+    heard = await ask(model(), live, request(tools=(LOOK,)))
     assert heard.items[:2] == [TextDelta("one"), TextDelta(" two three")]
 
 
@@ -262,7 +265,7 @@ async def test_a_reply_is_the_same_however_its_bytes_arrive() -> None:
     asked = request(tools=(LOOK,))
     whole = await ask(model(), [data], asked)
     for chunks in cuts(data):
-        assert (await ask(model(), chunks, asked)).items == whole.items
+        assert joined((await ask(model(), chunks, asked)).items) == whole.items
 
 
 async def test_a_session_runs_tools_with_such_a_model() -> None:

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import aclosing
+from functools import cached_property
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -29,7 +30,7 @@ from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.prices import with_cost
 from outrider.providers.render import Renderer
 from outrider.providers.secrets import masked
-from outrider.providers.stream import Incoming, ReplyParser
+from outrider.providers.stream import Incoming, ReplyParser, joined
 from outrider.providers.transcript import Rendering, Transcript, files_of
 from outrider.providers.transport import Refusal, Timeouts, Transport, retry_delay
 
@@ -103,7 +104,7 @@ class ApiProvider(ABC):
         except ValueError:
             return ""
 
-    @property
+    @cached_property
     def _memory_key(self) -> str:
         """Under which name rendered messages are kept: whatever makes a difference to their bytes is part of it."""
         return f"{self.name} {self.base_url} {hash(self.capabilities)}"
@@ -150,7 +151,7 @@ class ApiProvider(ABC):
             try:
                 async with aclosing(self._answer(key, body)) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
-                        for item in parser.feed(chunk):
+                        for item in joined(parser.feed(chunk)):
                             shown = True
                             yield self._priced(item) if isinstance(item, Reply) else item
                         if parser.ended:

@@ -102,8 +102,12 @@ class IncomingReply:
             return self._take_odd(data)
         if text := _mere_text(chunk):  # most chunks are no more than that
             self._text.append(text)
-            return [TextDelta(text)]
+            return self._show(text)
         return self._take_chunk(chunk)
+
+    def _show(self, text: str) -> list[Delta]:
+        """What is shown of new text; all of it, unless there is reason to wait."""
+        return [TextDelta(text)]
 
     def _take_chunk(self, chunk: _Chunk) -> list[Delta]:
         if chunk.error:
@@ -135,11 +139,11 @@ class IncomingReply:
                 shown += self._thoughts_in(delta)
             if text := delta.content if isinstance(delta.content, str) else _text_of(delta.content):
                 self._text.append(text)
-                shown.append(TextDelta(text))
+                shown += self._show(text)
             if delta.refusal:
                 self._refused = True
                 self._text.append(delta.refusal)
-                shown.append(TextDelta(delta.refusal))
+                shown += self._show(delta.refusal)
             if delta.tool_calls:
                 shown += self._calls.take(delta.tool_calls)
             elif delta.function_call:
@@ -161,7 +165,7 @@ class IncomingReply:
                 self._thoughts.append(piece)
                 yield ThinkingDelta(piece)
 
-    def end(self) -> Iterator[Reply]:
+    def end(self) -> Iterator[Delta | Reply]:
         """The complete reply."""
         stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
         calls = self._calls.finish(cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))

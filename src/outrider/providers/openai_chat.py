@@ -30,7 +30,7 @@ from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import Refusal
-from outrider.providers.written_calls import WithWrittenCalls
+from outrider.providers.written_calls import ReplyWithWrittenCalls
 
 LONGEST_ID = 40
 """OpenAI refuses calls with longer ids; other servers take them, and some hide in the id what they want back."""
@@ -176,8 +176,10 @@ class OpenAIChat(ApiProvider):
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
         """What makes a reply of the events of an answer. Calls that come as text are made real."""
-        reply = IncomingReply(self.label, ProviderState(self.prefix, self.model, None), self._broke_off)
-        return WithWrittenCalls(reply, tools) if tools and self.capabilities.tools else reply
+        origin = ProviderState(self.prefix, self.model, None)
+        if tools and self.capabilities.tools:
+            return ReplyWithWrittenCalls(tools, label=self.label, origin=origin, broke_off=self._broke_off)
+        return IncomingReply(self.label, origin, self._broke_off)
 
     def _broke_off(self, error: Any) -> ProviderError:
         """An error that comes after the answer had begun well."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
-from outrider.events import Delta
+from outrider.events import Delta, TextDelta
 from outrider.messages import ToolUseBlock
 from outrider.provider import Reply
 from outrider.text import clean
@@ -174,6 +174,23 @@ class ReplyParser:
             raise TornStreamError(f"the reply of {self._label} ended before it was complete", retryable=True)
         self.ended = True
         shown.extend(self._incoming.end())
+
+
+def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
+    """The items with text that arrived together in one delta: observers need not be told of it word by word."""
+    if len(items) < 2:
+        return items
+    found: list[Delta | Reply] = []
+    words: list[str] = []
+    for item in items:
+        if type(item) is TextDelta:
+            words.append(item.text)
+            continue
+        if words:
+            found.append(TextDelta("".join(words)))
+            words = []
+        found.append(item)
+    return [*found, TextDelta("".join(words))] if words else found
 
 
 class CallAssembler:

@@ -122,7 +122,7 @@ class _Client:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         proxy = _proxy(url, self._proxies)
-        if self._tls is None and any(each.startswith("https:") for each in (url, proxy or "")):
+        if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
             self._tls = _tls()  # takes long, and servers on this machine do without
         # Redirects are not followed: they could take the key to another host.
         return self._session.request(

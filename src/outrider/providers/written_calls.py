@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from outrider.events import Delta, TextDelta, ToolCallDelta
 from outrider.messages import Block, Message, TextBlock, ToolUseBlock
 from outrider.provider import Reply, StopReason
-from outrider.providers.stream import Incoming
+from outrider.providers.chat_stream import IncomingReply
 from outrider.text import clean
 
 _MARKS = ("<tool_call>", "[TOOL_CALLS]", "<function=")
@@ -28,48 +28,26 @@ _SPACE = re.compile(r"\s*")
 _SUSPECT = re.compile(r"[<\[]")
 
 
-class WithWrittenCalls:
+class ReplyWithWrittenCalls(IncomingReply):
     """A reply as it comes in. Text that may be a call is held back until it is clear whether it is one."""
 
-    def __init__(self, incoming: Incoming, tools: Collection[str]) -> None:
-        self._incoming = incoming
+    def __init__(self, tools: Collection[str], **settings: Any) -> None:
+        super().__init__(**settings)
         self._tools = tools
         self._held = ""
 
-    @property
-    def complete(self) -> bool:
-        """Whether the reply is whole."""
-        return self._incoming.complete
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing that matters can follow."""
-        return self._incoming.done
-
-    def take(self, data: bytes) -> Iterable[Delta]:
-        """What one event shows, less what is held back."""
-        deltas = self._incoming.take(data)
-        # A chunk has one bracket of its own; a further one, or a "<" in either of its forms, may begin a call.
-        suspect = self._held or b"<" in data or data.count(b"[") > 1 or b"\\u003" in data
-        return self._without_held(deltas) if suspect else deltas
-
-    def _without_held(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        for delta in deltas:
-            if not isinstance(delta, TextDelta):
-                yield delta
-                continue
-            self._held += delta.text
-            if shown := _harmless(self._held):
-                yield TextDelta(self._held[:shown])
-                self._held = self._held[shown:]
+    def _show(self, text: str) -> list[Delta]:
+        if not self._held and "<" not in text and "[" not in text:
+            return [TextDelta(text)]
+        self._held += text
+        shown = _harmless(self._held)
+        ready, self._held = self._held[:shown], self._held[shown:]
+        return [TextDelta(ready)] if ready else []
 
     def end(self) -> Iterator[Delta | Reply]:
         """What was held back, as text or as the calls that it is, and the reply."""
-        for item in self._incoming.end():
-            if isinstance(item, Reply):
-                yield from _ending(item, self._held, self._tools)
-            else:
-                yield item
+        for item in super().end():
+            yield from _ending(item, self._held, self._tools) if isinstance(item, Reply) else [item]
 
 
 def _harmless(text: str) -> int:
