@@ -24,7 +24,7 @@ from outrider.events import (
     TurnStarted,
 )
 from outrider.messages import Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.provider import Reply
+from outrider.provider import Reply, StopReason
 from outrider.providers.scripted import Cut, ScriptedModel, call, malformed_call
 from outrider.results import ToolResult
 from outrider.session import Session
@@ -610,3 +610,22 @@ async def test_many_calls_of_one_id_each_get_their_own() -> None:
     await watched.session.run("go")
     assert [text for text, _ in last_results(watched.session)] == [f"content of {number}" for number in range(2000)]
     watched.check()
+
+
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [(StopReason.MAX_TOKENS, "cut off"), (StopReason.REFUSAL, "refused"), (StopReason.CONTENT_FILTER, "filter")],
+)
+async def test_a_reply_that_did_not_end_well_is_told_of(stop: StopReason, said: str) -> None:
+    watched = Watched([Reply(Message.assistant("Half an ans"), stop)])
+    result = await watched.session.run("go")
+    assert (result.status, result.stop_reason) == ("done", stop)
+    assert [said in notice.text for notice in watched.of(Notice)] == [True]
+    assert watched.of(RunFinished)[0].stop_reason == stop
+
+
+async def test_a_reply_that_pauses_is_asked_to_go_on() -> None:
+    watched = Watched([Reply(Message.assistant("One,"), StopReason.PAUSE), "two."])
+    result = await watched.session.run("go")
+    assert (result.status, result.turns, result.text) == ("done", 2, "two.")
+    assert [message.text for message in watched.model.requests[1].messages] == ["go", "One,"]

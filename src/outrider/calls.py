@@ -64,7 +64,11 @@ async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
         raise
 
 
-def _batches(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:
+    return [calls] if len(calls) == 1 else _batches_of_many(calls)
+
+
+def _batches_of_many(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
     for concurrent, group in groupby(calls, lambda call: call.concurrent):
         together = list(group)
         size = MOST_AT_ONCE if concurrent else 1

@@ -97,6 +97,8 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     usage: Usage
     text: str = ""
     error: str = ""
+    stop_reason: str = "end"
+    """Why the last reply ended; see `provider.StopReason`."""
 
 
 Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta

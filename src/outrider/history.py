@@ -74,9 +74,14 @@ class History:
             answered.update(result.tool_use_id for result in message.tool_results)
         return ()
 
-    def adopt(self, message: Message) -> Message:
-        """A model's message as it may be added: no blank text, and for each call an id that is its own."""
-        adopted, _ = _with_own_ids(_clean(Message("assistant", message.content)), self._ids)
+    def append_reply(self, message: Message) -> Message:
+        """Add a model's message in the form that it may have: no blank text, and for each call an id of its own."""
+        if message.role != "assistant":
+            message = Message("assistant", message.content)
+        adopted, _ = _with_own_ids(_clean(message), self._ids)
+        self._messages.append(adopted)
+        if adopted.content:
+            self._append_assistant(adopted)
         return adopted
 
     def append(self, message: Message) -> None:
@@ -104,7 +109,7 @@ class History:
             self._sendable.append(Message.user(BEGINNING))
         self._open = None
         message, self._calls = _with_own_ids(message, self._ids)
-        self._ids.taken.update(call.id for call in self._calls)
+        self._ids.taken.update([call.id for call in self._calls])
         self._put(message)
 
     def _append_user(self, message: Message) -> None:
@@ -253,16 +258,16 @@ def _with_own_ids(message: Message, ids: _Ids) -> tuple[Message, tuple[_Call, ..
     """The message with a new id for each call whose id is empty or was used before, and the calls."""
     calls: dict[str, _Call] = {}
     blocks: list[Block] = []
+    renamed = False
     for block in message.content:
         if isinstance(block, ToolUseBlock):
             own = ids.free(block.id, calls.keys())
             calls[own] = _Call(block.id, own)
             if own != block.id:
                 block = msgspec.structs.replace(block, id=own)
+                renamed = True
         blocks.append(block)
-    if all(call.id == call.original for call in calls.values()):
-        return message, tuple(calls.values())
-    return Message(message.role, tuple(blocks)), tuple(calls.values())
+    return Message(message.role, tuple(blocks)) if renamed else message, tuple(calls.values())
 
 
 def _answered(calls: Sequence[_Call], messages: Sequence[Message]) -> Message:

@@ -145,12 +145,12 @@ class Message(_Plain, frozen=True, gc=False):
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:
         """The calls that the message asks for, in order."""
-        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+        return tuple([block for block in self.content if isinstance(block, ToolUseBlock)])
 
     @property
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
         """The results that the message brings, in order."""
-        return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
+        return tuple([block for block in self.content if isinstance(block, ToolResultBlock)])
 
 
 class Usage(_Plain, frozen=True, gc=False):

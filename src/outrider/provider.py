@@ -28,6 +28,16 @@ class StopReason(StrEnum):
     OTHER = "other"
 
 
+REMARKABLE = {
+    StopReason.MAX_TOKENS: "the reply was cut off at its limit of length",
+    StopReason.REFUSAL: "the model refused to answer",
+    StopReason.CONTENT_FILTER: "the provider's content filter ended the reply",
+    StopReason.CONTEXT_EXCEEDED: "the conversation has become too long for the model",
+    StopReason.MALFORMED_CALL: "the model made a call that makes no sense",
+}
+"""Ends of a reply that a person should be told of, and in which words."""
+
+
 class ToolSpec(msgspec.Struct, frozen=True):
     """A tool as a model is told of it."""
 

@@ -36,6 +36,8 @@ class ToolResult(msgspec.Struct, frozen=True):
         if not isinstance(text, str):
             msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
         files: Any = self.attachments
+        if files == ():
+            return
         files = [files] if isinstance(files, str | Path | Attachment) else files
         msgspec.structs.force_setattr(self, "attachments", tuple(map(as_attachment, files)))
 

@@ -7,7 +7,7 @@ import msgspec
 from outrider.agent import Limits
 from outrider.events import RunStatus
 from outrider.messages import Message, Usage
-from outrider.provider import Reply
+from outrider.provider import Reply, StopReason
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -25,6 +25,8 @@ class RunResult(msgspec.Struct, frozen=True):
     """All messages, those from before the run included."""
     error: str = ""
     """What went wrong, if the status is `error`."""
+    stop_reason: StopReason = StopReason.END
+    """Why the last reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
 
 
 class Progress:
@@ -34,6 +36,7 @@ class Progress:
         self.turns = 0
         self.usage = Usage()
         self.text = ""
+        self.stop_reason = StopReason.END
         self._limits = limits
 
     def begin_turn(self) -> None:
@@ -44,6 +47,7 @@ class Progress:
         """What the reply said and used."""
         self.usage += reply.usage
         self.text = reply.text
+        self.stop_reason = reply.stop_reason
 
     @property
     def on_last_turn(self) -> bool:

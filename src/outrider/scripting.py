@@ -13,7 +13,7 @@ from outrider.conversation import MessageLike, from_json, to_json
 from outrider.driving import drive
 from outrider.errors import ToolDefinitionError
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.provider import Provider
+from outrider.provider import Provider, StopReason
 from outrider.runs import RunResult
 from outrider.session import Prompt, Session
 from outrider.store import AttachmentStore, FolderStore
@@ -31,6 +31,8 @@ class Turn(msgspec.Struct, frozen=True):
     tool_calls: tuple[ToolUseBlock, ...] = ()
     """The calls that the model asks for; answer them with tool_results=, or let run() do it."""
     usage: Usage = Usage()
+    stop_reason: StopReason = StopReason.END
+    """Why the reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
 
     @property
     def has_tool_calls(self) -> bool:
@@ -99,7 +101,7 @@ def think(
     reply = drive(session.think(prompt, tool_results=tool_results))
     if conversation is None:
         return reply.text
-    return Turn(reply.text, session.messages, reply.message.tool_calls, reply.usage)
+    return Turn(reply.text, session.messages, reply.message.tool_calls, reply.usage, reply.stop_reason)
 
 
 def run(

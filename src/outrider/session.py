@@ -18,9 +18,9 @@ from outrider.conversation import MessageLike, read_conversation, read_tool_resu
 from outrider.errors import ConversationError, ProviderError, SessionBusyError, SessionCancelledError
 from outrider.events import Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.history import UNANSWERED, History
-from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, Usage
+from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt as prompt_text
-from outrider.provider import Reply, Request, ToolSpec
+from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.replies import Receiver
 from outrider.runs import Progress, RunResult
 from outrider.store import AttachmentStore, MemoryStore
@@ -111,7 +111,7 @@ class Session:
 
     async def act(self) -> Results:
         """Run the calls that wait for an answer, and add one user message with their results."""
-        return await self._work(self._act())
+        return await self._work(self._act(self.history.pending))
 
     async def run(self, prompt: Prompt = ()) -> RunResult:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
@@ -132,8 +132,9 @@ class Session:
         except asyncio.CancelledError:
             self._emit(RunFinished(status, progress.turns, progress.usage, progress.text))
             raise
-        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, error))
-        return RunResult(status, progress.text, progress.turns, progress.usage, self.messages, error)
+        stop = progress.stop_reason
+        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, error, stop))
+        return RunResult(status, progress.text, progress.turns, progress.usage, self.messages, error, stop)
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
@@ -175,7 +176,7 @@ class Session:
             await self._add(prompt)
             final = await self._act_if_called()
             while not final:
-                if answer := self._answer():
+                if (answer := self._answer()) and progress.stop_reason is not StopReason.PAUSE:
                     progress.text = answer.text
                     return "done"
                 if reached := progress.limit_reached():
@@ -204,9 +205,11 @@ class Session:
             if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
             raise
-        reply = msgspec.structs.replace(reply, message=self.history.adopt(reply.message))
+        reply = msgspec.structs.replace(reply, message=self.history.append_reply(reply.message))
         self.usage += reply.usage
-        self._append(reply.message, reply.usage)
+        self._emit(MessageAdded(reply.message, reply.usage))
+        if remark := REMARKABLE.get(reply.stop_reason):
+            self._emit(Notice(remark))
         return reply
 
     def _keep_cut_off(self, words: str) -> None:
@@ -216,10 +219,11 @@ class Session:
             self._append(Message.user(prompt_text("interrupted")))
 
     async def _act_if_called(self) -> Answer | None:
-        return (await self._act()).final if self.history.pending else None
+        uses = self.history.pending
+        return (await self._act(uses)).final if uses else None
 
-    async def _act(self) -> Results:
-        calls = [Call(use, self._tools.get(use.name), self._around) for use in self.history.pending]
+    async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
+        calls = [Call(use, self._tools.get(use.name), self._around) for use in uses]
         try:
             await carry_out(calls, self._tools)
         finally:
@@ -268,10 +272,10 @@ class Session:
         if self._answer():
             raise ConversationError("the conversation ends with the model's answer; say something with a prompt")
 
-    def _append(self, message: Message, usage: Usage | None = None) -> None:
-        if message.content or usage is not None:
+    def _append(self, message: Message) -> None:
+        if message.content:
             self.history.append(message)
-            self._emit(MessageAdded(message, usage))
+            self._emit(MessageAdded(message))
 
     # Who watches, who works
 

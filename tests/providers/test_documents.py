@@ -185,8 +185,9 @@ def test_pages_are_counted_also_where_they_cannot_be_seen_from_outside(pages: in
     assert documents.pages_of(scan(pages, compressed=compressed)) == pages
 
 
-def test_the_pages_of_what_is_no_pdf_count_as_one() -> None:
-    assert documents.pages_of(b"%PDF-1.7 nonsense") == 1
+def test_the_pages_of_what_is_no_pdf_cannot_be_counted() -> None:
+    with pytest.raises(AttachmentError):
+        documents.pages_of(b"%PDF-1.7 nonsense")
 
 
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.7", b"%PDF-1.7\nnonsense\n%%EOF", PDF_BYTES[:700]])

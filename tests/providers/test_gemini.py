@@ -31,13 +31,14 @@ from outrider.providers.gemini import NO_SIGNATURE, Gemini
 from outrider.providers.render import MOVED, NO_OUTPUT
 from outrider.providers.transport import Refusal
 from outrider.store import MemoryStore
+from tests.conversations import PDF_BYTES
 
 NEW, OLD = "gemini-3.5-flash", "gemini-2.5-pro"
 SIGNATURE = base64.b64encode(b"a signature").decode()
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-PDF = b"%PDF-1.4\n1 0 obj << /Type /Page >> endobj\n%%EOF"
+PDF = PDF_BYTES
 WAV = b"RIFF\x24\0\0\0WAVEfmt "
 READ = ToolSpec(
     "Read",
@@ -234,8 +235,7 @@ def test_a_call_that_the_session_renamed_goes_back_under_the_id_of_the_api() -> 
     history = History([Message.user("Go.")])
     for _ in range(2):
         call = ToolUseBlock("same", "Read", {}, state=state({"thoughtSignature": SIGNATURE, "id": "same"}))
-        adopted = history.adopt(Message.assistant(call))
-        history.append(adopted)
+        adopted = history.append_reply(Message.assistant(call))
         history.append(Message.user(result(adopted.tool_calls[0].id, "text")))
     contents = sent(history.sendable())
     assert history.messages[3].tool_calls[0].id != "same"

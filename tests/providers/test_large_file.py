@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tracemalloc
 from pathlib import Path
+
+from pypdf import PdfWriter
 
 from outrider.attachments import Attachment
 from outrider.messages import AttachmentBlock, Message, ToolResultBlock, ToolUseBlock
@@ -24,8 +27,12 @@ class CountingStore(FolderStore):
 
 
 def conversation(store: FolderStore, megabytes: int) -> list[Message]:
-    data = b"%PDF-1.7\n/Type /Page\n" + os.urandom(megabytes * MEGABYTE)
-    file = store.put(Attachment(data, "application/pdf", name="large.pdf"))
+    writer = PdfWriter()
+    writer.add_blank_page(100, 100)
+    writer.add_attachment("noise", os.urandom(megabytes * MEGABYTE))
+    output = io.BytesIO()
+    writer.write(output)
+    file = store.put(Attachment(output.getvalue(), "application/pdf", name="large.pdf"), 64 * MEGABYTE)
     return [
         Message.user("Read it."),
         Message.assistant(ToolUseBlock("c1", "read", {})),

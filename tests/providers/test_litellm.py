@@ -25,6 +25,7 @@ from outrider.messages import AttachmentBlock, TextBlock
 from outrider.provider import Reply, Request, StopReason, ToolSpec
 from outrider.providers import resolve
 from outrider.providers.litellm import LiteLLM
+from tests.conversations import PDF_BYTES
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -283,7 +284,7 @@ async def test_a_failed_call_is_said_in_words(model: str, litellm: FakeLiteLLM) 
 async def test_claude_and_gemini_get_files_in_the_result(model: str, litellm: FakeLiteLLM) -> None:
     store = MemoryStore()
     picture = store.put(Attachment(PNG, "image/png", name="a.png"))
-    paper = store.put(Attachment(b"%PDF-1.4 /Type /Page", "application/pdf", name="b.pdf"))
+    paper = store.put(Attachment(PDF_BYTES, "application/pdf", name="b.pdf"))
     *_, result = await rendered(model, exchange("c1", picture, paper, is_error=True), litellm, store)
     assert [part["type"] for part in result["content"]] == ["text", "text", "image_url", "file"]
     assert result["content"][0]["text"] == "[This call failed]"

@@ -27,12 +27,12 @@ from outrider.providers import resolve
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_responses import OpenAIResponses, provider
 from outrider.store import MemoryStore
+from tests.conversations import PDF_BYTES
 
 MODEL = "gpt-5.6"
 PNG_BYTES = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAFElEQVR4nGM8ISfHAANMDEgANwcANHYBDK9qubUAAAAASUVORK5CYII="
 )
-PDF_BYTES = b"%PDF-1.4\n1 0 obj <</Type /Page>> endobj\n%%EOF\n"
 STORE = MemoryStore()
 PNG = STORE.put(Attachment(PNG_BYTES, "image/png", "q3.png"))
 PDF = STORE.put(Attachment(PDF_BYTES, "application/pdf", "q3.pdf"))

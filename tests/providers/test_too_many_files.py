@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import random
+
 import msgspec
 import pytest
+from PIL import Image
 
 from outrider.attachments import Attachment
 from outrider.errors import RequestRefusedError
@@ -16,12 +20,10 @@ from tests.conversations import STORE
 
 
 def picture(number: int) -> bytes:
-    """A PNG of one pixel, with something after its end that makes it different from the others."""
-    tiny = bytes.fromhex(
-        "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-        "1f15c4890000000d49444154789c6360f8cf0000000301010018dd8db00000000049454e44ae426082"
-    )
-    return tiny + str(number).encode() * 3000
+    """A PNG of about 3 kB, different from the others."""
+    output = io.BytesIO()
+    Image.frombytes("L", (55, 55), random.Random(number).randbytes(55 * 55)).save(output, "PNG")
+    return output.getvalue()
 
 
 def conversation(store: MemoryStore, pictures: int) -> list[Message]:

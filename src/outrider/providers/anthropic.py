@@ -12,7 +12,17 @@ from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, Request, StopReason
 from outrider.providers.api import ApiProvider, error_message
-from outrider.providers.render import File, Part, Renderer, Result, is_own, reminder_text, safe_id
+from outrider.providers.render import (
+    File,
+    Part,
+    Renderer,
+    Result,
+    is_own,
+    object_schema,
+    reminder_text,
+    safe_id,
+    safe_name,
+)
 from outrider.providers.stream import CallAssembler, Incoming
 from outrider.providers.transcript import Transcript
 
@@ -28,6 +38,10 @@ _STOP_REASONS = {
     "pause_turn": StopReason.PAUSE,
     "model_context_window_exceeded": StopReason.CONTEXT_EXCEEDED,
 }
+
+
+_CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
+"""Ends that may come in the middle of a call."""
 
 
 class Anthropic(ApiProvider):
@@ -58,7 +72,7 @@ class Anthropic(ApiProvider):
         if request.system:
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
         if request.tools:
-            head["tools"] = list(_tools(request))
+            head["tools"] = self.tools_once(request, _tools)
         head |= self._options
         # Consecutive user messages count as one, so the reminder need not be put into the last.
         extra = b""
@@ -70,29 +84,43 @@ class Anthropic(ApiProvider):
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """One message, or none if nothing of it can be replayed."""
         if message.role == "assistant":
-            content = list(self._assistant(message))
+            content = list(self._assistant(message, changed=renderer.leaves_out))
         else:
             user = renderer.user(message, previous)
             content = [*map(_result, user.results), *map(_part, user.moved), *map(_part, user.said)]
         if content:
             yield {"role": message.role, "content": content}
 
-    def _assistant(self, message: Message) -> Iterator[dict[str, Any]]:
+    def _assistant(self, message: Message, *, changed: bool) -> Iterator[dict[str, Any]]:
         for block in message.content:
             match block:
                 case TextBlock(text=text):
                     yield {"type": "text", "text": text}
                 case ToolUseBlock():
-                    yield {"type": "tool_use", "id": safe_id(block.id), "name": block.name, "input": block.input}
-                case ThinkingBlock(thinking=thinking, state=state) if state and is_own(state, self.prefix, self.model):
-                    if "redacted" in state.data:
-                        yield {"type": "redacted_thinking", "data": state.data["redacted"]}
-                    else:
-                        yield {"type": "thinking", "thinking": thinking, "signature": state.data["signature"]}
+                    yield {
+                        "type": "tool_use",
+                        "id": safe_id(block.id),
+                        "name": safe_name(block.name),
+                        "input": block.input,
+                    }
+                case ThinkingBlock(thinking=thinking, state=state) if is_own(state, self.prefix, self.model):
+                    # A thought is tied to all that stands before it: it cannot go back once that was changed.
+                    if thought := None if changed else _thought(thinking, state and state.data):
+                        yield thought
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
         """What makes a reply of the events of an answer."""
         return _Incoming(self.model)
+
+
+def _thought(thinking: str, data: Any) -> dict[str, Any] | None:
+    """A thought as it came; None if it has lost what proves that it is the model's own."""
+    if not isinstance(data, dict):
+        return None
+    if redacted := data.get("redacted"):
+        return {"type": "redacted_thinking", "data": redacted}
+    signature = data.get("signature")
+    return {"type": "thinking", "thinking": thinking, "signature": signature} if signature else None
 
 
 def provider(model: str) -> Anthropic:
@@ -102,7 +130,7 @@ def provider(model: str) -> Anthropic:
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
     for spec in request.tools:
-        tool = {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
+        tool = {"name": spec.name, "description": spec.description, "input_schema": object_schema(spec.parameters)}
         yield tool | {"cache_control": EPHEMERAL} if spec is request.tools[-1] else tool
 
 
@@ -192,6 +220,7 @@ class _Incoming:
         self._pieces: dict[int, list[str]] = {}
         self._calls: dict[int, CallAssembler] = {}
         self._signatures: dict[int, str] = {}
+        self._closed: set[int] = set()
         self._usage: dict[str, int] = {}
         self._stop = StopReason.OTHER
 
@@ -205,6 +234,8 @@ class _Incoming:
             yield from self._add(event.index, event.delta)
         elif event.type == "content_block_start" and event.content_block:
             yield from self._start(event.index, event.content_block)
+        elif event.type == "content_block_stop":
+            self._closed.add(event.index)
         elif event.type == "message_start" and event.message:
             self._count(event.message.usage)
         elif event.type == "message_delta":
@@ -265,13 +296,21 @@ class _Incoming:
             case "text":
                 return TextBlock(text) if text else None
             case "tool_use":
-                return self._calls[index].finish()
+                return self._call(index)
             case "thinking":
-                signature = self._signatures.get(index) or block.signature or ""
-                return ThinkingBlock(text or block.thinking or "", self._state({"signature": signature}))
+                signature = self._signatures.get(index) or block.signature
+                state = self._state({"signature": signature}) if signature else None
+                return ThinkingBlock(text or block.thinking or "", state)
             case "redacted_thinking":
                 return ThinkingBlock("", self._state({"redacted": block.data}))
         return None
+
+    def _call(self, index: int) -> ToolUseBlock:
+        """The call; if the reply was cut off in it, it must not run with the arguments that it happens to have."""
+        call = self._calls[index].finish()
+        text = self._calls[index].text
+        was_cut = self._stop in _CUTS and index == max(self._blocks) and not (call.input and index in self._closed)
+        return msgspec.structs.replace(call, input={}, invalid_input=text) if was_cut else call
 
     def _state(self, data: dict[str, str]) -> ProviderState:
         return ProviderState(Anthropic.prefix, self._model, data)

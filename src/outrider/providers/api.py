@@ -8,7 +8,7 @@ import os
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from functools import cached_property
 from typing import Any, ClassVar
@@ -120,25 +120,40 @@ class ApiProvider(ABC):
         rendering: Rendering = request.memory.setdefault(self._memory_key, Rendering())
         can = self.capabilities
         body = self._assembled(request, rendering)
-        while len(body) > can.request_bytes or rendering.images > can.images:
-            surplus = len(body) - can.request_bytes
-            if not rendering.leave_out(request.messages, surplus, rendering.images - can.images):
+        images = rendering.images(request.messages)
+        while len(body) > can.request_bytes or images > can.images:
+            # Down to half of what fits: the beginning changes, which costs the cache, and should do so seldom.
+            surplus = len(body) - can.request_bytes // 2, images - can.images // 2
+            if not rendering.leave_out(request.messages, *surplus):
                 raise RequestRefusedError(
                     f"the request has {len(body):,} bytes and {self.label} takes {can.request_bytes:,}; "
                     "begin a new conversation with what matters of this one"
                 )
             body = self._assembled(request, rendering)
+            images = rendering.images(request.messages)
         return body
 
     def _assembled(self, request: Request, rendering: Rendering) -> bytes:
         renderer = Renderer(self.capabilities, request.store, rendering.left_out)
 
         def fragment(message: Message, previous: Message | None) -> bytes:
-            return b",".join(map(msgspec.json.encode, self.items(message, previous, renderer)))
+            before = renderer.images
+            rendered = b",".join(map(msgspec.json.encode, self.items(message, previous, renderer)))
+            if renderer.images > before:
+                rendering.pictures[id(message)] = renderer.images - before
+            return rendered
 
         rendering.transcript.update(request.messages, fragment)
-        rendering.images += renderer.images
         return self.body(request, rendering.transcript)
+
+    def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
+        """The tools as this API describes them, encoded once a session: there may be many, and they stay the same."""
+        place = f"{self._memory_key} tools"
+        known: tuple[Any, msgspec.Raw] | None = request.memory.get(place)
+        if known is None or known[0] is not request.tools:
+            known = request.tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
+            request.memory[place] = known
+        return known[1]
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Ask the model once, and again after a passing fault as long as nothing was shown."""
@@ -181,12 +196,17 @@ class ApiProvider(ABC):
     async def _rendered(self, request: Request) -> bytes:
         """The body; files are read, encoded and scaled beside the event loop."""
         new = request.messages[-2:] if self._memory_key in request.memory else request.messages
-        if any(map(files_of, new)):
-            return await asyncio.to_thread(self.render, request)
-        return self.render(request)
+        if not any(map(files_of, new)):
+            return self.render(request)
+        # On a copy: if whoever waits is cancelled, the thread goes on, and must not meet the session's next request.
+        kept: Rendering = request.memory.get(self._memory_key) or Rendering()
+        own = {**request.memory, self._memory_key: kept.copy()}
+        body = await asyncio.to_thread(self.render, msgspec.structs.replace(request, memory=own))
+        request.memory.update(own)
+        return body
 
     def _required_key(self) -> str:
-        variable = self.key_variables[0]
+        variable = next(iter(self.key_variables), "api_key")
         if not self.key and self.key_required:
             raise AuthenticationError(f"there is no key for {self.label}; set {variable}, or pass api_key=")
         if not self.key.isascii() or not self.key.isprintable():
@@ -204,6 +224,8 @@ class ApiProvider(ABC):
     def explain(self, refusal: Refusal, key: str) -> ProviderError:
         """The error that an answer other than the expected one stands for."""
         kind, sentence = self._verdict(refusal.status, masked(_message_of(refusal), key))
+        if _has_no_quota(refusal):
+            sentence = f"there is no quota left with {self.label} for this key: {masked(_message_of(refusal), key)}"
         return kind(
             sentence,
             status=refusal.status,
@@ -241,7 +263,13 @@ def _guard(error: ProviderError, key: str) -> None:
     error.__context__ = None
 
 
+def _has_no_quota(refusal: Refusal) -> bool:
+    return refusal.status == 429 and b"insufficient_quota" in refusal.body
+
+
 def _is_retryable(refusal: Refusal) -> bool:
+    if _has_no_quota(refusal):
+        return False
     advice = refusal.headers.get("x-should-retry", "").lower()
     if advice in ("true", "false"):
         return advice == "true"

@@ -137,7 +137,7 @@ class IncomingReply:
         if delta := choice.delta or choice.message:
             if delta.reasoning_content is not None or delta.reasoning is not None:
                 shown += self._thoughts_in(delta)
-            if text := delta.content if isinstance(delta.content, str) else _text_of(delta.content):
+            if delta.content and (text := _text_of(delta.content)):
                 self._text.append(text)
                 shown += self._show(text)
             if delta.refusal:
@@ -200,7 +200,9 @@ def _mere_text(chunk: _Chunk) -> str:
 
 
 def _text_of(content: Any) -> str:
-    """The words of content that is a list of parts, as some vendors send it."""
+    """The words of content, also where it is a list of parts, as some vendors send it."""
+    if isinstance(content, str):
+        return content
     parts = content if isinstance(content, list) else ()
     return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -61,6 +60,7 @@ def image_size(data: bytes) -> tuple[int, int]:
     if data.startswith(PNG_BEGIN) and data.rstrip(b"\0").endswith(PNG_END):
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     with _opened(data) as image:
+        image.load()  # a file that breaks off is found out only now
         width, height = image.size
         return width, height
 
@@ -85,14 +85,9 @@ def _opened(data: bytes) -> Iterator[Any]:
 
 
 def pages_of(data: bytes) -> int:
-    """How many pages a PDF has; 1 if that cannot be told."""
-    if plain := len(re.findall(rb"/Type\s*/Page\b", data)):
-        return plain
-    try:
-        with _document(data) as document:  # its objects are compressed
-            return len(document) or 1
-    except AttachmentError:
-        return 1
+    """How many pages a PDF has. Refuses one that cannot be opened, damaged or locked: no API would take it either."""
+    with _document(data) as document:
+        return len(document)
 
 
 def pdf_text(data: bytes) -> str:

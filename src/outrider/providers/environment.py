@@ -43,7 +43,10 @@ def without_password(url: str) -> str:
     >>> without_password("http://me:secret@proxy.example:8080/v1")
     'http://…@proxy.example:8080/v1'
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a URL that makes no sense"
     _, at, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"…@{host}")) if at else url
 

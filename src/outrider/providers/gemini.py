@@ -13,7 +13,7 @@ from outrider.messages import Message, ProviderState, TextBlock, ThinkingBlock, 
 from outrider.provider import Request, ToolSpec
 from outrider.providers.api import ApiProvider
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
-from outrider.providers.render import File, Part, Renderer, Result, is_own, reminder_text
+from outrider.providers.render import File, Part, Renderer, Result, is_own, object_schema, reminder_text, safe_name
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import Refusal
@@ -53,7 +53,7 @@ class Gemini(ApiProvider):
         if request.system:
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
         if request.tools:
-            head["tools"] = [{"functionDeclarations": self._declarations(request)}]
+            head["tools"] = [{"functionDeclarations": self.tools_once(request, _declarations)}]
         config = {"maxOutputTokens": self.capabilities.output_tokens} | self._options.get("generationConfig", {})
         head |= self._options | {"generationConfig": config}
         # Consecutive user contents are taken, so the reminder need not be put into the last.
@@ -61,15 +61,6 @@ class Gemini(ApiProvider):
         if request.reminder:
             extra = msgspec.json.encode({"role": "user", "parts": [{"text": reminder_text(request.reminder)}]})
         return transcript.joined(msgspec.json.encode(head)[:-1] + b',"contents":[', b"]}", extra)
-
-    def _declarations(self, request: Request) -> msgspec.Raw:
-        """The tools, encoded once a session: following references takes longer than all the rest of a request."""
-        place = f"{self.name} tools"
-        known: tuple[Any, msgspec.Raw] | None = request.memory.get(place)
-        if known is None or known[0] is not request.tools:
-            encoded = msgspec.json.encode([_declaration(spec) for spec in request.tools])
-            request.memory[place] = known = request.tools, msgspec.Raw(encoded)
-        return known[1]
 
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """The contents of a message. Results stand in one of their own, so that nothing comes between them."""
@@ -98,7 +89,7 @@ class Gemini(ApiProvider):
                         yield _signed(part, signature)
                 case ToolUseBlock():
                     own = self._own(block.state)
-                    call = _identified({"name": block.name, "args": block.input}, own.get("id"))
+                    call = _identified({"name": safe_name(block.name), "args": block.input}, own.get("id"))
                     yield _signed({"functionCall": call}, own.get("thoughtSignature") or substitute)
                     substitute = None
 
@@ -147,15 +138,22 @@ def provider(model: str) -> Gemini:
     return Gemini(model)
 
 
+def _declarations(request: Request) -> Iterator[dict[str, Any]]:
+    return map(_declaration, request.tools)
+
+
 def _declaration(spec: ToolSpec) -> dict[str, Any]:
-    parameters = inline_references(spec.parameters)
+    parameters = inline_references(object_schema(spec.parameters))
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": parameters}
 
 
 def _result(result: Result, call_id: str | None) -> dict[str, Any]:
     # Always a string: in an object, {"$ref": …} would be read as a reference to one of the parts.
     words = "\n".join(map(_mention, result.parts))
-    response: dict[str, Any] = {"name": result.tool, "response": {"error" if result.is_error else "output": words}}
+    response: dict[str, Any] = {
+        "name": safe_name(result.tool),
+        "response": {"error" if result.is_error else "output": words},
+    }
     if blobs := [_part(file) for file in result.files if file.family != "text"]:
         response["parts"] = blobs
     return {"functionResponse": _identified(response, call_id)}

@@ -39,6 +39,8 @@ class LiteLLM(OpenAIChat):
         """LiteLLM speaks for many; each has its own rules."""
         return False
 
+    reads_written_calls = False
+
     def url(self) -> str:
         """Where a request goes: a function, which knows the vendors' URLs."""
         return "litellm.acompletion"

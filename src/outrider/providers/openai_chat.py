@@ -22,8 +22,10 @@ from outrider.providers.render import (
     Renderer,
     Result,
     is_own,
+    object_schema,
     reminder_text,
     safe_id,
+    safe_name,
     words_of,
 )
 from outrider.providers.secrets import masked
@@ -73,6 +75,7 @@ class OpenAIChat(ApiProvider):
     def __init__(self, model: str, *, prompted_tools: bool = False, **settings: Any) -> None:
         """`prompted_tools`: describe the tools in the prompt, for a model or server that has no place for them."""
         super().__init__(model, **settings)
+        self._is_elsewhere = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
 
@@ -80,6 +83,11 @@ class OpenAIChat(ApiProvider):
     def is_openai(self) -> bool:
         """Whether this is OpenAI itself, and not another server that speaks its language."""
         return self.host == "openai.com" or self.host.endswith(".openai.com")
+
+    @property
+    def reads_written_calls(self) -> bool:
+        """Whether text that is a call counts as one: small models on local servers need it; elsewhere it is a risk."""
+        return not self.is_openai
 
     def url(self) -> str:
         """Where a request goes."""
@@ -90,8 +98,13 @@ class OpenAIChat(ApiProvider):
         headers = {"content-type": "application/json"}
         return headers | {"authorization": f"Bearer {key}"} if key else headers
 
+    @property
+    def key(self) -> str:
+        """The key. One for OpenAI is not sent to a server that the program names."""
+        return (self._api_key or "").strip() if self._is_elsewhere and self.prefix == "openai-chat" else super().key
+
     def _required_key(self) -> str:
-        return super()._required_key() if self.is_openai else self.key
+        return super()._required_key() if self.is_openai or self.key else ""
 
     # The request
 
@@ -100,7 +113,7 @@ class OpenAIChat(ApiProvider):
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         system = request.system
         if request.tools and self.capabilities.tools:
-            head["tools"] = list(_tools(request))
+            head["tools"] = self.tools_once(request, _tools)
         elif request.tools:
             head["response_format"] = prompted_tools.response_format(request.tools)
             system = prompted_tools.system_prompt(system, request.tools)
@@ -152,7 +165,11 @@ class OpenAIChat(ApiProvider):
         # Arguments that were no JSON object go back as an empty one: servers parse the history and fail on the rest.
         # What the model had written stands in the result.
         arguments = msgspec.json.encode(call.input).decode()
-        return {"id": self._id(call.id), "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        return {
+            "id": self._id(call.id),
+            "type": "function",
+            "function": {"name": safe_name(call.name), "arguments": arguments},
+        }
 
     def _result(self, result: Result) -> dict[str, Any]:
         content: Any = result.flagged_text
@@ -177,7 +194,7 @@ class OpenAIChat(ApiProvider):
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
         """What makes a reply of the events of an answer. Calls that come as text are made real."""
         origin = ProviderState(self.prefix, self.model, None)
-        if tools and self.capabilities.tools:
+        if tools and self.capabilities.tools and self.reads_written_calls:
             return ReplyWithWrittenCalls(tools, label=self.label, origin=origin, broke_off=self._broke_off)
         return IncomingReply(self.label, origin, self._broke_off)
 
@@ -225,7 +242,7 @@ def _audio(file: File) -> dict[str, Any]:
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
     for spec in request.tools:
-        function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
         yield {"type": "function", "function": function}
 
 

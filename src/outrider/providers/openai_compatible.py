@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from outrider.errors import UnknownModelError
@@ -22,8 +23,9 @@ class CompatibleServer(OpenAIChat):
     default_base = "http://localhost:8000/v1"
     key_required = False
 
-    def __init__(self, model: str, base_url: str) -> None:
-        super().__init__(model, base_url=base_url, capabilities=capabilities_of("ollama", model))
+    def __init__(self, model: str, base_url: str, **settings: Any) -> None:
+        settings.setdefault("capabilities", capabilities_of("ollama", model))
+        super().__init__(model, base_url=base_url, **settings)
         self.name = f"{self.base_url}#{model}"
 
 

@@ -11,7 +11,18 @@ from outrider.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseB
 from outrider.provider import Request
 from outrider.providers.api import ApiProvider
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
-from outrider.providers.render import FAILED, File, Part, Renderer, Result, is_own, reminder_text, safe_id
+from outrider.providers.render import (
+    FAILED,
+    File,
+    Part,
+    Renderer,
+    Result,
+    is_own,
+    object_schema,
+    reminder_text,
+    safe_id,
+    safe_name,
+)
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 
@@ -41,7 +52,7 @@ class OpenAIResponses(ApiProvider):
         if request.system:
             head["instructions"] = request.system
         if request.tools:
-            head["tools"] = list(_tools(request))
+            head["tools"] = self.tools_once(request, _tools)
         head |= self._options
         extra = b""
         if request.reminder:
@@ -98,7 +109,7 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
             "type": "function",
             "name": spec.name,
             "description": spec.description,
-            "parameters": spec.parameters,
+            "parameters": object_schema(spec.parameters),
             "strict": False,
         }
 
@@ -118,7 +129,7 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
     item: dict[str, Any] = {
         "type": "function_call",
         "call_id": safe_id(block.id),
-        "name": block.name,
+        "name": safe_name(block.name),
         # Arguments that were not JSON stay away: servers that parse them refuse the whole history, again and again.
         # The model reads what it wrote in the call's result.
         "arguments": msgspec.json.encode(block.input).decode(),

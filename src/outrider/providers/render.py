@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,7 @@ MOVED = "[Files of the tool results above, added by the runtime]"
 REMINDER = "[A reminder from the runtime, not from the user]"
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 _TEXT_TYPES = frozenset(
     {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml",
@@ -102,6 +103,8 @@ class Renderer:
         self._left_out = left_out
         """Messages whose files are mentioned, not shown."""
         self._mentions = False
+        self.leaves_out = bool(left_out)
+        """Whether earlier messages are no longer sent as they once were."""
         self.images = 0
         """Pictures that were rendered."""
 
@@ -233,6 +236,17 @@ def safe_id(call_id: str, longest: int = 64) -> str:
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:12]
     return f"{_UNSAFE.sub('_', call_id)[: longest - 13]}_{digest}"
+
+
+def safe_name(name: str) -> str:
+    """A called tool's name as every API takes it: models make names up, and a refused one would block all the rest."""
+    return _UNSAFE.sub("_", name)[:64] or "unknown"
+
+
+def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A tool's schema without rules at its root that are no object's: APIs refuse them there. We still check them."""
+    refused = schema.keys() & _COMBINATORS
+    return {name: value for name, value in schema.items() if name not in refused} if refused else schema
 
 
 def is_own(state: ProviderState | None, provider: str, model: str, route: str = "") -> bool:

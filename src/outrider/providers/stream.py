@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any, Protocol
 
 import msgspec
@@ -45,12 +46,14 @@ class EventParser:
         if self._plain or not (straddles or b"\n\n" in chunk):
             self._keep(chunk)
             return []
-        *events, rest = (b"".join((*pieces, chunk)) if pieces else chunk).split(b"\n\n")
+        whole = b"".join((*pieces, chunk)) if pieces else chunk
+        *events, rest = whole.split(b"\n\n")
         self._pieces, self._coming = [], 0
         self._keep(rest)
         # Nearly all events are one line of plain data: they take the short way.
         found = [event[6:] if event.startswith(b"data: ") and b"\n" not in event else _data(event) for event in events]
-        return [data if data.isascii() and b"\\u" not in data else _sound(data) for data in found if data]
+        is_sound = whole.isascii() and b"\\u" not in whole
+        return list(filter(None, found if is_sound else map(_sound, found)))
 
     def finish(self) -> Iterator[bytes]:
         """The event that the end of the stream completes; servers forget the last blank line. Half an event is none."""
@@ -177,20 +180,16 @@ class ReplyParser:
 
 
 def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
-    """The items with text that arrived together in one delta: observers need not be told of it word by word."""
+    """The items with what arrived together in one delta: observers need not be told of it word by word."""
     if len(items) < 2:
         return items
     found: list[Delta | Reply] = []
-    words: list[str] = []
-    for item in items:
-        if type(item) is TextDelta:
-            words.append(item.text)
-            continue
-        if words:
-            found.append(TextDelta("".join(words)))
-            words = []
-        found.append(item)
-    return [*found, TextDelta("".join(words))] if words else found
+    for kind, group in groupby(items, type):
+        if kind is TextDelta:
+            found.append(TextDelta("".join([item.text for item in group])))  # type: ignore[union-attr]
+        else:
+            found += group
+    return found
 
 
 class CallAssembler:

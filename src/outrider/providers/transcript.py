@@ -20,6 +20,13 @@ class Transcript:
         """Where each message ends in the buffer."""
         self._buffer = bytearray()
 
+    def copy(self) -> Transcript:
+        """Another that grows by itself."""
+        other = Transcript()
+        other._messages, other._ends = self._messages.copy(), self._ends.copy()
+        other._buffer = self._buffer.copy()
+        return other
+
     def update(self, messages: Sequence[Message], render: Render) -> None:
         """Render what is new. Messages that were replaced since the last time are rendered again."""
         same = self._common(messages)
@@ -61,10 +68,17 @@ class Rendering:
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self.images = 0
-        """Pictures in it."""
+        self.pictures: dict[int, int] = {}
+        """How many pictures each message has that has any, by its identity."""
         self.left_out: list[Message] = []
         """The oldest messages with files, which are mentioned now instead of being shown."""
+
+    def copy(self) -> Rendering:
+        """Another that grows by itself."""
+        other = Rendering()
+        other.transcript, other.pictures = self.transcript.copy(), self.pictures.copy()
+        other.left_out = self.left_out.copy()
+        return other
 
     def leave_out(self, messages: Sequence[Message], surplus_bytes: int, surplus_images: int) -> bool:
         """Give up the files of the oldest messages until so much is saved; False if there is nothing left."""
@@ -79,8 +93,13 @@ class Rendering:
             surplus_images -= sum(file.mime_type.startswith("image/") for file in files)
             if surplus_bytes <= 0 and surplus_images <= 0:
                 break
-        self.transcript, self.images = Transcript(), 0
+        self.transcript = Transcript()
+        self.pictures.clear()
         return found
+
+    def images(self, messages: Sequence[Message]) -> int:
+        """Pictures in these messages."""
+        return sum(self.pictures.get(id(message), 0) for message in messages) if self.pictures else 0
 
 
 def files_of(message: Message) -> list[AttachmentBlock]:

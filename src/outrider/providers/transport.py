@@ -62,7 +62,7 @@ class Transport:
         client = await self._client()
         import aiohttp
 
-        total = 0
+        total, latest = 0, client.time() + self._timeouts.total
         try:
             async with client.request("POST", url, headers, body) as response:
                 if not _is_good(response):
@@ -72,6 +72,8 @@ class Transport:
                         total += len(chunk)
                         if total > MAX_ANSWER_BYTES:
                             raise ProviderError(f"the answer of {_host(url)} is larger than any reply can be")
+                        if client.time() > latest:
+                            raise TimeoutError
                         yield chunk
                 except GeneratorExit:  # whoever reads has enough
                     await _drain(response)
@@ -96,6 +98,8 @@ class Transport:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            for ended in [each for each in self._clients if each.is_closed()]:
+                del self._clients[ended]
             client = _Client(self._timeouts)
             await client.open()  # waits for nothing, so that no second client is made meanwhile
             self._clients[loop] = client
@@ -112,6 +116,7 @@ class _Client:
         self._proxies = _environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
+        self.time = asyncio.get_running_loop().time
 
     async def open(self) -> None:
         self._session = await anext(self._lifetime)
@@ -133,7 +138,8 @@ class _Client:
         import aiohttp
 
         times = self._timeouts
-        timeout = aiohttp.ClientTimeout(total=times.total, sock_connect=times.connect, sock_read=times.read)
+        # The time for the whole is kept by whoever reads, at less cost than a timer for each request.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=times.connect, sock_read=times.read)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -24,6 +25,9 @@ _CALL = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+LONGEST_HELD = 20_000
+"""Characters of text that may become a call and are held back."""
+_MOST_MARKS = 20
 _SPACE = re.compile(r"\s*")
 _SUSPECT = re.compile(r"[<\[]")
 
@@ -37,9 +41,12 @@ class ReplyWithWrittenCalls(IncomingReply):
         self._held = ""
 
     def _show(self, text: str) -> list[Delta]:
-        if not self._held and "<" not in text and "[" not in text:
+        if not self._tools or (not self._held and "<" not in text and "[" not in text):
             return [TextDelta(text)]
         self._held += text
+        if len(self._held) > LONGEST_HELD:  # no call is that long: show it, and wait no more
+            ready, self._held, self._tools = self._held, "", ()
+            return [TextDelta(ready)]
         shown = _harmless(self._held)
         ready, self._held = self._held[:shown], self._held[shown:]
         return [TextDelta(ready)] if ready else []
@@ -82,7 +89,9 @@ def written_calls(text: str, tools: Collection[str]) -> tuple[str, tuple[ToolUse
     >>> written_calls('Well. <tool_call>{"name": "look", "arguments": {"at": "a"}}</tool_call>', ["look"])[1][0].input
     {'at': 'a'}
     """
-    for mark in _MARK.finditer(text):
+    if not tools:
+        return text, ()
+    for mark in islice(_MARK.finditer(text), _MOST_MARKS):
         calls = tuple(_calls_from(text, mark.start()))
         if calls and all(call is not None and call.name in tools for call in calls):
             return text[: mark.start()].rstrip(), tuple(filter(None, calls))
