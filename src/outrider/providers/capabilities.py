@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from outrider.errors import ProviderError
 
 Placement: TypeAlias = Literal["native", "moved", "text", "no"]
 """Where a file of a tool result goes: into the result, into a user message after all results, into text, nowhere."""
@@ -97,6 +101,8 @@ _LOCAL_VISION = msgspec.structs.replace(_LOCAL, image="moved")
 _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("anthropic", "claude-3*", msgspec.structs.replace(_CLAUDE, output_tokens=4_096)),
     ("anthropic", "claude-*", _CLAUDE),
+    ("openai", "ft:gpt-4*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
+    ("openai", "chatgpt-4o*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-4*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-*-chat*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-[56]*", _RESPONSES),
@@ -110,22 +116,54 @@ _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("litellm", "gemini/gemini-*", msgspec.structs.replace(_GEMINI_3, text_file="text", audio="no")),
     ("litellm", "vertex_ai/gemini-*", msgspec.structs.replace(_GEMINI_3, text_file="text", audio="no")),
     ("litellm", "openai/gpt-[456]*", _CHAT_VISION),
+    ("litellm", "gpt-[456]*", _CHAT_VISION),
+    ("litellm", "azure/gpt-[456]*", _CHAT_VISION),
+    ("litellm", "*claude-*", msgspec.structs.replace(_CLAUDE, text_file="text")),
     *(
         ("ollama", pattern, _LOCAL_VISION)
-        for pattern in ("*llava*", "*vision*", "*-vl*", "*vl:*", "gemma3*", "*pixtral*")
+        for pattern in (
+            "*llava*",
+            "*vision*",
+            "*-vl*",
+            "*vl",
+            "*vl:*",
+            "*pixtral*",
+            "llama4*",
+            "minicpm-v*",
+            "moondream*",
+        )
     ),
+    ("ollama", "gemma3:1b*", _LOCAL),
+    ("ollama", "gemma3*", _LOCAL_VISION),
+    ("ollama", "mistral-small3*", _LOCAL_VISION),
     ("ollama", "*", _LOCAL),
 )
 
 
 def capabilities_of(provider: str, model: str) -> Capabilities:
-    """What a model takes.
+    """What a model takes. A file that `OUTRIDER_CAPABILITIES` names goes before the table.
 
     >>> capabilities_of("openai-chat", "gpt-5.6").image, capabilities_of("openai-chat", "unheard-of").image
     ('moved', 'no')
     """
     name = model.lower()
-    for owner, pattern, found in _TABLE:
-        if owner == provider and fnmatchcase(name, pattern):
-            return found
-    return SAFE
+    lines = (found for owner, pattern, found in _TABLE if owner == provider and fnmatchcase(name, pattern))
+    known = next(lines, SAFE)
+    for pattern, changes in _overrides().items():
+        if fnmatchcase(f"{provider}/{name}", pattern.lower()):
+            return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities)
+    return known
+
+
+def _overrides() -> dict[str, dict[str, Any]]:
+    """JSON such as {"ollama/my-model*": {"image": "moved"}}: fields of the profile for models by their names."""
+    path = os.environ.get("OUTRIDER_CAPABILITIES")
+    if not path:
+        return {}
+    try:
+        found = msgspec.json.decode(Path(path).expanduser().read_bytes(), type=dict[str, dict[str, Any]])
+        for changes in found.values():
+            msgspec.convert({**msgspec.to_builtins(SAFE), **changes}, Capabilities)
+    except (OSError, ValueError) as error:
+        raise ProviderError(f"OUTRIDER_CAPABILITIES names {path}, which cannot be used: {error}") from None
+    return found
