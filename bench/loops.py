@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outrider import Agent, Limits, Session
+from outrider import Agent, Limits, Session, tool
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.openai_chat import OpenAIChat
 
@@ -27,6 +27,9 @@ async def answer(path: str) -> str:
     return RESULT
 
 
+ANSWER = tool(effect="read")(answer)
+
+
 def adapter(url: str, api: str) -> Anthropic | OpenAIChat:
     """One of our adapters. Conversations share it, as they share the client of an SDK."""
     if api == "anthropic":
@@ -36,7 +39,7 @@ def adapter(url: str, api: str) -> Anthropic | OpenAIChat:
 
 def ours(model: Anthropic | OpenAIChat, turns: int = 1) -> Turn:
     """A session on one of our adapters, so many turns in one run."""
-    session = Session(Agent(model=model, tools=[answer], limits=Limits(turns=turns)))
+    session = Session(Agent(model=model, tools=[ANSWER], limits=Limits(turns=turns)))
 
     async def turn() -> bool:
         result = await session.run(() if session.history else "go")

@@ -155,3 +155,11 @@ def test_pending_calls_are_those_that_nothing_answered_yet() -> None:
     history = History([Message.user("go"), Message.assistant(call("a"), call("b")), Message.user(result("b"))])
     assert [pending.id for pending in history.pending] == ["a"]
     assert History([Message.user("go"), Message.assistant("no calls")]).pending == ()
+
+
+@given(st.integers(0, 12), st.slices(10))
+def test_a_view_is_sliced_as_a_list_is(length: int, part: slice) -> None:
+    history = History(Message.user(str(n)) if n % 2 == 0 else Message.assistant(str(n)) for n in range(length))
+    view = history.sendable()
+    history.append(Message.user("later") if length % 2 == 0 else Message.assistant("later"))
+    assert list(view[part]) == list(view)[part]

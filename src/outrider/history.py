@@ -181,7 +181,11 @@ class _Prefix(Sequence[Message]):
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
-            return [self._messages[i] for i in range(*index.indices(self._length))]
+            start, stop, step = index.indices(self._length)
+            if start < 0:  # backwards from before the beginning
+                return []
+            # Counting backwards to the beginning ends at -1, which a list would take for its last place.
+            return self._messages[start : None if stop < 0 else stop : step]
         if not -self._length <= index < self._length:
             raise IndexError(index)
         return self._messages[index if index >= 0 else self._length + index]

@@ -124,7 +124,7 @@ def test_a_name_that_is_too_long_is_refused(store: AttachmentStore, tmp_path: Pa
 
 
 def test_a_path_with_a_nul_is_refused(store: AttachmentStore, tmp_path: Path) -> None:
-    with pytest.raises(AttachmentError, match="cannot be read: embedded null"):
+    with pytest.raises(AttachmentError, match=r"cannot be read: .*embedded null"):
         store.put(Attachment.from_path(f"{tmp_path}/a\0b"))
 
 
