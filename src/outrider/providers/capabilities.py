@@ -56,6 +56,7 @@ _CLAUDE = Capabilities(
     image="native",
     pdf="native",
     text_file="native",
+    pixels=2000,  # the limit for requests with more than 20 pictures; larger ones are scaled down by the API anyway
     context_tokens=200_000,
 )
 _RESPONSES = Capabilities(
