@@ -11,7 +11,7 @@ from PIL import Image
 
 from outrider.attachments import Attachment
 from outrider.errors import RequestRefusedError
-from outrider.messages import Message, ToolResultBlock, ToolUseBlock
+from outrider.messages import Message, ProviderState, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from outrider.provider import Request
 from outrider.providers.capabilities import capabilities_of
 from outrider.store import MemoryStore
@@ -61,3 +61,27 @@ def test_what_is_too_large_without_any_file_is_refused_with_advice() -> None:
     can = msgspec.structs.replace(capabilities_of(case.prefix, case.model), request_bytes=1000)
     with pytest.raises(RequestRefusedError, match="begin a new conversation"):
         case.adapter(capabilities=can).render(Request([Message.user("x" * 2000)], STORE))
+
+
+def test_pictures_of_a_message_that_grew_count_once() -> None:
+    store = MemoryStore()
+    files = [store.put(Attachment(picture(number), "image/png", name=f"p{number}.png")) for number in range(3)]
+    asked = [Message.user("go"), Message.assistant(ToolUseBlock("c", "look", {}))]
+    can = msgspec.structs.replace(capabilities_of("anthropic", "claude-sonnet-4-5"), images=4)
+    provider = ONE_EACH[0].adapter(capabilities=can)
+    memory: dict[str, object] = {}
+    for words in ([], ["go on"], ["go on", "please"]):
+        answer = Message.user(ToolResultBlock("c", tuple(files)), *words)
+        body = provider.render(Request([*asked, answer], store, memory=memory)).decode()
+        assert body.count('"type":"image"') == 3
+
+
+def test_thoughts_do_not_go_back_once_what_stood_before_them_was_changed() -> None:
+    store = MemoryStore()
+    thought = ThinkingBlock("hm", ProviderState("anthropic", "claude-sonnet-4-5", {"signature": "s"}))
+    messages = [*conversation(store, 4), Message.assistant(thought, "Nice."), Message.user("on")]
+    known = capabilities_of("anthropic", "claude-sonnet-4-5")
+    for images, goes_back in ((100, True), (2, False)):
+        can = msgspec.structs.replace(known, images=images)
+        body = ONE_EACH[0].adapter(capabilities=can).render(Request(messages, store)).decode()
+        assert ('"type":"thinking"' in body) is goes_back
