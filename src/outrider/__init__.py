@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from outrider.attachments import Attachment as Attachment
     from outrider.errors import AttachmentError as AttachmentError
     from outrider.errors import ConversationError as ConversationError
+    from outrider.errors import LogError as LogError
     from outrider.errors import OutriderError as OutriderError
     from outrider.errors import ProviderError as ProviderError
     from outrider.errors import SchemaError as SchemaError
     from outrider.errors import SessionBusyError as SessionBusyError
     from outrider.errors import SessionCancelledError as SessionCancelledError
+    from outrider.errors import SessionHeldError as SessionHeldError
     from outrider.errors import ToolDefinitionError as ToolDefinitionError
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
+    from outrider.log.log import Log as Log
     from outrider.messages import AttachmentBlock as AttachmentBlock
     from outrider.messages import Message as Message
     from outrider.messages import TextBlock as TextBlock
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from outrider.results import ToolResult as ToolResult
     from outrider.runs import RunResult as RunResult
     from outrider.scripting import Turn as Turn
+    from outrider.scripting import default_log as default_log
     from outrider.scripting import dumps as dumps
     from outrider.scripting import loads as loads
     from outrider.scripting import run as run
@@ -54,15 +58,18 @@ _HOMES = {
     "errors": (
         "AttachmentError",
         "ConversationError",
+        "LogError",
         "OutriderError",
         "ProviderError",
         "SchemaError",
         "SessionBusyError",
         "SessionCancelledError",
+        "SessionHeldError",
         "ToolDefinitionError",
         "UnknownModelError",
         "ValidationError",
     ),
+    "log.log": ("Log",),
     "messages": (
         "AttachmentBlock",
         "Message",
@@ -73,7 +80,7 @@ _HOMES = {
         "Usage",
     ),
     "providers.scripted": ("ScriptedModel",),
-    "scripting": ("Turn", "dumps", "loads", "run", "think"),
+    "scripting": ("Turn", "default_log", "dumps", "loads", "run", "think"),
     "runs": ("RunResult",),
     "session": ("Session",),
     "store": ("FolderStore", "MemoryStore"),

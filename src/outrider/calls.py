@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outrider.agent import Limits
 from outrider.attachments import Attachment
-from outrider.errors import AttachmentError, ValidationError
+from outrider.errors import AttachmentError, LogError, ValidationError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.log.entries import Answer, Intent
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.results import ToolResult
 from outrider.store import AttachmentStore
@@ -22,26 +24,26 @@ from outrider.text import clean, shorten
 from outrider.threads import Threads
 from outrider.tools import Tool, ToolContext
 
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
+    from outrider.log.writer import Write
+
 CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call is answered without it."""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What a call came to."""
-
-    result: ToolResultBlock
-    final: bool = False
-    details: Any = None
 
 
 class Surroundings(msgspec.Struct, frozen=True):
     """What the calls of one session share."""
 
+    session: str
+    """The session's id."""
     emit: Callable[[Event], None]
     store: AttachmentStore
     threads: Threads
     limits: Limits
     cwd: Path
+    journal: Journal | None = None
+    """Where intents and answers are made durable, if they are."""
 
 
 MOST_AT_ONCE = 64
@@ -51,17 +53,34 @@ MOST_AT_ONCE = 64
 async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
     """Run calls until each has its answer: side by side, but one that must be alone by itself and in its turn.
 
-    When the caller is cancelled, each call still gets an answer before the CancelledError goes on.
+    When the caller is cancelled, each call still gets an answer before the CancelledError goes on. When the log fails,
+    so does this, after each call that runs was stopped.
     """
     try:
         for batch in _batches(calls):
+            await _record_intents(batch)
             for call in batch:
                 call.start(tools)
             for call in batch:
                 await call.wait()
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, LogError):
         await _stop(calls)
         raise
+
+
+def first_intents(calls: Sequence[Call]) -> list[Intent]:
+    """The intents of the calls that will be begun first: they can be recorded together with the reply."""
+    for batch in _batches(calls):
+        return [intent for call in batch if (intent := call.intent())]
+    return []
+
+
+async def _record_intents(calls: Sequence[Call]) -> None:
+    """Have on disk what is about to be done."""
+    if journal := calls[0].around.journal:
+        intents = [intent for call in calls if not call.begun and (intent := call.intent())]
+        if intents:
+            await journal.write(*intents).finished()
 
 
 def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:
@@ -81,23 +100,33 @@ async def _stop(calls: Sequence[Call]) -> None:
         call.stop("The call was cancelled before it finished.")
     try:
         for call in calls:
-            await call.wait()
+            with contextlib.suppress(LogError):
+                await call.wait()
     finally:  # a second cancel cuts the wait short
         for call in calls:
             call.abandon()
+            if call.written:
+                with contextlib.suppress(LogError):
+                    await call.written.finished()
 
 
 class Call:
     """A call from its start to its answer. The answer comes exactly once: by the tool, a time-out or a cancel."""
 
-    def __init__(self, use: ToolUseBlock, tool: Tool | None, around: Surroundings) -> None:
+    def __init__(self, use: ToolUseBlock, tool: Tool | None, around: Surroundings, begun: Intent | None = None) -> None:
         self.use = use
+        self.around = around
+        self.begun = begun
+        """The intent that is on disk already."""
         self.answer: Answer | None = None
+        self.written: Write | None = None
+        """Done when the answer is on disk; None if there is no log."""
         self._loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[None] | None = None
+        self._announced = False
         self._tool = tool
-        self._around = around
-        self._context = ToolContext(use.id, around.cwd, around.threads, self._progress)
+        self._key = begun.key if begun else f"{around.session}/{use.id}"
+        self._context = ToolContext(use.id, around.cwd, around.threads, self._progress, self._key)
         self._task: asyncio.Task[Answer] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
@@ -111,9 +140,30 @@ class Call:
         """Whether it may run beside others."""
         return self._tool is None or self._tool.concurrent
 
+    @property
+    def recorded(self) -> bool:
+        """Whether the answer is on disk."""
+        return self._announced and not (self.written and self.written.error)
+
+    def intent(self) -> Intent | None:
+        """What is about to be done; None if nothing will be."""
+        tool, use = self._tool, self.use
+        if tool is None or use.invalid_input is not None or self.answer:
+            return None
+        return Intent(use.id, tool.name, tool.effect, self._key, use.input)
+
+    def recall(self, answer: Answer, *, recorded: bool) -> None:
+        """It was answered before: in another process, or when the log could not be written."""
+        if recorded:
+            self.answer, self._announced = answer, True
+        else:
+            self._finish(answer)
+
     def start(self, known: Iterable[str]) -> None:
         """Begin. `known` are the names to suggest if the tool is not one of them."""
         use, tool = self.use, self._tool
+        if self.answer:
+            return
         if tool is None:
             names = ", ".join(known) or "none"
             self._finish(_error(use.id, f"There is no tool named {use.name!r}. The tools are: {names}."))
@@ -121,10 +171,10 @@ class Call:
             raw = shorten(use.invalid_input, 500, "[{left_out} of {total} characters left out]")
             self._finish(_error(use.id, f"The arguments of {use.name} are not a JSON object, so it was not run: {raw}"))
         else:
-            self._around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
+            self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
             self._task = self._loop.create_task(self._work(tool))
             self._task.add_done_callback(self._done)
-            seconds = self._around.limits.tool_seconds if tool.timeout is None else tool.timeout
+            seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
             if seconds is not None:
                 self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
 
@@ -146,10 +196,12 @@ class Call:
         self._finish(_error(self.use.id, self._stopped or "The call was given up."))
 
     async def wait(self) -> None:
-        """Wait for the answer. Whoever waits may be cancelled without harm to the call."""
-        if not self.answer:
+        """Wait until it is answered for good. Whoever waits may be cancelled without harm to the call."""
+        if not self._announced:
             self._answered = self._loop.create_future()
             await self._answered
+        if self.written and self.written.error:
+            raise self.written.error
 
     async def _work(self, tool: Tool) -> Answer:
         try:
@@ -169,7 +221,7 @@ class Call:
         except asyncio.CancelledError:
             # The tool has done its work; only storing what is too large, or a file, was cut short.
             note = "[it was cancelled before all of it could be stored]"
-            text = shorten(clean(result.text), self._around.limits.result_characters, note)
+            text = shorten(clean(result.text), self.around.limits.result_characters, note)
             return Answer(_block(self.use.id, [TextBlock(text or note)], result.is_error), result.final, result.details)
 
     def _done(self, task: asyncio.Task[Answer]) -> None:
@@ -188,9 +240,20 @@ class Call:
         for timer in self._timers:
             timer.cancel()
         self.answer = answer
+        if self.around.journal:
+            self.written = self.around.journal.write(answer)
+            self.written.then(self._announce)
+        else:
+            self._announce()
+
+    def _announce(self) -> None:
+        """What is shown as done is on disk."""
+        self._announced = True
         if self._answered and not self._answered.done():
             self._answered.set_result(None)
-        self._around.emit(ToolFinished(self.use.id, self.use.name, answer.result, answer.details))
+        answer = self.answer
+        if answer and self.recorded:
+            self.around.emit(ToolFinished(self.use.id, self.use.name, answer.result, answer.details))
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self._timers.append(self._loop.call_later(seconds, action))
@@ -203,12 +266,12 @@ class Call:
 
     def _show(self, content: Any) -> None:
         if not self.answer:
-            self._around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
+            self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
 
     async def _answer(self, result: ToolResult) -> Answer:
         """The result as a block: its text within the limit, its files in the store."""
         text, whole = clean(result.text), None
-        if len(text) > self._around.limits.result_characters:
+        if len(text) > self.around.limits.result_characters:
             text, whole = await self._shortened(text)
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
         for attachment in result.attachments:
@@ -224,21 +287,21 @@ class Call:
         else:
             where, kept = f"The whole is stored as attachment:{whole.sha256}", whole
         note = "[{left_out} of {total} characters left out here. " + where.replace("{", "{{").replace("}", "}}") + "]"
-        return shorten(text, self._around.limits.result_characters, note), kept
+        return shorten(text, self.around.limits.result_characters, note), kept
 
     async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
         """The file's reference, or a note to the model where there can be none; the turn goes on."""
-        stored = await self._put(attachment, self._around.limits.attachment_bytes)
+        stored = await self._put(attachment, self.around.limits.attachment_bytes)
         return TextBlock(f"\n[A file could not be attached: {stored}.]") if isinstance(stored, str) else stored
 
     async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
         """The stored file's reference, or what is wrong with it, of which observers are told as well."""
         try:
-            return await self._around.threads.run(self._around.store.put, attachment, limit)
+            return await self.around.threads.run(self.around.store.put, attachment, limit)
         except Exception as error:  # noqa: BLE001 - a store of the user's may break the contract, and the turn goes on
             said = clean(str(error)) if isinstance(error, AttachmentError) else _said_by(error)
             if not self.answer:
-                self._around.emit(Notice(f"{self.use.name}: {said}"))
+                self.around.emit(Notice(f"{self.use.name}: {said}"))
             return said
 
 

@@ -14,7 +14,13 @@ OutriderError
 │   ├── UnavailableError       the API cannot be reached, is overloaded or too slow
 │   └── TornStreamError        the reply ended before it was complete
 ├── SessionBusyError       a session was asked for a second thing before it finished the first
-└── SessionCancelledError  what was asked of a session was cancelled with cancel()
+├── SessionCancelledError  what was asked of a session was cancelled with cancel()
+└── LogError                   the durable log cannot be used; what was acknowledged is still on disk
+    ├── UnknownSessionError    the log has no session of this id (a ValueError)
+    ├── SessionHeldError       another process, or another part of this one, has the session open
+    ├── SessionLostError       the session was taken over by another process, or deleted
+    ├── NewerLogError          the log was written by a newer version
+    └── DamagedLogError        the file is not whole; `outrider sessions recover` saves what is
 """
 
 from __future__ import annotations
@@ -104,3 +110,27 @@ class SessionBusyError(OutriderError):
 
 class SessionCancelledError(OutriderError):
     """What was asked of a session was cancelled with cancel()."""
+
+
+class LogError(OutriderError):
+    """The durable log cannot be used; what was acknowledged is still on disk."""
+
+
+class UnknownSessionError(LogError, ValueError):
+    """The log has no session of this id."""
+
+
+class SessionHeldError(LogError):
+    """Another process, or another part of this one, has the session open."""
+
+
+class SessionLostError(LogError):
+    """The session was taken over by another process, or deleted."""
+
+
+class NewerLogError(LogError):
+    """The log was written by a newer version."""
+
+
+class DamagedLogError(LogError):
+    """The file is not whole."""

@@ -12,7 +12,7 @@ out. The history itself is never changed: it keeps what really happened.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
 from typing import overload
 
@@ -31,9 +31,15 @@ def repair(messages: Iterable[Message]) -> list[Message]:
 
 
 class History:
-    """Append-only messages with their sendable form, kept up to date by looking at each new message once."""
+    """Append-only messages with their sendable form, kept up to date by looking at each new message once.
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
+    Where a conversation is long, only its end need be there: `earlier` gives the rest when it is first asked for.
+    """
+
+    def __init__(
+        self, messages: Iterable[Message] = (), earlier: Callable[[], Iterable[Message]] | None = None
+    ) -> None:
+        self._earlier = earlier
         self._messages: list[Message] = []
         self._sendable: list[Message] = []
         self._ids = _Ids()
@@ -47,11 +53,21 @@ class History:
             self.append(message)
 
     def __len__(self) -> int:
+        self._complete()
         return len(self._messages)
+
+    def __bool__(self) -> bool:
+        return bool(self._messages or self._earlier)
 
     @property
     def messages(self) -> list[Message]:
         """All messages as they were added; a list of its own."""
+        self._complete()
+        return self._messages.copy()
+
+    @property
+    def tail(self) -> list[Message]:
+        """The messages that are there already: all of them, or the end of a long conversation."""
         return self._messages.copy()
 
     @property
@@ -74,15 +90,12 @@ class History:
             answered.update(result.tool_use_id for result in message.tool_results)
         return ()
 
-    def append_reply(self, message: Message) -> Message:
-        """Add a model's message in the form that it may have: no blank text, and for each call an id of its own."""
+    def adopted(self, message: Message) -> Message:
+        """A model's message in the form in which it can be added: no blank text, and for each call an id of its own."""
+        self._complete()
         if message.role != "assistant":
             message = Message("assistant", message.content)
-        adopted, _ = _with_own_ids(_clean(message), self._ids)
-        self._messages.append(adopted)
-        if adopted.content:
-            self._append_assistant(adopted)
-        return adopted
+        return _with_own_ids(_clean(message), self._ids)[0]
 
     def append(self, message: Message) -> None:
         """Add a message. What was sendable before stays as it was, except for an open user message at the end."""
@@ -97,10 +110,17 @@ class History:
 
     def sendable(self) -> Sequence[Message]:
         """The messages that may be sent now. Later messages do not change what was returned."""
+        self._complete()
         if self._calls and self._open is None:
             return (*self._sendable, _answered(self._calls, ()))
         self._given = len(self._sendable)
         return _Prefix(self._sendable, self._given)
+
+    def _complete(self) -> None:
+        """Have the whole conversation, not only its end."""
+        if self._earlier:
+            whole = History((*self._earlier(), *self._messages))
+            self.__dict__.update(whole.__dict__)
 
     def _append_assistant(self, message: Message) -> None:
         if self._calls and self._open is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -17,6 +17,9 @@ from outrider.provider import Provider, StopReason
 from outrider.runs import RunResult
 from outrider.session import Prompt, Session
 from outrider.store import AttachmentStore, FolderStore
+
+if TYPE_CHECKING:
+    from outrider.log.log import Log
 
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
 
@@ -159,6 +162,13 @@ def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Me
 def default_store() -> AttachmentStore:
     """The store in the data folder, where another process finds the files of a saved conversation again."""
     return FolderStore(lambda: data_folder() / "attachments")
+
+
+def default_log() -> Log:
+    """The log in the data folder, where the terminal program keeps its sessions."""
+    from outrider.log.log import Log  # brings SQLite, which most scripts do not need
+
+    return Log(data_folder() / "sessions")
 
 
 def _or_default(store: AttachmentStore | None) -> AttachmentStore:

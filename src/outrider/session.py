@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from outrider.agent import Agent
+from outrider.agent import Agent, Limits
 from outrider.attachments import Attachment
-from outrider.calls import Answer, Call, Surroundings, carry_out
+from outrider.calls import Call, Surroundings, carry_out, first_intents
 from outrider.conversation import MessageLike, read_conversation, read_tool_results
-from outrider.errors import ConversationError, ProviderError, SessionBusyError, SessionCancelledError
+from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
 from outrider.events import Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.history import UNANSWERED, History
+from outrider.log.entries import Answer, Cancelled, Intent, Said, Settings
+from outrider.log.replay import changes
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
@@ -27,6 +30,10 @@ from outrider.store import AttachmentStore, MemoryStore
 from outrider.text import clean
 from outrider.threads import Threads
 from outrider.tools import make_tools
+
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
+    from outrider.log.log import Log
 
 Prompt: TypeAlias = str | Attachment | Sequence[str | Attachment | TextBlock | AttachmentBlock]
 """What a person says: text, a file, or several of both."""
@@ -75,20 +82,75 @@ class Session:
         self._tools = {tool.name: tool for tool in tools}
         self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools)
         self._around = Surroundings(
+            self.id,
             self._emit,
             store if store is not None else MemoryStore(),
             Threads(),
             agent.limits,
             Path(cwd or ".").resolve(),
         )
+        self._begun: dict[str, Intent] = {}
+        """The calls that wait for their answer and whose intent is on disk."""
+        self._answered: dict[str, _Known] = {}
+        """The calls that have their answer while others of the same reply wait for theirs."""
+        self._final: Answer | None = None
+        """The answer that ended the run, if nothing was said since."""
         self._memory: dict[str, Any] = {}
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = False
+
+    @classmethod
+    def open(
+        cls,
+        log: Log,
+        id: str | None = None,
+        agent: Agent | None = None,
+        *,
+        cwd: str | Path | None = None,
+        observer: Callable[[Event], None] | None = None,
+    ) -> Session:
+        """A session in a log, which goes on where it stopped, however it stopped; without an id, a new one.
+
+        Without an agent, the model and the instructions are those that the log has; tools cannot be stored, so whoever
+        has some passes an agent. Calls that were cut off are settled by their effect: `run` carries out again what may
+        be carried out again; what may not is answered with an error that says so. Raises LogError: SessionHeldError if
+        another process has the session open.
+        """
+        if agent is None and id is None:
+            raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(model=…))")
+        journal = None if id is None else log.open(id)
+        try:
+            recorded = journal.settings if journal else Settings()
+            session = cls(agent or _recorded_agent(recorded), cwd=cwd or _recorded_cwd(recorded), observer=observer)
+            journal = journal or log.begin(session._settings())
+            session._take_up(journal, log)
+        except BaseException:
+            if journal:
+                journal.close()
+            raise
+        return session
+
+    def close(self) -> None:
+        """Let others open the session. One that is not in a log has nothing to close."""
+        if journal := self._around.journal:
+            journal.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def messages(self) -> list[Message]:
         """The conversation so far; a list of its own."""
         return self.history.messages
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether `run` has something to do without a prompt: calls to carry out, or results to answer."""
+        last = self.history.last
+        return last is not None and self._final is None and (last.role == "user" or bool(self.history.pending))
 
     @property
     def store(self) -> AttachmentStore:
@@ -123,7 +185,7 @@ class Session:
         error = ""
         try:
             status = await self._work(self._run(prompt, progress))
-        except ProviderError as failure:
+        except (ProviderError, LogError) as failure:
             status, error = "error", str(failure)
         except TimeoutError:
             status = "max_seconds"
@@ -183,14 +245,16 @@ class Session:
                     return reached
                 progress.begin_turn()
                 self._emit(TurnStarted(progress.turns, progress.on_last_turn))
-                progress.count(await self._think(prompt_text("final_turn") if progress.on_last_turn else ""))
+                reminder = prompt_text("final_turn") if progress.on_last_turn else ""
+                progress.count(await self._think(reminder, acting=True))
                 if progress.cost_is_unknown:
                     self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
                 final = await self._act_if_called()
             progress.text = final.result.text
             return "done"
 
-    async def _think(self, reminder: str = "") -> Reply:
+    async def _think(self, reminder: str = "", *, acting: bool = False) -> Reply:
+        """One reply. If its calls are to be carried out at once, their intents become durable together with it."""
         messages = self.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: what was said is blank")
@@ -199,38 +263,62 @@ class Session:
         try:
             reply = await receiver.receive(request)
         except asyncio.CancelledError:
-            self._keep_cut_off(receiver.words)
+            await self._keep_cut_off(receiver.words)
             raise
         except ProviderError as error:
             if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
             raise
-        reply = msgspec.structs.replace(reply, message=self.history.append_reply(reply.message))
+        reply = msgspec.structs.replace(reply, message=self.history.adopted(reply.message))
+        if self._around.journal:
+            await self._record_reply(reply, acting)
+        self.history.append(reply.message)
+        self._final = None
         self.usage += reply.usage
         self._emit(MessageAdded(reply.message, reply.usage))
         if remark := REMARKABLE.get(reply.stop_reason):
             self._emit(Notice(remark))
         return reply
 
-    def _keep_cut_off(self, words: str) -> None:
+    async def _keep_cut_off(self, words: str) -> None:
         """What the model had said stays, marked as cut off; calls and thoughts that were cut off are of no use."""
         if words.strip():
-            self._append(Message.assistant(words))
-            self._append(Message.user(prompt_text("interrupted")))
+            await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
 
     async def _act_if_called(self) -> Answer | None:
         uses = self.history.pending
-        return (await self._act(uses)).final if uses else None
+        return (await self._act(uses)).final if uses else self._final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
-        calls = [Call(use, self._tools.get(use.name), self._around) for use in uses]
+        calls = self._calls(uses)
         try:
             await carry_out(calls, self._tools)
-        finally:
-            answers = [call.answer for call in calls if call.answer]
-            results = Message.user(*(answer.result for answer in answers))
-            self._append(results)
-        return Results(results, next((answer for answer in answers if answer.final), None))
+        except LogError:
+            # What was done must not be done again because it could not be written down.
+            self._answered |= {call.use.id: _Known(call.answer, call.recorded) for call in calls if call.answer}
+            raise
+        except asyncio.CancelledError:
+            self._add_results(calls)
+            raise
+        return self._add_results(calls)
+
+    def _calls(self, uses: Sequence[ToolUseBlock]) -> list[Call]:
+        calls = [Call(use, self._tools.get(use.name), self._around, self._begun.get(use.id)) for use in uses]
+        for call in calls:
+            if known := self._answered.get(call.use.id):
+                call.recall(known.answer, recorded=known.recorded)
+        return calls
+
+    def _add_results(self, calls: Sequence[Call]) -> Results:
+        """One message with all answers. In the log it follows from them."""
+        answers = [call.answer for call in calls if call.answer]
+        message = Message.user(*(answer.result for answer in answers))
+        if message.content:
+            self._begun, self._answered = {}, {}
+            self.history.append(message)
+            self._final = next((answer for answer in answers if answer.final), None)
+            self._emit(MessageAdded(message))
+        return Results(message, self._final)
 
     # The history
 
@@ -246,8 +334,9 @@ class Session:
         if unknown:
             waiting = ", ".join(pending) or "none"
             raise ConversationError(f"no call waits for a result with the id {unknown[0]!r}; waiting: {waiting}")
-        answers = (results.get(call_id) or _unanswered(call_id) for call_id in pending)
-        self._append(Message.user(*answers, *said))
+        known = {call_id: each.answer.result for call_id, each in self._answered.items()}
+        answers = (results.get(call_id) or known.get(call_id) or _unanswered(call_id) for call_id in pending)
+        await self._append(Message.user(*answers, *said))
 
     async def _part(self, part: str | Attachment | TextBlock | AttachmentBlock) -> TextBlock | AttachmentBlock:
         if isinstance(part, Attachment):
@@ -272,10 +361,45 @@ class Session:
         if self._answer():
             raise ConversationError("the conversation ends with the model's answer; say something with a prompt")
 
-    def _append(self, message: Message) -> None:
-        if message.content:
+    async def _append(self, *messages: Message) -> None:
+        said = [message for message in messages if message.content]
+        if self._around.journal and said:
+            await self._around.journal.write(*map(Said, said)).finished()
+        for message in said:
+            self._begun, self._answered, self._final = {}, {}, None
             self.history.append(message)
             self._emit(MessageAdded(message))
+
+    async def _record_reply(self, reply: Reply, acting: bool) -> None:
+        journal = self._around.journal
+        assert journal
+        intents = first_intents(self._calls(reply.message.tool_calls)) if acting else []
+        entry = Said(reply.message, reply.usage, reply.stop_reason, self.provider.name)
+        await journal.write(entry, *intents).finished()
+        self._begun = {intent.call_id: intent for intent in intents}
+
+    # The log
+
+    def _settings(self) -> Settings:
+        """What the log should know of the agent."""
+        agent = self.agent
+        model = agent.model if isinstance(agent.model, str) else self.provider.name
+        limits = msgspec.to_builtins(agent.limits)
+        return Settings(None, model, agent.system, tuple(self._tools), limits, str(self._around.cwd))
+
+    def _take_up(self, journal: Journal, log: Log) -> None:
+        """Go on where the log says that the session stopped."""
+        from outrider.log.resume import resume  # brings SQLite, which sessions without a log do not need
+
+        if changed := changes(journal.settings, self._settings()):
+            journal.write_now(changed)
+        resumed = resume(log, journal)
+        self.id = journal.id
+        self.history = resumed.history
+        self.usage = journal.usage
+        self._begun, self._final = resumed.begun, resumed.final
+        self._answered = {call_id: _Known(answer, True) for call_id, answer in resumed.answers.items()}
+        self._around = msgspec.structs.replace(self._around, session=journal.id, store=journal.files, journal=journal)
 
     # Who watches, who works
 
@@ -294,7 +418,7 @@ class Session:
             work.close()
             raise SessionBusyError("this session is still at work; wait for it, or cancel() it first")
         self._cancelling = False
-        self._task = task = asyncio.ensure_future(work)
+        self._task = task = asyncio.ensure_future(self._recording_cancels(work))
         try:
             return await task
         except asyncio.CancelledError:
@@ -304,6 +428,35 @@ class Session:
             raise
         finally:
             self._task = None
+            work.close()  # in case it was cancelled before it began
+
+    async def _recording_cancels(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if journal := self._around.journal:
+                with contextlib.suppress(LogError):
+                    await journal.write(Cancelled()).finished()
+            raise
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """An answer that need not be found again."""
+
+    answer: Answer
+    recorded: bool
+    """Whether it is on disk already."""
+
+
+def _recorded_agent(settings: Settings) -> Agent:
+    if settings.model is None:
+        raise LogError("the log does not say which model answered; pass agent=Agent(model=…)")
+    limits = msgspec.convert(settings.limits or {}, Limits)
+    return Agent(model=settings.model, system=settings.system or "", limits=limits)
+
+
+def _recorded_cwd(settings: Settings) -> str | None:
+    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
 
 
 def _parts(prompt: Prompt) -> Sequence[str | Attachment | TextBlock | AttachmentBlock]:

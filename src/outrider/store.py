@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,9 @@ from outrider.attachments import MAX_BYTES, Attachment, sha256
 from outrider.errors import AttachmentError
 from outrider.messages import AttachmentBlock
 from outrider.text import clean
+
+CHUNK = 3 * 2**18
+"""Bytes that are read at once: a number of which base64 makes no padding."""
 
 
 class AttachmentStore(Protocol):
@@ -88,11 +91,14 @@ class FolderStore:
             label, note = clean(attachment.name), clean(attachment.description)
             reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
             path = self._path(reference.sha256)
-            if not _holds(path, reference.sha256):
+            if _holds(path, reference.sha256):
+                os.utime(path)  # it is wanted again: see the age of what nobody refers to
+            else:
                 file.flush()
                 os.fsync(file.fileno())
                 _make_private(path.parent)
                 os.replace(temporary, path)
+                _sync_folder(path.parent)
         return reference
 
     def read(self, reference: AttachmentBlock) -> bytes:
@@ -102,8 +108,17 @@ class FolderStore:
         except OSError:
             raise _missing(reference) from None
         if sha256(data) != reference.sha256:
-            raise AttachmentError(f"{reference.label} was changed in the attachment store and is not used")
+            raise _changed(reference)
         return _checked(data, reference)
+
+    def chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
+        """The bytes piece by piece, so that a large file is never held whole; verified before the first is given."""
+        path = self._path(reference.sha256)
+        if not path.is_file():
+            raise _missing(reference)
+        if not _holds(path, reference.sha256):
+            raise _changed(reference)
+        return _pieces(path)
 
     def _path(self, name: str) -> Path:
         # The name may come from a conversation that someone else wrote: only a hash may become a path.
@@ -117,6 +132,22 @@ def _make_private(folder: Path) -> None:
     for each in reversed([folder, *folder.parents]):
         if not each.exists():
             each.mkdir(mode=0o700, exist_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name survive a loss of power as well."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK):
+            yield piece
 
 
 def _holds(path: Path, name: str) -> bool:
@@ -134,6 +165,10 @@ def _checked(data: bytes, reference: AttachmentBlock) -> bytes:
             f"{reference.label} has {len(data):,} bytes, not {reference.size:,} as its reference says"
         )
     return data
+
+
+def _changed(reference: AttachmentBlock) -> AttachmentError:
+    return AttachmentError(f"{reference.label} was changed in the attachment store and is not used")
 
 
 def _missing(reference: AttachmentBlock) -> AttachmentError:

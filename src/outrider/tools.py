@@ -34,11 +34,15 @@ RESERVED_NAMES = frozenset({"final", "functions", "multi_tool_use"})
 class ToolContext:
     """What a running tool knows of its call. Ask for it with a parameter of this type."""
 
-    __slots__ = ("_attachments", "_cancelled", "_progress", "_threads", "call_id", "cwd")
+    __slots__ = ("_attachments", "_cancelled", "_progress", "_threads", "call_id", "cwd", "key")
 
-    def __init__(self, call_id: str, cwd: Path, threads: Threads, progress: Callable[[Any], None]) -> None:
+    def __init__(
+        self, call_id: str, cwd: Path, threads: Threads, progress: Callable[[Any], None], key: str = ""
+    ) -> None:
         self.call_id = call_id
         """The id of the call in the conversation."""
+        self.key = key
+        """The idempotency key: the same when the call is carried out again after a crash, and no other call's."""
         self.cwd = cwd
         """The session's working directory."""
         self._threads = threads

@@ -12,22 +12,28 @@ from outrider.version import __version__
 USAGE = """\
 Outrider: conversations between language models and tools.
 
-usage: outrider COMMAND [--help]
+usage: outrider -p "PROMPT" [options]
+       outrider COMMAND [--help]
 
 commands:
   demo         watch the main job on a small sample folder, without a key
   doctor       see what is there, what is missing, and how to set it
+  sessions     see what is stored; show, export, import, fork, rename, delete
   models       see which models can be used, and what each can do
   wire         see the exact request that a conversation becomes, for any provider
 
 options:
+  -p PROMPT    ask once and print the answer; outrider -p --help has all options
+  --continue   go on with the last session, where it stopped
+  --resume ID  go on with this one
   -h, --help   show this help
   --version    show the version
 
 From Python: from outrider import think, run, tool
 """
-COMMANDS = ("demo", "doctor", "models", "wire")
+COMMANDS = ("demo", "doctor", "models", "sessions", "wire")
 """Each is a module here with a function of the same name."""
+PROMPT_OPTIONS = ("-p", "--print", "-c", "--continue", "-r", "--resume", "-m", "--model", "--tools")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:])
+    if arguments[0].partition("=")[0] in PROMPT_OPTIONS:
+        return _run("prompt", arguments)
     print(f"outrider: I do not know {' '.join(arguments)!r}; see outrider --help", file=sys.stderr)
     return 2
 

@@ -15,7 +15,7 @@ import msgspec
 from outrider.errors import SchemaError, ToolDefinitionError
 from outrider.provider import ToolSpec
 from outrider.schema import Schema
-from outrider.tools import NAME, Tool
+from outrider.tools import NAME, Tool, make_tools
 
 SHAPE = '[{"name": …, "description": …, "parameters": {…}}]'
 
@@ -35,6 +35,11 @@ def read_tools(paths: Iterable[str]) -> tuple[ToolSpec, ...]:
                 raise ToolDefinitionError(f"{path}: there are two tools with the name {spec.name!r}")
             tools[spec.name] = spec
     return tuple(tools.values())
+
+
+def load_tools(paths: Iterable[str]) -> tuple[Tool, ...]:
+    """The tools that Python files define, to be called. Raises ToolDefinitionError that names the file."""
+    return make_tools(tool for path in paths for tool in _run(path))
 
 
 def _from_json(path: str) -> Iterator[ToolSpec]:
@@ -63,6 +68,10 @@ def _schema(described: _Description, path: str) -> dict[str, Any]:
 
 
 def _from_python(path: str) -> list[ToolSpec]:
+    return [ToolSpec(tool.name, tool.description, tool.parameters) for tool in _run(path)]
+
+
+def _run(path: str) -> list[Tool]:
     """Run the file and take the tools that it has made. What it prints goes to standard error."""
     if not Path(path).is_file():
         raise ToolDefinitionError(f"{path} cannot be read: there is no such file")
@@ -77,4 +86,4 @@ def _from_python(path: str) -> list[ToolSpec]:
     found = {id(value): value for value in names.values() if isinstance(value, Tool)}
     if not found:
         raise ToolDefinitionError(f"{path} has no tools; put @tool from outrider over its functions")
-    return [ToolSpec(tool.name, tool.description, tool.parameters) for tool in found.values()]
+    return list(found.values())

@@ -1,0 +1,154 @@
+"""Sessions and their entries as lines of text for a person."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from outrider.log.entries import (
+    Answer,
+    Began,
+    Delegated,
+    Entry,
+    Intent,
+    Record,
+    Recovered,
+    Said,
+    Settings,
+    Stored,
+    Unknown,
+)
+from outrider.log.summary import Summary
+from outrider.messages import AttachmentBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.text import counted, human_size
+
+LINES, CHARACTERS = 8, 600
+"""How much of a long text is shown."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def listed(summaries: Sequence[Summary]) -> Iterator[str]:
+    """One line a session, under a heading."""
+    if not summaries:
+        return
+    yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>9}  TITLE"
+    for each in summaries:
+        held = "● " if each.holder and each.holder.lives() else ""
+        model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
+        yield (
+            f"{each.id[:8]}  {_when(each.updated)}  {model:<24}  {each.turns:>5}  {_cost(each.usage.cost):>8}  "
+            f"{human_size(each.size):>9}  {held}{plain(each.title)}"
+        )
+
+
+def described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
+    """A session above its entries, and those of its sub-agents with what they cost."""
+    yield plain(summary.title) or "(nothing was said yet)"
+    yield f"  id        {summary.id}"
+    yield f"  model     {summary.model}"
+    yield f"  began     {_when(summary.created)}, last entry {_when(summary.updated)}"
+    usage = summary.usage
+    tokens = f"{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
+    yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {_cost(usage.cost)}"
+    yield f"  size      {human_size(summary.size)}"
+    if summary.holder:
+        state = "open in" if summary.holder.lives() is not False else "was left open by"
+        yield f"  {state:<9} {summary.holder}"
+    for child in children:
+        used = f"{counted(child.turns, 'turn')}, {_cost(child.usage.cost)}"
+        yield f"  sub-agent {child.id[:8]} {used}: {plain(child.title)}"
+    yield ""
+
+
+def told(record: Record, *, full: bool = False) -> Iterator[str]:
+    """An entry as lines, the first with its number."""
+    at = time.strftime("%H:%M:%S", time.localtime(record.time))
+    lines = list(_lines(record.entry, full)) or [("", "")]
+    for number, (who, text) in enumerate(lines):
+        head = f"{record.seq:>6}  {at}  {who:<9}" if number == 0 else f"{'':>6}  {'':8}  {who:<9}"
+        yield f"{head}  {text}".rstrip()
+
+
+def plain(text: str) -> str:
+    """Text that moves no cursor and changes no colour."""
+    return _CONTROL.sub("�", text)
+
+
+def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
+    match entry:
+        case Said(message=message):
+            yield from _message(message, full)
+        case Answer(result=result):
+            yield from _block(result, full)
+        case _:
+            yield _event(entry, full)
+
+
+def _event(entry: Entry, full: bool) -> tuple[str, str]:
+    match entry:
+        case Intent(call_id=call_id, name=name, effect=effect):
+            return "started", f"{name} ({effect}) {plain(call_id)}"
+        case Stored(attachment=file):
+            return "stored", _file(file)
+        case Settings():
+            return "settings", _short(msgspec.json.encode(entry).decode(), full)[0]
+        case Began(forked_from=source, forked_at=at, version=version):
+            return "began", f"with Outrider {version}" + (f", from {source[:8]} up to entry {at}" if source else "")
+        case Delegated(session=session, call_id=call_id):
+            return "sub-agent", f"{session[:8]} for {plain(call_id)}"
+        case Recovered(count=count):
+            return "recovered", f"{count} of the entries before this one are lost"
+        case Unknown(name=name):
+            return plain(name)[:9], "(of a newer version; kept and passed over)"
+    return entry.kind, ""
+
+
+def _message(message: Message, full: bool) -> Iterator[tuple[str, str]]:
+    who = "you" if message.role == "user" else "model"
+    for block in message.content:
+        for label, line in _block(block, full):
+            yield label or who, line
+            who = ""
+
+
+def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
+    match block:
+        case TextBlock(text=text):
+            for line in _short(text, full):
+                yield "", line
+        case ThinkingBlock(thinking=text) if text.strip():
+            yield "thought", _short(text, full)[0]
+        case ToolUseBlock(name=name, input=input):
+            yield "calls", _short(f"{name} {msgspec.json.encode(input, enc_hook=repr).decode()}", full)[0]
+        case ToolResultBlock(content=content, is_error=is_error):
+            label = "failed" if is_error else "result"
+            for line in [line for part in content for _, line in _block(part, full)] or ["(no output)"]:
+                yield label, line
+                label = " "
+        case AttachmentBlock():
+            yield "file", _file(block)
+
+
+def _short(text: str, full: bool) -> list[str]:
+    lines = plain(text).splitlines() or [""]
+    if full:
+        return lines
+    kept = [line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…" for line in lines[:LINES]]
+    if len(lines) > LINES:
+        kept.append(f"… {counted(len(lines) - LINES, 'more line')}")
+    return kept
+
+
+def _file(file: AttachmentBlock) -> str:
+    return plain(f"{file.label}, {file.mime_type}, {human_size(file.size)}")
+
+
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def _cost(cost: float | None) -> str:
+    return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"

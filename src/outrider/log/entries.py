@@ -1,0 +1,152 @@
+"""What the log holds of a session, one entry after the other. Nothing is rewritten: a correction is another entry.
+
+An entry is stored as its kind and its fields in JSON. A kind that this version does not know was written by a newer
+one: it is kept, shown and copied, and otherwise passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from outrider.errors import DamagedLogError
+from outrider.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that happened. Fields that a newer version adds are passed over when it is read."""
+
+    kind: ClassVar[str] = ""
+
+
+class Began(Entry, frozen=True):
+    """A session begins: the first entry of each."""
+
+    kind: ClassVar[str] = "began"
+    session: str
+    version: str
+    """The version of Outrider that began it."""
+    forked_from: str = ""
+    """The session whose first entries follow, if it is a fork."""
+    forked_at: int = 0
+    parent: str = ""
+    """The session that sent this one out, if it is a sub-agent's."""
+
+
+class Settings(Entry, frozen=True):
+    """Who answers, and how. What is None is as it was."""
+
+    kind: ClassVar[str] = "settings"
+    title: str | None = None
+    model: str | None = None
+    system: str | None = None
+    tools: tuple[str, ...] | None = None
+    """The names of the tools: functions cannot be stored."""
+    limits: dict[str, Any] | None = None
+    cwd: str | None = None
+
+
+class Said(Entry, frozen=True):
+    """A message stands in the history."""
+
+    kind: ClassVar[str] = "message"
+    message: Message
+    usage: Usage | None = None
+    """What it used, if it is a reply."""
+    stop_reason: str = ""
+    model: str = ""
+    """Who said it, if it is a reply."""
+
+
+class Intent(Entry, frozen=True):
+    """A call is about to be carried out."""
+
+    kind: ClassVar[str] = "tool_started"
+    call_id: str
+    name: str
+    effect: str
+    key: str
+    """The same when the call is carried out again: whoever sees it twice need act only once."""
+    input: dict[str, Any]
+
+
+class Answer(Entry, frozen=True):
+    """A call has its answer. When all calls of a reply have theirs, the message with the results stands."""
+
+    kind: ClassVar[str] = "tool_finished"
+    result: ToolResultBlock
+    final: bool = False
+    details: Any = None
+    """What the tool has for people to see."""
+
+
+class Stored(Entry, frozen=True):
+    """A file came into the session, which may read it from now on."""
+
+    kind: ClassVar[str] = "attachment"
+    attachment: AttachmentBlock
+
+
+class Cancelled(Entry, frozen=True):
+    """What the session was doing was cancelled."""
+
+    kind: ClassVar[str] = "cancelled"
+
+
+class Delegated(Entry, frozen=True):
+    """A call is carried out by a sub-agent in a session of its own."""
+
+    kind: ClassVar[str] = "subagent"
+    call_id: str
+    session: str
+
+
+class Recovered(Entry, frozen=True):
+    """The log was damaged, and what was whole was saved."""
+
+    kind: ClassVar[str] = "recovered"
+    lost: tuple[int, ...]
+    """The numbers of the entries that are gone; at most the first hundred."""
+    count: int
+    """How many they are."""
+
+
+class Unknown(Entry, frozen=True):
+    """An entry of a kind that this version does not know."""
+
+    name: str
+    body: msgspec.Raw
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An entry where it stands in the log."""
+
+    seq: int
+    time: float
+    entry: Entry
+
+
+KINDS: dict[str, type[Entry]] = {
+    each.kind: each for each in (Began, Settings, Said, Intent, Answer, Stored, Cancelled, Delegated, Recovered)
+}
+_decoders = {kind: msgspec.json.Decoder(entry) for kind, entry in KINDS.items()}
+_encoder = msgspec.json.Encoder(enc_hook=repr)
+
+
+def encode(entry: Entry) -> tuple[str, bytes]:
+    """The kind and the body. What is not JSON in `details` is kept in words."""
+    if isinstance(entry, Unknown):
+        return entry.name, bytes(entry.body)
+    return entry.kind, _encoder.encode(entry)
+
+
+def decode(kind: str, body: bytes) -> Entry:
+    """The entry; raises DamagedLogError where the body is not what its kind says."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        return Unknown(kind, msgspec.Raw(body))
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise DamagedLogError(f"an entry of the kind {kind!r} cannot be read: {error}") from None

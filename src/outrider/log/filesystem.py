@@ -1,0 +1,56 @@
+"""Whether a folder is on a disk of this machine: SQLite's fast mode needs memory that only one machine shares."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+NETWORK = re.compile(
+    r"9p|afs|afpfs|beegfs|ceph|cifs|coda|davfs|drvfs|glusterfs|gpfs|lustre|ncpfs|nfs[34]?|orangefs|prl_fs|smb[23]|smbfs|"
+    r"vboxsf|virtiofs|webdav|fuse\.(sshfs|rclone|s3fs|gcsfuse|glusterfs|ceph|davfs2?|goofys|smbnetfs)"
+)
+"""File systems that another machine serves, or the host of a virtual one."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def network_file_system(folder: Path) -> str:
+    """The kind of network file system that the folder is on; empty if it is a disk of this machine, or unknown."""
+    try:
+        folder = folder.resolve()
+        kind = _kind_on_linux(folder) if sys.platform == "linux" else _kind_by_mount(folder)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ""
+    return kind if NETWORK.fullmatch(kind) else ""
+
+
+def _kind_on_linux(folder: Path) -> str:
+    return kind_in_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"), folder)
+
+
+def kind_in_mountinfo(mounts: str, folder: Path) -> str:
+    """The type of the file system that the folder is on, by Linux's list of mounts. A later mount covers an earlier."""
+    found, depth = "", -1
+    for line in mounts.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields = before.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = Path(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]))
+        if folder.is_relative_to(point) and len(point.parts) >= depth:
+            found, depth = after.split(" ")[0], len(point.parts)
+    return found
+
+
+def _kind_by_mount(folder: Path) -> str:
+    """The same by the lines of `mount`, as on macOS: `//server/share on /Volumes/share (smbfs, nodev)`."""
+    if sys.platform == "win32":
+        return "smb2" if str(folder).startswith("\\\\") else ""
+    said = subprocess.run(["/sbin/mount"], capture_output=True, text=True, timeout=5, check=True).stdout
+    found, depth = "", -1
+    for match in re.finditer(r"^.* on (.+) \((\w+)[,)]", said, re.MULTILINE):
+        point = Path(match[1])
+        if folder.is_relative_to(point) and len(point.parts) >= depth:
+            found, depth = match[2], len(point.parts)
+    return found

@@ -1,0 +1,97 @@
+"""One session, held for writing: what is written here is on disk when it counts as written."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Sequence
+
+from outrider.errors import SessionLostError
+from outrider.log.entries import Entry, Settings, encode
+from outrider.log.files import SessionFiles
+from outrider.log.rows import INSERT, row
+from outrider.log.tally import Tally
+from outrider.log.writer import Write, Writer
+from outrider.messages import Usage
+
+
+class Journal:
+    """Takes a session's entries. Whoever lost the session, because another process took it over, is refused."""
+
+    def __init__(
+        self,
+        id: str,
+        number: int,
+        fence: int,
+        files: SessionFiles,
+        settings: Settings,
+        usage: Usage,
+        writer: Writer,
+        release: Callable[[], None],
+    ) -> None:
+        self.id = id
+        self.files = files
+        self.settings = settings
+        """The newest value of each setting."""
+        self.usage = usage
+        """What its requests had used when it was opened."""
+        self._number, self._fence = number, fence
+        self._writer = writer
+        self._close = weakref.finalize(self, release)  # also for those who forget to close it
+        self._close.atexit = False  # a process that has ended holds nothing, and is known to have ended
+
+    def write(self, *entries: Entry) -> Write:
+        """Have the entries written, all or none; done when they are on disk. Fails with a LogError, and only that."""
+        new = self.files.take_new()
+        write = self._writer.send(self._append([*new, *entries] if new else entries))
+        if new:
+            write.then(lambda: self.files.give_back(new) if write.error else None)
+        return write
+
+    def write_now(self, *entries: Entry) -> None:
+        """The same for code without an event loop: returns when they are on disk."""
+        new = self.files.take_new()
+        try:
+            self._writer.do(self._append([*new, *entries]))
+        except BaseException:
+            self.files.give_back(new)
+            raise
+
+    def close(self) -> None:
+        """Let the session go, so that others can open it."""
+        self._close()
+
+    def _append(self, entries: Sequence[Entry]) -> Append:
+        append = Append(self._number, self._fence, entries, self.settings)
+        self.settings = append.tally.settings
+        return append
+
+
+class Append:
+    """Entries on their way into the log: work for the writer."""
+
+    __slots__ = ("_bodies", "_fence", "_number", "_time", "tally")
+
+    def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: Settings) -> None:
+        self._number, self._fence = number, fence
+        self._time = time.time()
+        self._bodies = [encode(entry) for entry in entries]
+        self.tally = Tally(settings)
+        for entry, (_, body) in zip(entries, self._bodies, strict=True):
+            self.tally.take(entry, len(body))
+
+    def __call__(self, connection: sqlite3.Connection) -> None:
+        """Write them after the newest, if the session is still ours."""
+        found = connection.execute(
+            "SELECT last FROM session WHERE number = ? AND fence = ?", (self._number, self._fence)
+        ).fetchone()
+        if found is None:
+            raise SessionLostError(
+                "the session was taken over by another process, or deleted; open it again to go on from what is on disk"
+            )
+        last: int = found[0]
+        for kind, body in self._bodies:
+            last += 1
+            connection.execute(INSERT, row(self._number, last, self._time, kind, body))
+        self.tally.add_to(connection, self._number, last)

@@ -1,0 +1,100 @@
+"""A session out of its entries: the messages, who answered, and what was going on when it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from outrider.log.entries import Answer, Entry, Intent, Said, Settings
+from outrider.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+
+
+class Replay:
+    """Takes entries in order, and knows the session as it then stood."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.messages: list[Message] = []
+        self.settings = Settings()
+        """The newest value of each."""
+        self.intents: dict[str, Intent] = {}
+        """Calls of the newest reply that were begun, by id."""
+        self.answers: dict[str, Answer] = {}
+        """Calls of the newest reply that have their answer while others still wait for theirs."""
+        self.final: Answer | None = None
+        """The answer that ended the run, if nothing was said since."""
+        self._waiting: tuple[ToolUseBlock, ...] = ()
+        for entry in entries:
+            self.take(entry)
+
+    def take(self, entry: Entry) -> None:
+        """What the entry changes. One that this version does not know changes nothing."""
+        match entry:
+            case Said(message=message):
+                self.messages.append(message)
+                self._expect(message.tool_calls if message.role == "assistant" else ())
+            case Intent(call_id=call_id):
+                self.intents[call_id] = entry
+            case Answer(result=result):
+                self._answer(result.tool_use_id, entry)
+            case Settings():
+                self.settings = merged(self.settings, entry)
+
+    def unsettled(self) -> list[Answer]:
+        """Answers for the calls that were begun and may not be begun again: what they did is not known."""
+        return [
+            Answer(_unknown(call, intent))
+            for call in self._waiting
+            if (intent := self.intents.get(call.id)) and intent.effect not in ("read", "idempotent")
+            if call.id not in self.answers
+        ]
+
+    def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
+        self._waiting, self.final = calls, None
+        self.intents, self.answers = {}, {}
+
+    def _answer(self, call_id: str, answer: Answer) -> None:
+        if not any(call.id == call_id for call in self._waiting):
+            return
+        self.answers.setdefault(call_id, answer)
+        if len(self.answers) == len(self._waiting):
+            answers = [self.answers[call.id] for call in self._waiting]
+            self.messages.append(Message.user(*(answer.result for answer in answers)))
+            self._expect(())
+            self.final = next((answer for answer in answers if answer.final), None)
+
+
+def merged(old: Settings, new: Settings) -> Settings:
+    """The newest value of each setting."""
+    given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not None}
+    return msgspec.structs.replace(old, **given)
+
+
+def changes(old: Settings, new: Settings) -> Settings | None:
+    """What of the new is different; None if nothing is."""
+    different = {
+        name: value
+        for name in new.__struct_fields__
+        if (value := getattr(new, name)) is not None and value != getattr(old, name)
+    }
+    return Settings(**different) if different else None
+
+
+def beginning_of_tail(entries: Sequence[Entry]) -> int | None:
+    """The first place at which the entries can be cut: a reply. What was going on before it ended with it."""
+    for index, entry in enumerate(entries):
+        if isinstance(entry, Said) and entry.message.role == "assistant":
+            return index
+    return None
+
+
+def _unknown(call: ToolUseBlock, intent: Intent) -> ToolResultBlock:
+    asked = msgspec.json.encode(intent.input).decode()
+    if len(asked) > 500:
+        asked = f"{asked[:500]}…"
+    text = (
+        f"The outcome of this call is unknown: the program stopped while {call.name} was running. It may have been "
+        f"carried out in part, in full, or not at all, and it was not run again. Check before you repeat it. "
+        f"It was asked for: {asked}"
+    )
+    return ToolResultBlock(call.id, (TextBlock(text),), is_error=True)

@@ -1,0 +1,112 @@
+"""What entries add to the summary of their session."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from outrider.log.entries import Entry, Said, Settings, Stored
+from outrider.log.replay import merged
+from outrider.messages import AttachmentBlock, Message, Usage
+
+TITLE_CHARACTERS = 80
+
+
+class Tally:
+    """Counts entries on their way into the log."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.size = 0
+        self.turns = 0
+        self.usage = Usage()
+        self.model = ""
+        """Who answered last."""
+        self.said = ""
+        """The beginning of the first thing that a person said."""
+        self.files: list[str] = []
+        """The hashes of files that came in."""
+        self.settings = settings or Settings()
+        self._settings_changed = False
+
+    def take(self, entry: Entry, size: int) -> None:
+        """Count one."""
+        self.size += size
+        match entry:
+            case Said(message=message, usage=usage):
+                if message.role == "assistant":
+                    self.model = entry.model
+                    self.turns += 1
+                    self.usage += usage or Usage()
+                elif not self.said:
+                    self.said = _title(message)
+            case Stored(attachment=attachment):
+                self.files.append(attachment.sha256)
+                self.size += attachment.size
+            case Settings():
+                self.settings = merged(self.settings, entry)
+                self._settings_changed = True
+
+    def add_to(self, connection: sqlite3.Connection, session: int, last: int) -> None:
+        """Bring the summary up to date, within the transaction that brings the entries."""
+        connection.execute(
+            "UPDATE session SET last = ?, updated = ?, size = size + ? WHERE number = ?",
+            (last, time.time(), self.size, session),
+        )
+        if self.turns:
+            self._add_usage(connection, session)
+        if self.model:
+            named = self.model, session, self.model
+            connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
+        if self.said:
+            connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (self.said, session))
+        if self._settings_changed:
+            self._set_settings(connection, session)
+        add_references(connection, session, self.files)
+
+    def _add_usage(self, connection: sqlite3.Connection, session: int) -> None:
+        used = self.usage
+        connection.execute(
+            "UPDATE session SET turns = turns + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+            "cached_tokens = cached_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
+            "reasoning_tokens = reasoning_tokens + ? WHERE number = ?",
+            (
+                self.turns,
+                used.input_tokens,
+                used.output_tokens,
+                used.cached_tokens,
+                used.cache_write_tokens,
+                used.reasoning_tokens,
+                session,
+            ),
+        )
+        if used.cost is not None:
+            connection.execute("UPDATE session SET cost = coalesce(cost, 0) + ? WHERE number = ?", (used.cost, session))
+
+    def _set_settings(self, connection: sqlite3.Connection, session: int) -> None:
+        settings = self.settings
+        connection.execute(
+            "UPDATE session SET settings = ?, model = ? WHERE number = ?",
+            (msgspec.json.encode(settings), self.model or settings.model or "", session),
+        )
+        if settings.title is not None:
+            connection.execute("UPDATE session SET title = ? WHERE number = ?", (settings.title, session))
+
+
+def references(connection: sqlite3.Connection, session: int) -> set[str]:
+    """The hashes of the files that a session may read."""
+    return {name for (name,) in connection.execute("SELECT sha256 FROM reference WHERE session = ?", (session,))}
+
+
+def add_references(connection: sqlite3.Connection, session: int, files: Iterable[str]) -> None:
+    """Let the session read these files."""
+    connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", [(session, file) for file in files])
+
+
+def _title(message: Message) -> str:
+    words = " ".join(message.text[: 4 * TITLE_CHARACTERS].split())
+    if not words:
+        words = next((block.label for block in message.content if isinstance(block, AttachmentBlock)), "(no words)")
+    return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 1]}…"
