@@ -15,6 +15,12 @@ def data_folder() -> Path:
     return user_data_path("outrider")
 
 
+def debug_file() -> Path | None:
+    """Where the terminal program should log for debugging: `OUTRIDER_DEBUG`; None if nowhere."""
+    named = os.environ.get("OUTRIDER_DEBUG")
+    return Path(named).expanduser() if named else None
+
+
 def default_model() -> str:
     """The model for those who name none: `OUTRIDER_MODEL`, else a balanced one of the first provider that has a key.
 

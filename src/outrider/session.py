@@ -17,13 +17,14 @@ from outrider.attachments import Attachment
 from outrider.calls import Call, Surroundings, carry_out, first_intents
 from outrider.conversation import MessageLike, read_conversation, read_tool_results
 from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
-from outrider.events import Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
+from outrider.events import Delta, Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.history import UNANSWERED, History
 from outrider.log.entries import Answer, Cancelled, Intent, Said, Settings
 from outrider.log.replay import changes
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
+from outrider.providers.debugging import logger
 from outrider.replies import Receiver
 from outrider.runs import Progress, RunResult
 from outrider.store import AttachmentStore, MemoryStore
@@ -39,7 +40,6 @@ Prompt: TypeAlias = str | Attachment | Sequence[str | Attachment | TextBlock | A
 """What a person says: text, a file, or several of both."""
 
 T = TypeVar("T")
-logger = logging.getLogger("outrider")
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -77,6 +77,8 @@ class Session:
         self.usage = Usage()
         """What all requests of this session used."""
         self._observers = [observer] if observer else []
+        if logger.isEnabledFor(logging.DEBUG):
+            self._observers.append(_log)
         self._failed: list[Callable[[Event], None]] = []
         tools = make_tools(agent.tools)
         self._tools = {tool.name: tool for tool in tools}
@@ -407,7 +409,7 @@ class Session:
         for observer in self._observers:
             try:
                 observer(event)
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever it is, it is logged, and the session goes on
                 if observer not in self._failed:  # said once: a broken observer breaks on every event
                     self._failed.append(observer)
                     logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
@@ -457,6 +459,11 @@ def _recorded_agent(settings: Settings) -> Agent:
 
 def _recorded_cwd(settings: Settings) -> str | None:
     return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
+
+
+def _log(event: Event) -> None:
+    if not isinstance(event, Delta):
+        logger.debug("%s", msgspec.json.encode(event, enc_hook=repr).decode())
 
 
 def _parts(prompt: Prompt) -> Sequence[str | Attachment | TextBlock | AttachmentBlock]:

@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals that do not have every character
+    if not _debug():
+        return 2
     try:
         code = _demo(arguments) if name == "demo" else _command(name)(arguments)
         sys.stdout.flush()
@@ -67,6 +69,29 @@ def _run(name: str, arguments: list[str]) -> int:
         return _unread()
     except SystemExit as stop:  # argparse has said what is wrong, or shown the help
         return stop.code if isinstance(stop.code, int) else 0
+
+
+def _debug() -> bool:
+    """Begin to log for debugging, if that is wanted; False if it cannot be done."""
+    from outrider.config import debug_file
+
+    path = debug_file()
+    if path is None:
+        return True
+    import logging
+    import os
+
+    try:
+        stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")
+    except OSError as error:
+        print(f"outrider: OUTRIDER_DEBUG names {path}, which cannot be written: {error.strerror}", file=sys.stderr)
+        return False
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    logger = logging.getLogger("outrider")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    return True
 
 
 def _command(name: str) -> Callable[[list[str]], int]:

@@ -47,7 +47,7 @@ def prompt(arguments: list[str]) -> int:
         print(f"outrider: {log.warning}", file=sys.stderr)
     try:
         with _open(log, options) as session:
-            if session.provider.name == "demo" and not options.model:
+            if session.provider.name == "demo" and session.agent.model != "demo":
                 print("No key is set: the built-in demo model answers. See outrider doctor.", file=sys.stderr)
             return _run(session, said)
     except OutriderError as error:

@@ -34,13 +34,13 @@ def listed(summaries: Sequence[Summary]) -> Iterator[str]:
     """One line a session, under a heading."""
     if not summaries:
         return
-    yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>9}  TITLE"
+    yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
     for each in summaries:
         held = "● " if each.holder and each.holder.lives() else ""
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
         yield (
             f"{each.id[:8]}  {_when(each.updated)}  {model:<24}  {each.turns:>5}  {_cost(each.usage.cost):>8}  "
-            f"{human_size(each.size):>9}  {held}{plain(each.title)}"
+            f"{human_size(each.size):>10}  {held}{plain(each.title)}"
         )
 
 

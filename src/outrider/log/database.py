@@ -114,7 +114,7 @@ def _connect_for_reading(path: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
         connection.execute("PRAGMA query_only=ON")
-        connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # only now the file is really opened
+        connection.execute("PRAGMA user_version").fetchone()  # only now the file is really opened
     except BaseException:
         connection.close()
         raise
@@ -161,6 +161,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if (application, version) == (APPLICATION, len(MIGRATIONS)):
+        return version
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if empty and version == 0 and application in (0, APPLICATION):
         return 0

@@ -28,7 +28,7 @@ class Journal:
         settings: Settings,
         usage: Usage,
         writer: Writer,
-        release: Callable[[], None],
+        release: Callable[..., None],
     ) -> None:
         self.id = id
         self.files = files
@@ -36,10 +36,13 @@ class Journal:
         """The newest value of each setting."""
         self.usage = usage
         """What its requests had used when it was opened."""
-        self._number, self._fence = number, fence
+        self.number = number
+        """What the tables call it."""
+        self._fence = fence
         self._writer = writer
-        self._close = weakref.finalize(self, release)  # also for those who forget to close it
-        self._close.atexit = False  # a process that has ended holds nothing, and is known to have ended
+        self._release = release
+        self._forgotten = weakref.finalize(self, release, wait=False)  # for those who do not close it
+        self._forgotten.atexit = False  # a process that has ended holds nothing, and is known to have ended
 
     def write(self, *entries: Entry) -> Write:
         """Have the entries written, all or none; done when they are on disk. Fails with a LogError, and only that."""
@@ -60,10 +63,11 @@ class Journal:
 
     def close(self) -> None:
         """Let the session go, so that others can open it."""
-        self._close()
+        if self._forgotten.detach():
+            self._release(wait=True)
 
     def _append(self, entries: Sequence[Entry]) -> Append:
-        append = Append(self._number, self._fence, entries, self.settings)
+        append = Append(self.number, self._fence, entries, self.settings)
         self.settings = append.tally.settings
         return append
 

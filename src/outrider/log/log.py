@@ -65,7 +65,7 @@ class Log:
     def close(self) -> None:
         """Let go of all sessions, and close the file. The log opens it again when it is used again."""
         for number, fence in list(self._held.items()):
-            self._release(number, fence)
+            self._release(number, fence, wait=False)
         self._writer.close()
 
     def __enter__(self) -> Log:
@@ -151,10 +151,9 @@ class Log:
             if self._writer.do(partial(take, found, Holder.here())):
                 return self._hold(found.summary.id, found.number, found.fence + 1, found.settings, found.summary.usage)
 
-    def tail(self, id: str) -> tuple[list[Record], int]:
+    def tail(self, journal: Journal) -> tuple[list[Record], int]:
         """The end of a session that can be understood by itself, and the number of the last entry before it."""
-        number = self._find(id).number
-        count = PAGE
+        number, count = journal.number, PAGE
         with reading(self.path) as connection:
             while True:
                 page = list(records(read_newest(connection, number, count)))
@@ -255,11 +254,11 @@ class Log:
         release = partial(self._release, number, fence)
         return Journal(id, number, fence, self._files(number), settings, usage, self._writer, release)
 
-    def _release(self, number: int, fence: int) -> None:
+    def _release(self, number: int, fence: int, *, wait: bool) -> None:
         if self._held.get(number) == fence:
             del self._held[number]
             self._writer.beating = bool(self._held)
-            self._writer.post(partial(let_go, number, fence))
+            (self._writer.do if wait else self._writer.post)(partial(let_go, number, fence))
 
     def _files(self, number: int) -> SessionFiles:
         return SessionFiles(self._store, partial(self._references, number))

@@ -32,7 +32,7 @@ class Resumed(msgspec.Struct, frozen=True):
 
 def resume(log: Log, journal: Journal) -> Resumed:
     """Read the end of a session that is held, and settle what was going on when it stopped."""
-    tail, before = log.tail(journal.id)
+    tail, before = log.tail(journal)
     replay = Replay(record.entry for record in tail)
     if unsettled := replay.unsettled():
         journal.write_now(*unsettled)

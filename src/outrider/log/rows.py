@@ -19,18 +19,18 @@ _SELECT = "SELECT session, seq, time, kind, body, checksum FROM event"
 
 def row(session: int, seq: int, time: float, kind: str, body: bytes) -> Row:
     """A row that is whole."""
-    return session, seq, time, kind, body, checksum(session, seq, kind, body)
+    return session, seq, time, kind, body, checksum(session, seq, time, kind, body)
 
 
-def checksum(session: int, seq: int, kind: str, body: bytes) -> int:
+def checksum(session: int, seq: int, time: float, kind: str, body: bytes) -> int:
     """Over all that matters, so that a row cannot pass for another either."""
-    return zlib.crc32(body, zlib.crc32(f"{session}:{seq}:{kind}:".encode(errors="surrogateescape")))
+    return zlib.crc32(body, zlib.crc32(f"{session}:{seq}:{time!r}:{kind}:".encode(errors="surrogateescape")))
 
 
 def is_whole(row: tuple[Any, ...]) -> bool:
     """Whether it is a row as it was written."""
-    session, seq, _, kind, body, expected = row
-    return isinstance(kind, str) and isinstance(body, bytes) and checksum(session, seq, kind, body) == expected
+    session, seq, time, kind, body, expected = row
+    return isinstance(kind, str) and isinstance(body, bytes) and checksum(session, seq, time, kind, body) == expected
 
 
 def read_rows(connection: sqlite3.Connection, session: int, after: int = 0, upto: int | None = None) -> Iterator[Row]:

@@ -27,6 +27,7 @@ from outrider.events import Delta, Notice
 from outrider.messages import Message
 from outrider.provider import Reply, Request
 from outrider.providers.capabilities import Capabilities, capabilities_of
+from outrider.providers.debugging import logger
 from outrider.providers.prices import with_cost
 from outrider.providers.render import Renderer
 from outrider.providers.secrets import masked
@@ -161,6 +162,7 @@ class ApiProvider(ABC):
         body = await self._rendered(request)
         names = {tool.name for tool in request.tools}
         for attempt in itertools.count(1):
+            logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, len(body), self.host, attempt)
             parser = ReplyParser(self.incoming(names), self.label)
             shown = False
             try:
@@ -174,6 +176,7 @@ class ApiProvider(ABC):
                 rest = parser.finish()
             except ProviderError as error:
                 _guard(error, key)
+                logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
                 delay = None if shown else self._delay(error, attempt)
                 if not parser.complete and delay is None:
                     raise

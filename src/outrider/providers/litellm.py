@@ -17,11 +17,10 @@ import msgspec
 from outrider.errors import AuthenticationError, ProviderError
 from outrider.providers.openai_chat import LONGEST_ID, OpenAIChat
 from outrider.providers.render import safe_id
-from outrider.providers.secrets import masked
+from outrider.providers.secrets import configured, masked
 from outrider.providers.transport import Refusal
 
 INSTALL = "pip install 'outrider[litellm]'"
-_SECRETS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 class LiteLLM(OpenAIChat):
@@ -71,7 +70,7 @@ class LiteLLM(OpenAIChat):
                 await close()
 
     def _explained(self, error: Exception, key: str) -> ProviderError:
-        said = masked(str(getattr(error, "message", None) or error), key, *_secrets())
+        said = masked(str(getattr(error, "message", None) or error), key, *configured())
         status = getattr(error, "status_code", None)
         if isinstance(status, int) and 400 <= status < 600:
             headers = getattr(getattr(error, "response", None), "headers", None) or {}
@@ -111,8 +110,3 @@ def _chunk_bytes(chunk: Any) -> bytes:
     if written := usage.get("cache_creation_input_tokens"):
         usage["prompt_tokens_details"] = (usage.get("prompt_tokens_details") or {}) | {"cache_write_tokens": written}
     return msgspec.json.encode(plain, enc_hook=str)
-
-
-def _secrets() -> list[str]:
-    """What LiteLLM may have taken as a key, of whichever vendor."""
-    return [value for name, value in os.environ.items() if name.upper().endswith(_SECRETS)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 MASK = "…"
+_SECRETS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 # How the keys of known vendors look.
 _KEYS = re.compile(
@@ -22,3 +24,8 @@ def masked(text: str, *secrets: str) -> str:
         if len(secret) >= 4:
             text = text.replace(secret, MASK)
     return _KEYS.sub(MASK, text)
+
+
+def configured() -> list[str]:
+    """The values in the environment that are secret by their names."""
+    return [value for name, value in os.environ.items() if name.upper().endswith(_SECRETS)]

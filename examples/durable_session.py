@@ -1,0 +1,28 @@
+"""A session in a log: each step is on disk before the next one begins."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from outrider import Agent, Log, ScriptedModel, Session, tool
+from outrider.providers.scripted import call
+
+
+@tool(effect="idempotent")
+def book(seat: str) -> str:
+    """Book a seat."""
+    return f"booked {seat}"
+
+
+def main() -> None:
+    log = Log(Path(tempfile.gettempdir()) / "outrider-example")
+    model = ScriptedModel([call("book", seat="12A"), "Seat 12A is yours."])
+    with Session.open(log, agent=Agent(model=model, tools=[book])) as session:
+        print(asyncio.run(session.run("Book me a window seat.")).text)
+    for record in log.records(session.id):
+        print(record.seq, record.entry.kind)
+    log.close()
+
+
+if __name__ == "__main__":
+    main()
