@@ -26,7 +26,7 @@ from outrider.tools import Tool, ToolContext
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
-    from outrider.log.writer import Write
+    from outrider.log.write import Write
 
 CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call is answered without it."""
@@ -63,8 +63,11 @@ async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
                 call.start(tools)
             for call in batch:
                 await call.wait()
-    except (asyncio.CancelledError, LogError):
+    except asyncio.CancelledError:
         await _stop(calls)
+        raise
+    except LogError:
+        await _stop([call for call in calls if call.started])
         raise
 
 
@@ -144,6 +147,11 @@ class Call:
     def recorded(self) -> bool:
         """Whether the answer is on disk."""
         return self._announced and not (self.written and self.written.error)
+
+    @property
+    def started(self) -> bool:
+        """Whether anything came of it yet."""
+        return self._task is not None or self.answer is not None
 
     def intent(self) -> Intent | None:
         """What is about to be done; None if nothing will be."""

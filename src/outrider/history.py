@@ -53,7 +53,7 @@ class History:
             self.append(message)
 
     def __len__(self) -> int:
-        self._complete()
+        self.complete()
         return len(self._messages)
 
     def __bool__(self) -> bool:
@@ -62,7 +62,7 @@ class History:
     @property
     def messages(self) -> list[Message]:
         """All messages as they were added; a list of its own."""
-        self._complete()
+        self.complete()
         return self._messages.copy()
 
     @property
@@ -92,7 +92,7 @@ class History:
 
     def adopted(self, message: Message) -> Message:
         """A model's message in the form in which it can be added: no blank text, and for each call an id of its own."""
-        self._complete()
+        self.complete()
         if message.role != "assistant":
             message = Message("assistant", message.content)
         return _with_own_ids(_clean(message), self._ids)[0]
@@ -110,14 +110,19 @@ class History:
 
     def sendable(self) -> Sequence[Message]:
         """The messages that may be sent now. Later messages do not change what was returned."""
-        self._complete()
+        self.complete()
         if self._calls and self._open is None:
             return (*self._sendable, _answered(self._calls, ()))
         self._given = len(self._sendable)
         return _Prefix(self._sendable, self._given)
 
-    def _complete(self) -> None:
-        """Have the whole conversation, not only its end."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether all messages are there, and not only the end of a long conversation."""
+        return self._earlier is None
+
+    def complete(self) -> None:
+        """Have the whole conversation, not only its end, which may take a moment."""
         if self._earlier:
             whole = History((*self._earlier(), *self._messages))
             self.__dict__.update(whole.__dict__)

@@ -186,6 +186,17 @@ class Usage(_Plain, frozen=True, gc=False):
         )
 
 
+def files_in(message: Message) -> list[AttachmentBlock]:
+    """The files of a message, those of its results included."""
+    files: list[AttachmentBlock] = []
+    for block in message.content:
+        if isinstance(block, AttachmentBlock):
+            files.append(block)
+        elif isinstance(block, ToolResultBlock):
+            files += block.attachments
+    return files
+
+
 def blocks_of(parts: Iterable[str | Block]) -> tuple[Block, ...]:
     """Strings as text blocks; an empty string makes no block."""
     return tuple(TextBlock(part) if isinstance(part, str) else part for part in parts if part != "")

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
+
 from outrider.errors import ProviderError, TornStreamError
 from outrider.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.messages import Message, Usage
@@ -73,7 +75,16 @@ class Receiver:
     def _checked(self, reply: Reply) -> Reply:
         if not isinstance(reply.message, Message) or not isinstance(reply.usage, Usage):
             raise ProviderError(f"{self._provider.name} sent a reply without a Message or without a Usage")
-        return reply
+        usage = _whole_numbers(reply.usage)
+        return reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)
 
     def _failed(self, error: BaseException) -> ProviderError:
         return ProviderError(f"{self._provider.name} failed: {type(error).__name__}: {error}")
+
+
+def _whole_numbers(usage: Usage) -> Usage:
+    """Tokens are counted in whole numbers, whatever the provider counts in."""
+    tokens = {name: count for name, count in msgspec.structs.asdict(usage).items() if name != "cost"}
+    if all(type(count) is int for count in tokens.values()):
+        return usage
+    return msgspec.structs.replace(usage, **{name: int(count) for name, count in tokens.items()})

@@ -35,6 +35,10 @@ class ToolResult(msgspec.Struct, frozen=True):
         text: object = self.text
         if not isinstance(text, str):
             msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
+        flags: list[tuple[str, object]] = [("is_error", self.is_error), ("final", self.final)]
+        for name, flag in flags:
+            if not isinstance(flag, bool):  # an exit code, say
+                msgspec.structs.force_setattr(self, name, bool(flag))
         files: Any = self.attachments
         if files == ():
             return

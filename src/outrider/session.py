@@ -19,8 +19,10 @@ from outrider.conversation import MessageLike, read_conversation, read_tool_resu
 from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
 from outrider.events import Delta, Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.history import UNANSWERED, History
-from outrider.log.entries import Answer, Cancelled, Intent, Said, Settings
+from outrider.log.entries import Answer, Cancelled, Said, Settings
 from outrider.log.replay import changes
+from outrider.log.standing import Standing
+from outrider.log.write import deliver_cancel
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
@@ -91,12 +93,7 @@ class Session:
             agent.limits,
             Path(cwd or ".").resolve(),
         )
-        self._begun: dict[str, Intent] = {}
-        """The calls that wait for their answer and whose intent is on disk."""
-        self._answered: dict[str, _Known] = {}
-        """The calls that have their answer while others of the same reply wait for theirs."""
-        self._final: Answer | None = None
-        """The answer that ended the run, if nothing was said since."""
+        self._standing = Standing()
         self._memory: dict[str, Any] = {}
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = False
@@ -126,6 +123,8 @@ class Session:
             session = cls(agent or _recorded_agent(recorded), cwd=cwd or _recorded_cwd(recorded), observer=observer)
             journal = journal or log.begin(session._settings())
             session._take_up(journal, log)
+            if log.warning:
+                session._emit(Notice(log.warning))
         except BaseException:
             if journal:
                 journal.close()
@@ -135,7 +134,8 @@ class Session:
     def close(self) -> None:
         """Let others open the session. One that is not in a log has nothing to close."""
         if journal := self._around.journal:
-            journal.close()
+            with contextlib.suppress(LogError):  # it is let go all the same, also if that could not be written down
+                journal.close()
 
     def __enter__(self) -> Session:
         return self
@@ -152,7 +152,7 @@ class Session:
     def is_unfinished(self) -> bool:
         """Whether `run` has something to do without a prompt: calls to carry out, or results to answer."""
         last = self.history.last
-        return last is not None and self._final is None and (last.role == "user" or bool(self.history.pending))
+        return last is not None and self._standing.final is None and (last.role == "user" or bool(self.history.pending))
 
     @property
     def store(self) -> AttachmentStore:
@@ -198,7 +198,7 @@ class Session:
             raise
         stop = progress.stop_reason
         self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, error, stop))
-        return RunResult(status, progress.text, progress.turns, progress.usage, self.messages, error, stop)
+        return RunResult(status, progress.text, progress.turns, progress.usage, self._conversation(), error, stop)
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
@@ -237,26 +237,33 @@ class Session:
 
     async def _run(self, prompt: Prompt, progress: Progress) -> RunStatus:
         async with asyncio.timeout(self.agent.limits.seconds):
-            await self._add(prompt)
+            status = await self._turns(prompt, progress)
+            await deliver_cancel()  # while it still counts as the time-out that it may be
+            return status
+
+    async def _turns(self, prompt: Prompt, progress: Progress) -> RunStatus:
+        await self._add(prompt)
+        final = await self._act_if_called()
+        while not final:
+            if (answer := self._answer()) and progress.stop_reason is not StopReason.PAUSE:
+                progress.text = answer.text
+                return "done"
+            if reached := progress.limit_reached():
+                return reached
+            progress.begin_turn()
+            self._emit(TurnStarted(progress.turns, progress.on_last_turn))
+            reminder = prompt_text("final_turn") if progress.on_last_turn else ""
+            progress.count(await self._think(reminder, acting=True))
+            if progress.cost_is_unknown:
+                self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
             final = await self._act_if_called()
-            while not final:
-                if (answer := self._answer()) and progress.stop_reason is not StopReason.PAUSE:
-                    progress.text = answer.text
-                    return "done"
-                if reached := progress.limit_reached():
-                    return reached
-                progress.begin_turn()
-                self._emit(TurnStarted(progress.turns, progress.on_last_turn))
-                reminder = prompt_text("final_turn") if progress.on_last_turn else ""
-                progress.count(await self._think(reminder, acting=True))
-                if progress.cost_is_unknown:
-                    self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
-                final = await self._act_if_called()
-            progress.text = final.result.text
-            return "done"
+        progress.text = final.result.text
+        return "done"
 
     async def _think(self, reminder: str = "", *, acting: bool = False) -> Reply:
         """One reply. If its calls are to be carried out at once, their intents become durable together with it."""
+        if not self.history.is_whole:
+            await self._around.threads.run(self.history.complete)
         messages = self.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: what was said is blank")
@@ -265,18 +272,20 @@ class Session:
         try:
             reply = await receiver.receive(request)
         except asyncio.CancelledError:
-            await self._keep_cut_off(receiver.words)
+            await self._keep_cut_off(clean(receiver.words))
             raise
         except ProviderError as error:
             if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
             raise
         reply = msgspec.structs.replace(reply, message=self.history.adopted(reply.message))
-        if self._around.journal:
-            await self._record_reply(reply, acting)
-        self.history.append(reply.message)
-        self._final = None
         self.usage += reply.usage
+        try:
+            await self._record_reply(reply, acting)
+        except LogError as error:
+            self._emit(ReplyDiscarded(str(error)))
+            raise
+        self.history.append(reply.message)
         self._emit(MessageAdded(reply.message, reply.usage))
         if remark := REMARKABLE.get(reply.stop_reason):
             self._emit(Notice(remark))
@@ -285,42 +294,49 @@ class Session:
     async def _keep_cut_off(self, words: str) -> None:
         """What the model had said stays, marked as cut off; calls and thoughts that were cut off are of no use."""
         if words.strip():
-            await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
+            with contextlib.suppress(LogError):  # then it stays nowhere: the cancel goes on
+                await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
 
     async def _act_if_called(self) -> Answer | None:
         uses = self.history.pending
-        return (await self._act(uses)).final if uses else self._final
+        return (await self._act(uses)).final if uses else self._standing.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
         calls = self._calls(uses)
         try:
             await carry_out(calls, self._tools)
-        except LogError:
-            # What was done must not be done again because it could not be written down.
-            self._answered |= {call.use.id: _Known(call.answer, call.recorded) for call in calls if call.answer}
-            raise
-        except asyncio.CancelledError:
-            self._add_results(calls)
+        except (asyncio.CancelledError, LogError):
+            if all(call.recorded for call in calls):
+                self._add_results(calls)
+            else:
+                self._keep_answers(calls)
             raise
         return self._add_results(calls)
 
     def _calls(self, uses: Sequence[ToolUseBlock]) -> list[Call]:
-        calls = [Call(use, self._tools.get(use.name), self._around, self._begun.get(use.id)) for use in uses]
+        known = self._standing
+        calls = [Call(use, self._tools.get(use.name), self._around, known.begun.get(use.id)) for use in uses]
         for call in calls:
-            if known := self._answered.get(call.use.id):
-                call.recall(known.answer, recorded=known.recorded)
+            if answer := known.answers.get(call.use.id):
+                call.recall(answer, recorded=call.use.id in known.recorded)
         return calls
+
+    def _keep_answers(self, calls: Sequence[Call]) -> None:
+        """What was done must not be done again because it could not be written down."""
+        answers = {call.use.id: call.answer for call in calls if call.answer}
+        recorded = frozenset(call.use.id for call in calls if call.recorded)
+        self._standing = Standing(self._standing.begun, answers, recorded)
 
     def _add_results(self, calls: Sequence[Call]) -> Results:
         """One message with all answers. In the log it follows from them."""
         answers = [call.answer for call in calls if call.answer]
         message = Message.user(*(answer.result for answer in answers))
+        final = next((answer for answer in answers if answer.final), None)
         if message.content:
-            self._begun, self._answered = {}, {}
             self.history.append(message)
-            self._final = next((answer for answer in answers if answer.final), None)
+            self._standing = Standing(final=final)
             self._emit(MessageAdded(message))
-        return Results(message, self._final)
+        return Results(message, final)
 
     # The history
 
@@ -336,7 +352,7 @@ class Session:
         if unknown:
             waiting = ", ".join(pending) or "none"
             raise ConversationError(f"no call waits for a result with the id {unknown[0]!r}; waiting: {waiting}")
-        known = {call_id: each.answer.result for call_id, each in self._answered.items()}
+        known = {call_id: answer.result for call_id, answer in self._standing.answers.items()}
         answers = (results.get(call_id) or known.get(call_id) or _unanswered(call_id) for call_id in pending)
         await self._append(Message.user(*answers, *said))
 
@@ -348,6 +364,13 @@ class Session:
         if isinstance(part, TextBlock | AttachmentBlock):
             return part
         raise _not_a_prompt(part)
+
+    def _conversation(self) -> list[Message]:
+        """All messages; only the end, where the log cannot be read any more."""
+        try:
+            return self.messages
+        except LogError:
+            return self.history.tail
 
     def _answer(self) -> Message | None:
         """The model's message, if the conversation ends with one."""
@@ -368,17 +391,19 @@ class Session:
         if self._around.journal and said:
             await self._around.journal.write(*map(Said, said)).finished()
         for message in said:
-            self._begun, self._answered, self._final = {}, {}, None
+            self._standing = Standing()
             self.history.append(message)
             self._emit(MessageAdded(message))
 
     async def _record_reply(self, reply: Reply, acting: bool) -> None:
+        self._standing = Standing()
         journal = self._around.journal
-        assert journal
+        if journal is None:
+            return
         intents = first_intents(self._calls(reply.message.tool_calls)) if acting else []
         entry = Said(reply.message, reply.usage, reply.stop_reason, self.provider.name)
         await journal.write(entry, *intents).finished()
-        self._begun = {intent.call_id: intent for intent in intents}
+        self._standing = Standing({intent.call_id: intent for intent in intents})
 
     # The log
 
@@ -387,7 +412,9 @@ class Session:
         agent = self.agent
         model = agent.model if isinstance(agent.model, str) else self.provider.name
         limits = msgspec.to_builtins(agent.limits)
-        return Settings(None, model, agent.system, tuple(self._tools), limits, str(self._around.cwd))
+        # No tools are not recorded: whoever goes on without them should see which there were.
+        tools = tuple(self._tools) or None
+        return Settings(None, clean(model), clean(agent.system), tools, limits, clean(str(self._around.cwd)))
 
     def _take_up(self, journal: Journal, log: Log) -> None:
         """Go on where the log says that the session stopped."""
@@ -395,12 +422,9 @@ class Session:
 
         if changed := changes(journal.settings, self._settings()):
             journal.write_now(changed)
-        resumed = resume(log, journal)
+        self.history, self._standing = resume(log, journal)
         self.id = journal.id
-        self.history = resumed.history
         self.usage = journal.usage
-        self._begun, self._final = resumed.begun, resumed.final
-        self._answered = {call_id: _Known(answer, True) for call_id, answer in resumed.answers.items()}
         self._around = msgspec.structs.replace(self._around, session=journal.id, store=journal.files, journal=journal)
 
     # Who watches, who works
@@ -434,7 +458,9 @@ class Session:
 
     async def _recording_cancels(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return await work
+            result = await work
+            await deliver_cancel()
+            return result
         except asyncio.CancelledError:
             if journal := self._around.journal:
                 with contextlib.suppress(LogError):
@@ -442,19 +468,18 @@ class Session:
             raise
 
 
-class _Known(msgspec.Struct, frozen=True):
-    """An answer that need not be found again."""
-
-    answer: Answer
-    recorded: bool
-    """Whether it is on disk already."""
-
-
 def _recorded_agent(settings: Settings) -> Agent:
     if settings.model is None:
         raise LogError("the log does not say which model answered; pass agent=Agent(model=…)")
-    limits = msgspec.convert(settings.limits or {}, Limits)
-    return Agent(model=settings.model, system=settings.system or "", limits=limits)
+    return Agent(model=settings.model, system=settings.system or "", limits=recorded_limits(settings))
+
+
+def recorded_limits(settings: Settings) -> Limits:
+    """The limits that the log has; the usual ones if it has none that can be used."""
+    try:
+        return msgspec.convert(settings.limits or {}, Limits)
+    except (msgspec.ValidationError, ValueError):
+        return Limits()
 
 
 def _recorded_cwd(settings: Settings) -> str | None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from outrider.attachments import MAX_BYTES, Attachment, sha256
 from outrider.errors import AttachmentError
+from outrider.folders import make_private, sync_folder
 from outrider.messages import AttachmentBlock
 from outrider.text import clean
 
@@ -69,7 +70,7 @@ class FolderStore:
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Copy the bytes piece by piece, so that a large file is never held whole."""
         try:
-            _make_private(self.folder)
+            make_private(self.folder)
             temporary = self.folder / f"incoming-{os.urandom(8).hex()}"
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -88,17 +89,15 @@ class FolderStore:
                 digest.update(chunk)
                 file.write(chunk)
             kind = clean(attachment.type_of(head))
-            label, note = clean(attachment.name), clean(attachment.description)
-            reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
-            path = self._path(reference.sha256)
-            if _holds(path, reference.sha256):
-                os.utime(path)  # it is wanted again: see the age of what nobody refers to
-            else:
-                file.flush()
-                os.fsync(file.fileno())
-                _make_private(path.parent)
-                os.replace(temporary, path)
-                _sync_folder(path.parent)
+            file.flush()
+            os.fsync(file.fileno())
+        label, note = clean(attachment.name), clean(attachment.description)
+        reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
+        path = self._path(reference.sha256)
+        if not _is_wanted_again(path, reference.sha256):
+            make_private(path.parent)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
         return reference
 
     def read(self, reference: AttachmentBlock) -> bytes:
@@ -127,21 +126,15 @@ class FolderStore:
         return self.folder / name[:2] / name
 
 
-def _make_private(folder: Path) -> None:
-    """Make the folder, and those above it that are not there, for the owner alone."""
-    for each in reversed([folder, *folder.parents]):
-        if not each.exists():
-            each.mkdir(mode=0o700, exist_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the new name survive a loss of power as well."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _is_wanted_again(path: Path, name: str) -> bool:
+    """Whether the file is there and whole; its age then counts from now, for those who remove what nobody refers to."""
+    try:
+        if _holds(path, name):
+            os.utime(path)
+            return True
+    except FileNotFoundError:  # removed this very moment
+        pass
+    return False
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

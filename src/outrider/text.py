@@ -89,6 +89,6 @@ def human_size(size: int) -> str:
     return f"{size / 1024**3:.1f} GiB"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun, in the plural where that is due: "1 file", "1,200 files"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

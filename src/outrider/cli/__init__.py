@@ -67,6 +67,10 @@ def _run(name: str, arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:
         return _unread()
+    except OSError as error:  # a full disk behind standard output
+        print(f"outrider: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
+        _unread()
+        return 1
     except SystemExit as stop:  # argparse has said what is wrong, or shown the help
         return stop.code if isinstance(stop.code, int) else 0
 
@@ -86,7 +90,10 @@ def _debug() -> bool:
     except OSError as error:
         print(f"outrider: OUTRIDER_DEBUG names {path}, which cannot be written: {error.strerror}", file=sys.stderr)
         return False
+    from outrider.providers.debugging import mask
+
     handler = logging.StreamHandler(stream)
+    handler.addFilter(mask)  # for the records of loggers below ours as well
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
     logger = logging.getLogger("outrider")
     logger.addHandler(handler)

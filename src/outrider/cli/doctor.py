@@ -16,9 +16,11 @@ import msgspec
 
 from outrider.cli.models import HOSTED, api_of
 from outrider.config import data_folder, default_model
-from outrider.errors import OutriderError
+from outrider.errors import LogError, OutriderError
 from outrider.providers import resolve
 from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password
+from outrider.scripting import default_log
+from outrider.text import counted
 from outrider.version import __version__
 
 DESCRIPTION = """\
@@ -71,7 +73,7 @@ def doctor(arguments: list[str]) -> int:
 
 def findings() -> Iterator[Finding]:
     """All lines, in order."""
-    return chain(_python(), _packages(), _data_folder(), _model(), _keys(), _network(), _extras())
+    return chain(_python(), _packages(), _data_folder(), _sessions(), _model(), _keys(), _network(), _extras())
 
 
 def _python() -> Iterator[Finding]:
@@ -107,6 +109,18 @@ def _data_folder() -> Iterator[Finding]:
         yield Finding("broken", f"data folder {folder} cannot be written: {error.strerror}; {advice}")
         return
     yield Finding("fine", f"data folder {folder}" + ("" if existing == folder else ", to be made when it is needed"))
+
+
+def _sessions() -> Iterator[Finding]:
+    log = default_log()
+    if log.warning:
+        yield Finding("broken", log.warning)
+    try:
+        count = len(log.sessions())
+    except LogError as error:
+        yield Finding("broken", f"sessions: {error}")
+        return
+    yield Finding("fine" if count else "absent", f"{counted(count, 'session')} stored" if count else "no sessions yet")
 
 
 def _model() -> Iterator[Finding]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from contextlib import redirect_stdout
 
 from outrider.agent import Agent
+from outrider.cli.plain import plain, plain_lines
 from outrider.cli.screen import Screen
 from outrider.cli.tool_files import load_tools
 from outrider.config import default_model
@@ -15,7 +17,7 @@ from outrider.events import Event, MessageAdded, TextDelta
 from outrider.log.log import Log
 from outrider.runs import RunResult
 from outrider.scripting import default_log
-from outrider.session import Session
+from outrider.session import Session, recorded_limits
 from outrider.text import counted
 
 DESCRIPTION = """\
@@ -40,6 +42,8 @@ def prompt(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     said = _said(options)
+    if options.resume == "":
+        parser.error("--resume needs the id of a session; `outrider sessions` lists them")
     if not said and not (options.latest or options.resume):
         parser.error('there is nothing to ask: give a prompt, as in outrider -p "What is 2+2?"')
     log = default_log()
@@ -51,7 +55,7 @@ def prompt(arguments: list[str]) -> int:
                 print("No key is set: the built-in demo model answers. See outrider doctor.", file=sys.stderr)
             return _run(session, said)
     except OutriderError as error:
-        print(f"outrider: {error}", file=sys.stderr)
+        print(f"outrider: {plain_lines(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, WRONG_INPUT) else 1
     finally:
         log.close()
@@ -77,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _said(options: argparse.Namespace) -> str:
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     return "\n\n".join(part for part in (options.prompt or "", piped.strip()) if part.strip())
 
 
@@ -88,10 +92,11 @@ def _open(log: Log, options: argparse.Namespace) -> Session:
     name = options.resume or _latest(log)
     recorded = log.settings(name)
     if recorded.tools and not tools:
-        names = ", ".join(recorded.tools)
+        names = plain(", ".join(recorded.tools))
         print(f"This session had tools ({names}); to go on with them, give --tools again.", file=sys.stderr)
     model = options.model or recorded.model or default_model()
-    return Session.open(log, name, Agent(model=model, system=recorded.system or "", tools=tools))
+    agent = Agent(model=model, system=recorded.system or "", tools=tools, limits=recorded_limits(recorded))
+    return Session.open(log, name, agent)
 
 
 def _latest(log: Log) -> str:
@@ -110,7 +115,12 @@ def _run(session: Session, said: str) -> int:
         )
         return 0
     session.observe(_Progress())
-    result = asyncio.run(session.run(said))
+    try:
+        with redirect_stdout(sys.stderr):  # what tools print is not the answer
+            result = asyncio.run(session.run(said))
+    except KeyboardInterrupt:
+        print(f"\n[outrider --resume {session.id[:8]} goes on]", file=sys.stderr)
+        raise
     return _ended(result, session)
 
 
@@ -127,14 +137,14 @@ class _Progress:
 
 def _ended(result: RunResult, session: Session) -> int:
     if result.text:
-        print(result.text, flush=True)
+        print(plain_lines(result.text) if sys.stdout.isatty() else result.text, flush=True)
     cost = "" if result.usage.cost is None else f" · ${result.usage.cost:.4f}"
     about = f"{session.provider.name} · {counted(result.turns, 'turn')}{cost}"
     print(f"[{about} · outrider --resume {session.id[:8]} goes on]", file=sys.stderr)
     if result.status == "done":
         return 0
     if result.status == "error":
-        print(f"outrider: {result.error}", file=sys.stderr)
+        print(f"outrider: {plain_lines(result.error)}", file=sys.stderr)
         return 1
     print(f"outrider: stopped by the limit {result.status}", file=sys.stderr)
     return 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
+from outrider.cli.plain import plain, plain_lines
 from outrider.events import (
     Event,
     MessageAdded,
@@ -38,19 +39,19 @@ class Screen:
                 if self._calls:
                     self._calls.clear()
                     self._write("\n")
-                self._write(text)
+                self._write(plain_lines(text))
             case MessageAdded(message=message) if message.role == "assistant":
                 self._write("\n")
             case ToolStarted(call_id=call_id, name=name, input=input):
-                self._calls[call_id] = f"{name}({', '.join(map(str, input.values()))})"
+                self._calls[call_id] = plain(f"{name}({', '.join(map(str, input.values()))})")
                 self._call(call_id, "started", new=True)
             case ToolProgress(call_id=call_id, content=content) if self.live:
-                self._call(call_id, str(content))
+                self._call(call_id, plain(str(content)))
             case ToolFinished(call_id=call_id, result=result):
                 mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
-                self._call(call_id, f"{mark} {_in_short(result)}", new=not self.live)
+                self._call(call_id, f"{mark} {plain(_in_short(result))}", new=not self.live)
             case Notice(text=text) | ReplyDiscarded(reason=text):
-                self.failure(text)
+                self.failure(plain_lines(text))
             case RunFinished():
                 self._calls.clear()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from outrider.cli.plain import plain, plain_lines
 from outrider.log.entries import (
     Answer,
     Began,
@@ -27,7 +27,6 @@ from outrider.text import counted, human_size
 
 LINES, CHARACTERS = 8, 600
 """How much of a long text is shown."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def listed(summaries: Sequence[Summary]) -> Iterator[str]:
@@ -38,20 +37,24 @@ def listed(summaries: Sequence[Summary]) -> Iterator[str]:
     for each in summaries:
         held = "● " if each.holder and each.holder.lives() else ""
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
-        yield (
+        yield plain(
             f"{each.id[:8]}  {_when(each.updated)}  {model:<24}  {each.turns:>5}  {_cost(each.usage.cost):>8}  "
-            f"{human_size(each.size):>10}  {held}{plain(each.title)}"
+            f"{human_size(each.size):>10}  {held}{each.title}"
         )
 
 
 def described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
     """A session above its entries, and those of its sub-agents with what they cost."""
-    yield plain(summary.title) or "(nothing was said yet)"
+    return map(plain, _described(summary, children))
+
+
+def _described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
+    yield summary.title or "(nothing was said yet)"
     yield f"  id        {summary.id}"
     yield f"  model     {summary.model}"
     yield f"  began     {_when(summary.created)}, last entry {_when(summary.updated)}"
     usage = summary.usage
-    tokens = f"{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
+    tokens = f"{counted(usage.input_tokens, 'token')} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
     yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {_cost(usage.cost)}"
     yield f"  size      {human_size(summary.size)}"
     if summary.holder:
@@ -59,22 +62,17 @@ def described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
         yield f"  {state:<9} {summary.holder}"
     for child in children:
         used = f"{counted(child.turns, 'turn')}, {_cost(child.usage.cost)}"
-        yield f"  sub-agent {child.id[:8]} {used}: {plain(child.title)}"
+        yield f"  sub-agent {child.id[:8]} {used}: {child.title}"
     yield ""
 
 
 def told(record: Record, *, full: bool = False) -> Iterator[str]:
     """An entry as lines, the first with its number."""
-    at = time.strftime("%H:%M:%S", time.localtime(record.time))
+    at = _at(record.time, "%H:%M:%S")
     lines = list(_lines(record.entry, full)) or [("", "")]
     for number, (who, text) in enumerate(lines):
         head = f"{record.seq:>6}  {at}  {who:<9}" if number == 0 else f"{'':>6}  {'':8}  {who:<9}"
-        yield f"{head}  {text}".rstrip()
-
-
-def plain(text: str) -> str:
-    """Text that moves no cursor and changes no colour."""
-    return _CONTROL.sub("�", text)
+        yield plain(f"{head}  {text}".rstrip())
 
 
 def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
@@ -90,7 +88,7 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
 def _event(entry: Entry, full: bool) -> tuple[str, str]:
     match entry:
         case Intent(call_id=call_id, name=name, effect=effect):
-            return "started", f"{name} ({effect}) {plain(call_id)}"
+            return "started", f"{name} ({effect}) {call_id}"
         case Stored(attachment=file):
             return "stored", _file(file)
         case Settings():
@@ -98,11 +96,11 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case Began(forked_from=source, forked_at=at, version=version):
             return "began", f"with Outrider {version}" + (f", from {source[:8]} up to entry {at}" if source else "")
         case Delegated(session=session, call_id=call_id):
-            return "sub-agent", f"{session[:8]} for {plain(call_id)}"
+            return "sub-agent", f"{session[:8]} for {call_id}"
         case Recovered(count=count):
             return "recovered", f"{count} of the entries before this one are lost"
         case Unknown(name=name):
-            return plain(name)[:9], "(of a newer version; kept and passed over)"
+            return name[:9], "(of a newer version; kept and passed over)"
     return entry.kind, ""
 
 
@@ -120,7 +118,10 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
             for line in _short(text, full):
                 yield "", line
         case ThinkingBlock(thinking=text) if text.strip():
-            yield "thought", _short(text, full)[0]
+            label = "thought"
+            for line in _short(text, full):
+                yield label, line
+                label = " "
         case ToolUseBlock(name=name, input=input):
             yield "calls", _short(f"{name} {msgspec.json.encode(input, enc_hook=repr).decode()}", full)[0]
         case ToolResultBlock(content=content, is_error=is_error):
@@ -133,7 +134,7 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
 
 
 def _short(text: str, full: bool) -> list[str]:
-    lines = plain(text).splitlines() or [""]
+    lines = plain_lines(text).split("\n") or [""]
     if full:
         return lines
     kept = [line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…" for line in lines[:LINES]]
@@ -143,11 +144,18 @@ def _short(text: str, full: bool) -> list[str]:
 
 
 def _file(file: AttachmentBlock) -> str:
-    return plain(f"{file.label}, {file.mime_type}, {human_size(file.size)}")
+    return f"{file.label}, {file.mime_type}, {human_size(file.size)}"
 
 
 def _when(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+    return _at(moment, "%Y-%m-%d %H:%M")
+
+
+def _at(moment: float, form: str) -> str:
+    try:
+        return time.strftime(form, time.localtime(moment))
+    except (OverflowError, ValueError, OSError):
+        return "(no such time)"
 
 
 def _cost(cost: float | None) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
+from outrider.cli.plain import plain
 from outrider.cli.session_lines import described, listed, told
 from outrider.errors import OutriderError, UnknownSessionError
 from outrider.log.log import Log
@@ -48,7 +48,7 @@ def sessions(arguments: list[str]) -> int:
     try:
         action(log, options)
     except OutriderError as error:
-        print(f"outrider sessions: {error}", file=sys.stderr)
+        print(plain(f"outrider sessions: {error}"), file=sys.stderr)
         return 2 if isinstance(error, UnknownSessionError) else 1
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -67,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(action=_list, all=False, json=False)
+    parser.set_defaults(action=_list)
+    _add_listing(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, action: Callable[[Log, argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
@@ -84,10 +85,13 @@ def _parser() -> argparse.ArgumentParser:
 Adding = Callable[[str, Callable[[Log, argparse.Namespace], None], str], argparse.ArgumentParser]
 
 
+def _add_listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help=f"all of them, not only the newest {LISTED}")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
 def _add_looking(command: Adding) -> None:
-    listing = command("list", _list, "list the sessions; the same as no command")
-    listing.add_argument("--all", action="store_true", help=f"all of them, not only the newest {LISTED}")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    _add_listing(command("list", _list, "list the sessions; the same as no command"))
     show = command("show", _show, "show a session: who answered, what it cost, what was said")
     show.add_argument("id", metavar="ID")
     show.add_argument("--all", action="store_true", help=f"every entry, not only the newest {SHOWN}")
@@ -136,7 +140,7 @@ def _show(log: Log, options: argparse.Namespace) -> None:
         print(line)
     records = log.records(summary.id) if options.all else log.newest(summary.id, SHOWN)
     if not options.all and summary.last > SHOWN:
-        print(f"… {counted(summary.last - SHOWN, 'earlier entry')}: --all shows them".replace("entrys", "entries"))
+        print(f"… {counted(summary.last - SHOWN, 'earlier entry', 'earlier entries')}: --all shows them")
     for record in records:
         for line in told(record, full=options.full):
             print(line)
@@ -158,7 +162,7 @@ def _import(log: Log, options: argparse.Namespace) -> None:
     print(imported.id)
     print(f"{counted(imported.entries, 'line')} of {_title(log, imported.id)} came in.", file=sys.stderr)
     if imported.missing:
-        names = ", ".join(imported.missing[:5])
+        names = plain(", ".join(imported.missing[:5]))
         print(f"Without its files: {names}. To bring them along, export with --attachments.", file=sys.stderr)
 
 
@@ -184,14 +188,14 @@ def _rename(log: Log, options: argparse.Namespace) -> None:
 
 
 def _delete(log: Log, options: argparse.Namespace) -> None:
-    chosen = [log.session(name) for name in options.ids]  # first look whether all of them are there
-    for summary in chosen:
-        name = f"{summary.id[:8]} “{summary.title}”, {counted(summary.turns, 'turn')}"
+    found = [log.session(name) for name in options.ids]  # first look whether all of them are there
+    for summary in {each.id: each for each in found}.values():
+        name = plain(f"{summary.id[:8]} “{summary.title}”, {counted(summary.turns, 'turn')}")
         if not options.yes and not _agreed(f"Remove {name} for good? [y/N] "):
             print(f"{name} stays.", file=sys.stderr)
             continue
         log.delete(summary.id)
-        print(f"{name} is gone. Its files go with: outrider sessions gc", file=sys.stderr)
+        print(f"{name} is gone. Its files go, after an hour, with: outrider sessions gc", file=sys.stderr)
 
 
 def _agreed(question: str) -> bool:
@@ -204,15 +208,16 @@ def _agreed(question: str) -> bool:
 def _gc(log: Log, options: argparse.Namespace) -> None:
     count, size = log.remove_forgotten_files()
     print(f"{counted(count, 'file')} removed, {human_size(size)}.")
+    print("What came within the last hour stays for now.", file=sys.stderr)
 
 
 def _recover(log: Log, options: argparse.Namespace) -> None:
     found = recover(log.folder)
-    saved = f"{counted(found.sessions, 'session')} with {found.entries:,} entries"
+    saved = f"{counted(found.sessions, 'session')} with {counted(found.entries, 'entry', 'entries')}"
     if found.aside is None:
         print(f"Nothing is wrong: {saved}, all of them whole.")
         return
-    print(f"Saved: {saved}. The damaged file is in {os.path.relpath(found.aside, log.folder.parent)}.")
+    print(f"Saved: {saved}. The damaged file is in {found.aside}.")
     for name, count in found.lost.items():
         print(f"  {name[:8]} lost {count:,} of its entries")
     if not found.lost:
@@ -220,4 +225,4 @@ def _recover(log: Log, options: argparse.Namespace) -> None:
 
 
 def _title(log: Log, name: str) -> str:
-    return f"“{log.session(name).title}”"
+    return plain(f"“{log.session(name).title}”")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from outrider.errors import DamagedLogError, LogError, NewerLogError
+from outrider.folders import make_private, sync_folder
 from outrider.log.filesystem import network_file_system
+from outrider.log.wal import lost_commits
 
 APPLICATION = 0x4F555452
 """Written into the file, so that a database of someone else is not taken for a log."""
@@ -26,7 +28,7 @@ MIGRATIONS = (
         parent TEXT NOT NULL DEFAULT '',
         title TEXT NOT NULL DEFAULT '',
         model TEXT NOT NULL DEFAULT '',
-        settings BLOB NOT NULL DEFAULT '{}', -- the newest value of each
+        settings TEXT NOT NULL DEFAULT '{}', -- the newest value of each
         created REAL NOT NULL,
         updated REAL NOT NULL,
         opened INTEGER NOT NULL,          -- counts up with every opening: an order that no clock can upset
@@ -68,9 +70,13 @@ MIGRATIONS = (
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """A connection that makes the file if there is none, for the owner alone, and brings it to this version."""
     with in_words(path):
-        make_private(path)
+        if _size(path):
+            open_for_reading(path).close()  # which does not touch it, whatever is wrong with it
+        else:
+            _make(path)
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
+            _version(connection, path)
             _prepare(connection, path)
             _migrate(connection, path)
         except BaseException:
@@ -80,17 +86,22 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing and never waits for a writer."""
-    with in_words(path):
+    """A connection that changes nothing and waits for no writer. Raises LogError if the file is not a whole log."""
+    with in_words(path, "read"):
+        # Where a commit was cut off without a write-ahead log, whoever comes next has to undo its half.
+        half = _size(path.with_name(f"{path.name}-journal"))
         try:
-            connection = _connect_for_reading(path, "mode=rw")
+            connection = _connect_for_reading(path, "mode=rw" if half else "mode=ro")
         except sqlite3.OperationalError:
             # Nothing can be written beside the file. It can still be read, if all of it is in the file itself.
             if _size(path.with_name(f"{path.name}-wal")):
                 raise
             connection = _connect_for_reading(path, "mode=ro&immutable=1")
         try:
-            _check_version(connection, path)
+            connection.execute("BEGIN")
+            _version(connection, path)
+            if lost := lost_commits(path):
+                raise damaged(path, f"its last {lost} changes cannot be read")
         except BaseException:
             connection.close()
             raise
@@ -102,8 +113,11 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection for reading, within one view of the file, its errors in words."""
     connection = open_for_reading(path)
     try:
-        with in_words(path):
-            connection.execute("BEGIN")
+        if _version(connection, path) < len(MIGRATIONS):
+            connection.close()
+            open_for_writing(path).close()
+            connection = open_for_reading(path)
+        with in_words(path, "read"):
             yield connection
     finally:
         connection.close()
@@ -113,7 +127,6 @@ def _connect_for_reading(path: Path, mode: str) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?{mode}"
     connection = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
-        connection.execute("PRAGMA query_only=ON")
         connection.execute("PRAGMA user_version").fetchone()  # only now the file is really opened
     except BaseException:
         connection.close()
@@ -126,11 +139,9 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")  # a damaged name should not keep the rest from being read
 
 
-def make_private(path: Path) -> None:
-    """Make the file, and the folders above it that are not there, for the owner alone."""
-    for folder in reversed(path.parents):
-        if not folder.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
+def _make(path: Path) -> None:
+    """Make the file, for the owner alone."""
+    make_private(path.parent)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -138,32 +149,34 @@ def make_private(path: Path) -> None:
     sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Have the names in the folder survive a loss of power as well."""
-    if sys.platform != "win32":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.text_factory = _text
     # Memory that is shared through a file, which the write-ahead log needs, does not reach across machines.
-    mode = "TRUNCATE" if network_file_system(path.parent) else "WAL"
-    connection.execute(f"PRAGMA journal_mode={mode}")
+    _set_journal_mode(connection, "truncate" if network_file_system(path.parent) else "wal")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA fullfsync=ON")  # macOS: through to the disk; elsewhere nothing
     connection.execute("PRAGMA secure_delete=ON")  # what is deleted is gone
 
 
+def _set_journal_mode(connection: sqlite3.Connection, mode: str) -> None:
+    """Wait for others as long as for anything else: SQLite itself does not wait here."""
+    until = time.monotonic() + BUSY_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != mode:
+        try:
+            connection.execute(f"PRAGMA journal_mode={mode}")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.005)
+
+
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if (application, version) == (APPLICATION, len(MIGRATIONS)):
-        return version
-    empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    with _one_view(connection):  # another process may be making the file at this moment
+        application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if (application, version) == (APPLICATION, len(MIGRATIONS)):
+            return version
+        empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if empty and version == 0 and application in (0, APPLICATION):
         return 0
     if application != APPLICATION:
@@ -176,9 +189,18 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    if _version(connection, path) < len(MIGRATIONS):
-        open_for_writing(path).close()
+@contextmanager
+def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
+    """Within one transaction, the one that there is or one of its own."""
+    own = not connection.in_transaction
+    if own:
+        connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if own:
+            with suppress(sqlite3.Error):  # a damaged file ends it by itself
+                connection.execute("ROLLBACK")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -208,28 +230,28 @@ def _statements(script: str) -> Iterator[str]:
 
 
 @contextmanager
-def in_words(path: Path) -> Iterator[None]:
+def in_words(path: Path, verb: str = "written") -> Iterator[None]:
     """SQLite's errors, and the file system's, as a LogError that says what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise explained(error, path) from error
+        raise explained(error, path, verb) from error
     except OSError as error:
-        raise LogError(f"the log {path} cannot be used: {error.strerror or error}") from error
+        raise LogError(f"the log {path} cannot be {verb}: {error.strerror or error}") from error
 
 
-def explained(error: sqlite3.Error, path: Path) -> LogError:
+def explained(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError:
     """An error of SQLite in words."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, sqlite3.IntegrityError):
         return damaged(path, str(error))
     if code == sqlite3.SQLITE_FULL:
-        return LogError(f"the log {path} cannot grow: the disk is full. Make room, then go on; nothing said is lost")
+        return LogError(f"the log {path} cannot grow: the disk is full. Make room, and go on: what was shown is stored")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return LogError(f"the log {path} cannot be opened for writing: {error}. Look at the folder's permissions")
+        return LogError(f"the log {path} cannot be {verb}: {error}. Look at the folder's permissions")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LogError(f"another process has been writing to the log {path} for too long; try again")
-    return LogError(f"the log {path} cannot be used: {error}")
+    return LogError(f"the log {path} cannot be {verb}: {error}")
 
 
 def damaged(path: Path, why: str) -> DamagedLogError:

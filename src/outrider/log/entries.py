@@ -6,12 +6,14 @@ one: it is kept, shown and copied, and otherwise passed over.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.errors import DamagedLogError
+from outrider.errors import LogError, NewerLogError
 from outrider.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.text import clean, clean_value
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,22 +133,79 @@ KINDS: dict[str, type[Entry]] = {
     each.kind: each for each in (Began, Settings, Said, Intent, Answer, Stored, Cancelled, Delegated, Recovered)
 }
 _decoders = {kind: msgspec.json.Decoder(entry) for kind, entry in KINDS.items()}
-_encoder = msgspec.json.Encoder(enc_hook=repr)
+MAX_DEPTH = 200
+"""How deeply the JSON of an entry may be nested, so that it can be read again wherever it is read."""
 
 
 def encode(entry: Entry) -> tuple[str, bytes]:
-    """The kind and the body. What is not JSON in `details` is kept in words."""
+    """The kind and the body. What is not JSON is kept in words; raises LogError for what cannot be kept at all."""
     if isinstance(entry, Unknown):
         return entry.name, bytes(entry.body)
-    return entry.kind, _encoder.encode(entry)
+    try:
+        body = _encoder.encode(entry)
+    except Exception:  # noqa: BLE001 - whatever a tool put into its details; said below if it cannot be helped
+        body = _encode_cleaned(entry)
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
+        raise LogError(f"an entry is nested more than {MAX_DEPTH} deep, and cannot be stored")
+    return entry.kind, body
 
 
 def decode(kind: str, body: bytes) -> Entry:
-    """The entry; raises DamagedLogError where the body is not what its kind says."""
+    """The entry of a row that is whole; raises NewerLogError where it is not what this version knows by that kind."""
     decoder = _decoders.get(kind)
     if decoder is None:
         return Unknown(kind, msgspec.Raw(body))
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise DamagedLogError(f"an entry of the kind {kind!r} cannot be read: {error}") from None
+        raise NewerLogError(
+            f"an entry of the kind {kind!r} was written by a newer version of Outrider ({error}); upgrade to go on"
+        ) from None
+
+
+def decode_if_known(kind: str, body: bytes) -> Entry:
+    """The entry; what this version cannot read is passed over as unknown."""
+    try:
+        return decode(kind, body)
+    except NewerLogError:
+        return Unknown(kind, msgspec.Raw(body))
+
+
+def _encode_cleaned(entry: Entry) -> bytes:
+    """With text that can be encoded, and without details that cannot."""
+    if isinstance(entry, Answer):
+        entry = msgspec.structs.replace(entry, details=_stored_details(entry.details))
+    try:
+        return _encoder.encode(clean_value(msgspec.to_builtins(entry, enc_hook=_in_words)))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LogError(f"an entry of the kind {entry.kind!r} cannot be stored: {error}") from None
+
+
+def _stored_details(details: Any) -> Any:
+    try:
+        return msgspec.json.decode(_encoder.encode(clean_value(msgspec.to_builtins(details, enc_hook=_in_words))))
+    except (ValueError, TypeError, RecursionError):
+        return _in_words(details)
+
+
+def _in_words(value: Any) -> str:
+    try:
+        return clean(repr(value))
+    except Exception:  # noqa: BLE001 - its own code may fail in any way
+        return f"({type(value).__name__})"
+
+
+def _depth(body: bytes) -> int:
+    """How deeply JSON is nested; brackets within strings do not count."""
+    depth = deepest = 0
+    for token in _BRACKETS.finditer(body):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] in (b"]", b"}"):
+            depth -= 1
+    return deepest
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_in_words)
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')

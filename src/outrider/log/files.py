@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 
 from outrider.attachments import MAX_BYTES, Attachment
-from outrider.errors import AttachmentError
+from outrider.errors import AttachmentError, LogError
 from outrider.log.entries import Stored
 from outrider.messages import AttachmentBlock
 from outrider.store import FolderStore
@@ -18,21 +19,21 @@ UNREFERENCED_SECONDS = 3600.0
 
 
 class SessionFiles:
-    """The attachment store as one session sees it."""
+    """The attachment store as one session sees it. Used by several threads."""
 
-    def __init__(self, store: FolderStore, known: Callable[[], Set[str]]) -> None:
+    def __init__(self, store: FolderStore, referenced: Callable[[], Set[str]]) -> None:
         self._store = store
-        self._find_known = known
-        self._known: set[str] | None = None
-        self._own: set[str] = set()
-        self._new: list[AttachmentBlock] = []
+        self._referenced = referenced
+        """What the log says that the session may read."""
+        self._known: set[str] = set()
+        self._new: deque[Stored] = deque()
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Store the bytes; the session may read them from now on."""
         stored = self._store.put(attachment, max_bytes)
-        if stored.sha256 not in self._own:
-            self._own.add(stored.sha256)
-            self._new.append(stored)
+        if not self._knows(stored.sha256):
+            self._known.add(stored.sha256)
+            self._new.append(Stored(stored))
         return stored
 
     def read(self, reference: AttachmentBlock) -> bytes:
@@ -47,38 +48,52 @@ class SessionFiles:
 
     def take_new(self) -> list[Stored]:
         """The files that came in since the last time, to be written to the log before what mentions them."""
-        new, self._new = self._new, []
-        return [Stored(file) for file in new]
+        return [self._new.popleft() for _ in range(len(self._new))]
 
     def give_back(self, files: list[Stored]) -> None:
         """They could not be written: the next time has them again."""
-        self._new = [*(stored.attachment for stored in files), *self._new]
+        self._new.extendleft(reversed(files))
 
     def _check(self, reference: AttachmentBlock) -> None:
-        if reference.sha256 in self._own:
-            return
-        if self._known is None:
-            self._known = set(self._find_known())
-        if reference.sha256 not in self._known:
+        if not self._knows(reference.sha256):
             raise AttachmentError(f"{reference.label} did not come into this session, which may therefore not read it")
+
+    def _knows(self, name: str) -> bool:
+        if name not in self._known:
+            try:
+                self._known |= self._referenced()
+            except LogError as error:
+                raise AttachmentError(f"the log cannot be asked for the session's files: {error}") from None
+        return name in self._known
 
 
 def remove_forgotten(store: FolderStore, referenced: Set[str]) -> tuple[int, int]:
     """Remove the files that no session refers to, and what broken-off copies left; how many, and their bytes."""
     count = size = 0
-    for path in store.folder.glob("*/*"):
-        if path.name not in referenced and (found := _remove_if_old(path)) is not None:
+    for path in store.folder.glob("??/*"):
+        if len(path.name) == 64 and path.name not in referenced and (found := _remove_if_old(path)) is not None:
             count += 1
             size += found
-    for path in store.folder.glob("incoming-*"):
+    for path in store.folder.glob("**/incoming-*"):
         _remove_if_old(path)
     return count, size
 
 
 def _remove_if_old(path: Path) -> int | None:
+    """Remove a file that has not been wanted for long; its size if it is gone."""
     with contextlib.suppress(OSError):
-        found = path.stat()
-        if abs(time.time() - found.st_mtime) > UNREFERENCED_SECONDS:  # also after a clock that was set back
-            path.unlink()
-            return found.st_size
+        if not _is_old(path):
+            return None
+        # Out of reach first: whoever wants it from now on stores it again. Whoever wanted it just before made it young.
+        doomed = path.with_name(f"incoming-doomed-{path.name}")
+        path.rename(doomed)
+        if _is_old(doomed):
+            size = doomed.stat().st_size
+            doomed.unlink()
+            return size
+        doomed.rename(path)
     return None
+
+
+def _is_old(path: Path) -> bool:
+    return abs(time.time() - path.stat().st_mtime) > UNREFERENCED_SECONDS  # also after a clock that was set back

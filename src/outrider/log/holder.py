@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.text import clean
+
 BEAT_SECONDS = 10.0
 """How often a holder shows that it lives."""
 STALE_SECONDS = 35.0
@@ -31,18 +33,25 @@ class Holder(msgspec.Struct, frozen=True):
     """When the process began, as the system tells it: process ids are used again."""
     since: float
     program: str = ""
+    log: str = ""
+    """Which `Log` of the process."""
 
     @classmethod
-    def here(cls) -> Holder:
+    def here(cls, log: str = "") -> Holder:
         """This process."""
         pid = os.getpid()
-        program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else ""
-        return cls(platform.node(), _boot(), pid, _started(pid) or "", time.time(), program)
+        program = clean(Path(sys.argv[0]).name) if sys.argv and sys.argv[0] else ""
+        return cls(platform.node(), _boot(), pid, _started(pid) or "", time.time(), program, log)
 
     def lives(self) -> bool | None:
         """Whether the process is there; None if that cannot be told from here."""
-        if not self.boot or self.boot != _boot():
+        boot = _boot()
+        if not self.boot or not boot:
             return None
+        if self.boot != boot:
+            # Another run of the same machine: its processes are gone. Another room of this run: nobody knows.
+            same_machine = self.host == platform.node() and not self.host.startswith("localhost")
+            return False if same_machine and self.boot.split()[0] != boot.split()[0] else None
         started = _started(self.pid)
         return started is not None and started == self.started
 

@@ -7,12 +7,13 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 
-from outrider.errors import SessionLostError
+from outrider.errors import LogError, SessionLostError
 from outrider.log.entries import Entry, Settings, encode
 from outrider.log.files import SessionFiles
 from outrider.log.rows import INSERT, row
 from outrider.log.tally import Tally
-from outrider.log.writer import Write, Writer
+from outrider.log.write import Write
+from outrider.log.writer import Writer
 from outrider.messages import Usage
 
 
@@ -47,7 +48,13 @@ class Journal:
     def write(self, *entries: Entry) -> Write:
         """Have the entries written, all or none; done when they are on disk. Fails with a LogError, and only that."""
         new = self.files.take_new()
-        write = self._writer.send(self._append([*new, *entries] if new else entries))
+        try:
+            append = self._append([*new, *entries] if new else entries)
+            write = self._writer.send(append)
+        except LogError as error:
+            write = Write.failed(error)
+        else:
+            write.then(lambda: self._written(append, write.error))
         if new:
             write.then(lambda: self.files.give_back(new) if write.error else None)
         return write
@@ -56,20 +63,26 @@ class Journal:
         """The same for code without an event loop: returns when they are on disk."""
         new = self.files.take_new()
         try:
-            self._writer.do(self._append([*new, *entries]))
+            append = self._append([*new, *entries])
+            self._writer.do(append)
         except BaseException:
             self.files.give_back(new)
             raise
+        self._written(append)
 
     def close(self) -> None:
-        """Let the session go, so that others can open it."""
+        """Let the session go, so that others can open it. Nothing can be written any more."""
         if self._forgotten.detach():
             self._release(wait=True)
 
     def _append(self, entries: Sequence[Entry]) -> Append:
-        append = Append(self.number, self._fence, entries, self.settings)
-        self.settings = append.tally.settings
-        return append
+        if not self._forgotten.alive:
+            raise LogError("the session was closed; open it again to go on")
+        return Append(self.number, self._fence, entries, self.settings)
+
+    def _written(self, append: Append, error: BaseException | None = None) -> None:
+        if error is None and append.tally.settings_changed:
+            self.settings = append.tally.settings
 
 
 class Append:

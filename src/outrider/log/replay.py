@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from outrider.log.entries import Answer, Entry, Intent, Said, Settings
+from outrider.log.entries import Answer, Entry, Intent, Recovered, Said, Settings
 from outrider.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 
@@ -24,6 +24,7 @@ class Replay:
         self.final: Answer | None = None
         """The answer that ended the run, if nothing was said since."""
         self._waiting: tuple[ToolUseBlock, ...] = ()
+        self._had_losses = False
         for entry in entries:
             self.take(entry)
 
@@ -39,25 +40,38 @@ class Replay:
                 self._answer(result.tool_use_id, entry)
             case Settings():
                 self.settings = merged(self.settings, entry)
+            case Recovered():
+                self._had_losses = True
 
     def unsettled(self) -> list[Answer]:
-        """Answers for the calls that were begun and may not be begun again: what they did is not known."""
+        """Answers for the calls that were begun and may not be begun again: what they did is not known.
+
+        After a loss of entries nobody knows which calls were begun: then it is all that are open.
+        """
         return [
-            Answer(_unknown(call, intent))
-            for call in self._waiting
-            if (intent := self.intents.get(call.id)) and intent.effect not in ("read", "idempotent")
-            if call.id not in self.answers
+            Answer(_unknown(call, self.intents.get(call.id)))
+            for call in self.open_calls
+            if self._had_losses or self._was_begun_for_good(call)
         ]
 
+    @property
+    def open_calls(self) -> list[ToolUseBlock]:
+        """The calls of the newest reply that have no answer."""
+        return [call for call in self._waiting if call.id not in self.answers]
+
+    def _was_begun_for_good(self, call: ToolUseBlock) -> bool:
+        intent = self.intents.get(call.id)
+        return intent is not None and intent.effect not in ("read", "idempotent")
+
     def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
-        self._waiting, self.final = calls, None
+        self._waiting, self.final, self._had_losses = calls, None, False
         self.intents, self.answers = {}, {}
 
     def _answer(self, call_id: str, answer: Answer) -> None:
         if not any(call.id == call_id for call in self._waiting):
             return
         self.answers.setdefault(call_id, answer)
-        if len(self.answers) == len(self._waiting):
+        if not self.open_calls:
             answers = [self.answers[call.id] for call in self._waiting]
             self.messages.append(Message.user(*(answer.result for answer in answers)))
             self._expect(())
@@ -88,8 +102,8 @@ def beginning_of_tail(entries: Sequence[Entry]) -> int | None:
     return None
 
 
-def _unknown(call: ToolUseBlock, intent: Intent) -> ToolResultBlock:
-    asked = msgspec.json.encode(intent.input).decode()
+def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:
+    asked = msgspec.json.encode(intent.input if intent else call.input).decode()
     if len(asked) > 500:
         asked = f"{asked[:500]}…"
     text = (

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from outrider.history import History
-from outrider.log.entries import Answer, Intent
 from outrider.log.replay import Replay
+from outrider.log.standing import Standing
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -17,22 +15,9 @@ if TYPE_CHECKING:
     from outrider.messages import Message
 
 
-class Resumed(msgspec.Struct, frozen=True):
-    """A session as it stands in the log, with nothing left to settle."""
-
-    history: History
-    """Its end; the rest is read when it is asked for."""
-    begun: dict[str, Intent]
-    """The calls without an answer that may be carried out again."""
-    answers: dict[str, Answer]
-    """The calls that have their answer while others of the same reply wait for theirs."""
-    final: Answer | None
-    """The answer that ended the run, if nothing was said since."""
-
-
-def resume(log: Log, journal: Journal) -> Resumed:
+def resume(log: Log, journal: Journal) -> tuple[History, Standing]:
     """Read the end of a session that is held, and settle what was going on when it stopped."""
-    tail, before = log.tail(journal)
+    tail, before = log.tail(journal.id)
     replay = Replay(record.entry for record in tail)
     if unsettled := replay.unsettled():
         journal.write_now(*unsettled)
@@ -40,8 +25,7 @@ def resume(log: Log, journal: Journal) -> Resumed:
             replay.take(answer)
 
     def earlier() -> Iterable[Message]:
-        return Replay(record.entry for record in log.records(journal.id, upto=before)).messages
+        return log.messages(journal.id, upto=before)
 
     history = History(replay.messages, earlier if before else None)
-    begun = {call_id: intent for call_id, intent in replay.intents.items() if call_id not in replay.answers}
-    return Resumed(history, begun, replay.answers, replay.final)
+    return history, Standing(replay.intents, replay.answers, frozenset(replay.answers), replay.final)

@@ -7,18 +7,20 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
-from outrider.errors import DamagedLogError
-from outrider.log.entries import Record, decode
+from outrider.errors import DamagedLogError, NewerLogError
+from outrider.log.entries import Record, decode, decode_if_known
 
 Row: TypeAlias = tuple[int, int, float, str, bytes, int]
 """Session, seq, time, kind, body, checksum."""
 
+LAST_SEQ = 2**53
 INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT session, seq, time, kind, body, checksum FROM event"
 
 
 def row(session: int, seq: int, time: float, kind: str, body: bytes) -> Row:
     """A row that is whole."""
+    time += 0.0  # the zero with a sign does not come back as such
     return session, seq, time, kind, body, checksum(session, seq, time, kind, body)
 
 
@@ -33,31 +35,33 @@ def is_whole(row: tuple[Any, ...]) -> bool:
     return isinstance(kind, str) and isinstance(body, bytes) and checksum(session, seq, time, kind, body) == expected
 
 
-def read_rows(connection: sqlite3.Connection, session: int, after: int = 0, upto: int | None = None) -> Iterator[Row]:
-    """The rows after one seq and up to another, in order; raises DamagedLogError at one that is not whole."""
+def read_rows(connection: sqlite3.Connection, session: int, upto: int | None = None) -> Iterator[Row]:
+    """The rows of a session up to a seq, in order; raises DamagedLogError at one that is not whole."""
     rows = connection.execute(
-        f"{_SELECT} WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq",
-        (session, after, 2**62 if upto is None else upto),
+        f"{_SELECT} WHERE session = ? AND seq <= ? ORDER BY seq", (session, LAST_SEQ if upto is None else upto)
     )
     return map(_checked, rows)
 
 
-def read_newest(connection: sqlite3.Connection, session: int, count: int, before: int | None = None) -> list[Row]:
-    """The newest rows before a seq, the oldest of them first."""
-    rows = connection.execute(
-        f"{_SELECT} WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
-        (session, 2**62 if before is None else before, count),
-    )
+def read_newest(connection: sqlite3.Connection, session: int, count: int) -> list[Row]:
+    """The newest rows, the oldest of them first."""
+    rows = connection.execute(f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?", (session, count))
     return [_checked(each) for each in rows][::-1]
 
 
 def records(rows: Iterable[Row]) -> Iterator[Record]:
-    """The entries of rows."""
+    """The entries of rows. Raises NewerLogError at one that this version cannot read."""
     for _, seq, time, kind, body, _ in rows:
         try:
             yield Record(seq, time, decode(kind, body))
-        except DamagedLogError as error:
-            raise DamagedLogError(f"event {seq}: {error}") from None
+        except NewerLogError as error:
+            raise NewerLogError(f"entry {seq}: {error}") from None
+
+
+def known_records(rows: Iterable[Row]) -> Iterator[Record]:
+    """The entries of rows, for looking: one that this version cannot read is unknown."""
+    for _, seq, time, kind, body, _ in rows:
+        yield Record(seq, time, decode_if_known(kind, body))
 
 
 def _checked(row: Row) -> Row:

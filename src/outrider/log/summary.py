@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from typing import Any
 
 import msgspec
 
 from outrider.errors import DamagedLogError
-from outrider.log.entries import Settings
+from outrider.log.entries import Began, Settings
 from outrider.log.holder import Holder
 from outrider.messages import Usage
 
@@ -56,25 +57,65 @@ def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[S
     return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {condition}", values)]
 
 
+def insert(connection: sqlite3.Connection, began: Began, holder: str = "") -> int:
+    """Put a new session into the table, as the one that was opened last; its number."""
+    now = time.time()
+    cursor = connection.execute(
+        "INSERT INTO session (id, parent, created, updated, opened, holder, fence, beaten) "
+        "VALUES (?, ?, ?, ?, (SELECT coalesce(max(opened), 0) + 1 FROM session), ?, 1, ?)",
+        (began.session, began.parent, now, now, holder, now),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+class _Columns(msgspec.Struct, frozen=True, array_like=True):
+    """A row as it should be; a damaged one may have anything in any place."""
+
+    number: int
+    id: str
+    parent: str
+    title: str
+    model: str
+    settings: str
+    created: float
+    updated: float
+    last: int
+    turns: int
+    size: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost: float | None
+    holder: str
+    fence: int
+    beat: int
+    beaten: float
+
+
 def _read(row: tuple[Any, ...]) -> SessionRow:
-    number, name, parent, title, model, settings, created, updated, last, turns, size, *usage = row[:17]
-    holder, fence, beat, beaten = row[17:]
     try:
-        summary = Summary(
-            name,
-            title,
-            model,
-            created,
-            updated,
-            turns,
-            Usage(*usage),
-            size,
-            last,
-            parent,
-            msgspec.json.decode(holder, type=Holder) if holder else None,
+        of = _columns.decode(_encoder.encode(row))
+        return SessionRow(
+            of.number, _summary(of), msgspec.json.decode(of.settings, type=Settings), of.fence, of.beat, of.beaten
         )
-        return SessionRow(number, summary, msgspec.json.decode(settings, type=Settings), fence, beat, beaten)
-    except (msgspec.DecodeError, ValueError, TypeError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise DamagedLogError(
             f"the list of sessions is damaged ({error}); `outrider sessions recover` saves what is whole"
         ) from None
+
+
+def _summary(of: _Columns) -> Summary:
+    usage = Usage(
+        of.input_tokens, of.output_tokens, of.cached_tokens, of.cache_write_tokens, of.reasoning_tokens, of.cost
+    )
+    holder = msgspec.json.decode(of.holder, type=Holder) if of.holder else None
+    return Summary(
+        of.id, of.title, of.model, of.created, of.updated, of.turns, usage, of.size, of.last, of.parent, holder
+    )
+
+
+_encoder = msgspec.msgpack.Encoder()
+_columns = msgspec.msgpack.Decoder(_Columns)

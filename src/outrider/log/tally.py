@@ -29,7 +29,7 @@ class Tally:
         self.files: list[str] = []
         """The hashes of files that came in."""
         self.settings = settings or Settings()
-        self._settings_changed = False
+        self.settings_changed = False
 
     def take(self, entry: Entry, size: int) -> None:
         """Count one."""
@@ -37,7 +37,7 @@ class Tally:
         match entry:
             case Said(message=message, usage=usage):
                 if message.role == "assistant":
-                    self.model = entry.model
+                    self.model = entry.model or self.model
                     self.turns += 1
                     self.usage += usage or Usage()
                 elif not self.said:
@@ -45,9 +45,10 @@ class Tally:
             case Stored(attachment=attachment):
                 self.files.append(attachment.sha256)
                 self.size += attachment.size
-            case Settings():
+            case Settings(model=model):
                 self.settings = merged(self.settings, entry)
-                self._settings_changed = True
+                self.settings_changed = True
+                self.model = model or self.model
 
     def add_to(self, connection: sqlite3.Connection, session: int, last: int) -> None:
         """Bring the summary up to date, within the transaction that brings the entries."""
@@ -62,7 +63,7 @@ class Tally:
             connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
         if self.said:
             connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (self.said, session))
-        if self._settings_changed:
+        if self.settings_changed:
             self._set_settings(connection, session)
         add_references(connection, session, self.files)
 
@@ -88,8 +89,7 @@ class Tally:
     def _set_settings(self, connection: sqlite3.Connection, session: int) -> None:
         settings = self.settings
         connection.execute(
-            "UPDATE session SET settings = ?, model = ? WHERE number = ?",
-            (msgspec.json.encode(settings), self.model or settings.model or "", session),
+            "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
         )
         if settings.title is not None:
             connection.execute("UPDATE session SET title = ? WHERE number = ?", (settings.title, session))

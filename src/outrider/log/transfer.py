@@ -11,6 +11,7 @@ pieces of base64:
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,13 +21,20 @@ import msgspec
 
 from outrider.attachments import Attachment
 from outrider.conversation import from_json
-from outrider.errors import LogError
-from outrider.log.entries import Said, Stored, decode, encode
-from outrider.log.log import Incoming, Log
-from outrider.messages import AttachmentBlock
+from outrider.errors import AttachmentError, LogError
+from outrider.folders import make_private
+from outrider.log.copying import Foreign
+from outrider.log.entries import Began, Said, Stored, decode
+from outrider.log.journal import Journal
+from outrider.log.log import Log
+from outrider.log.rows import LAST_SEQ
+from outrider.messages import AttachmentBlock, files_in
+from outrider.store import MemoryStore
 
 VERSION = 1
 SHA256 = re.compile("[0-9a-f]{64}")
+END_OF_TIME = 4_102_444_800.0
+"""The end of the year 2099: a clock beyond that is wrong."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -63,52 +71,83 @@ def export(log: Log, id: str, *, attachments: bool = False) -> Iterator[bytes]:
     summary = log.session(id)
     yield _json(Header(VERSION, summary.id, summary.title))
     if attachments:
-        files = log.files(summary.id)
-        for record in log.records(summary.id):
-            if isinstance(record.entry, Stored):
-                for chunk in files.chunks(record.entry.attachment):
-                    yield _json(_File(record.entry.attachment, base64.b64encode(chunk).decode()))
-    for record in log.records(summary.id):
-        kind, body = encode(record.entry)
-        yield _json(_Line(record.seq, record.time, kind, msgspec.Raw(body)))
+        for file in _files(log, summary.id):
+            yield from _pieces(log, summary.id, file)
+    for _, seq, when, kind, body, _ in log.rows(summary.id):
+        yield _json(_Line(seq, when, kind, msgspec.Raw(body)))
+
+
+def _files(log: Log, id: str) -> list[AttachmentBlock]:
+    found = (record.entry.attachment for record in log.records(id) if isinstance(record.entry, Stored))
+    return list({file.sha256: file for file in found}.values())
+
+
+def _pieces(log: Log, id: str, file: AttachmentBlock) -> Iterator[bytes]:
+    """The lines of one file, at least one; none if it is not there to be read, which the import will say."""
+    try:
+        chunks = log.files(id).chunks(file)
+    except AttachmentError:
+        return
+    piece = b""
+    for piece in chunks:
+        yield _json(_File(file, base64.b64encode(piece).decode()))
+    if not piece:
+        yield _json(_File(file, ""))
 
 
 def import_session(log: Log, lines: Iterable[bytes]) -> Imported:
     """A session out of its lines, all or nothing. It keeps its id, unless the log has that already."""
-    with TemporaryDirectory(prefix="outrider-") as folder:
-        incoming = _Incoming(Path(folder))
+    make_private(log.folder)
+    with TemporaryDirectory(prefix="import-", dir=log.folder) as folder:
+        incoming = _Lines(Path(folder))
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
                     incoming.take(line)
                 except (LogError, ValueError, RecursionError) as error:
                     raise LogError(f"line {number} is not one of an exported session: {error}") from None
-        if incoming.header is None or not incoming.entries:
+        if incoming.header is None or not incoming.count:
             raise LogError("there is nothing to import: the input has no entries")
-        name = log.add(incoming.header.id, incoming.entries, incoming.files())
-        return Imported(name, len(incoming.entries), tuple(incoming.missing()))
+        try:
+            name = log.add(incoming.header.id, incoming.entries, incoming.files())
+        except AttachmentError as error:
+            raise LogError(f"a file of the session cannot be stored: {error}") from None
+        return Imported(name, incoming.count, tuple(incoming.missing()))
 
 
 def import_conversation(log: Log, text: bytes) -> Imported:
     """A session out of a conversation as `outrider.dumps` writes it."""
+    messages = from_json(text, MemoryStore())  # first see whether it is one
     journal = log.begin()
     try:
-        messages = from_json(text, journal.files)
+        from_json(text, journal.files)
         journal.write_now(*map(Said, messages))
     except BaseException:
         journal.close()
         log.delete(journal.id)
         raise
     journal.close()
-    return Imported(journal.id, len(messages))
+    missing = {file.label for message in messages for file in files_in(message) if not _has(journal, file)}
+    return Imported(journal.id, len(messages), tuple(sorted(missing)))
 
 
-class _Incoming:
+def _has(journal: Journal, file: AttachmentBlock) -> bool:
+    try:
+        journal.files.chunks(file)
+    except AttachmentError:
+        return False
+    return True
+
+
+class _Lines:
     """The lines of a session as they come in. The bytes of files go to a folder at once."""
 
     def __init__(self, folder: Path) -> None:
         self.header: Header | None = None
-        self.entries: list[Incoming] = []
+        self.entries: list[Foreign] = []
+        """All but the beginning, which the session will have anew."""
+        self.count = 0
+        self._last = 0
         self._folder = folder
         self._files: dict[str, AttachmentBlock] = {}
         self._mentioned: dict[str, AttachmentBlock] = {}
@@ -125,8 +164,11 @@ class _Incoming:
             self._take_entry(msgspec.json.decode(line, type=_Line))
 
     def files(self) -> Iterator[Attachment]:
-        """The files that came along."""
+        """The files that came along, each as it was."""
         for name, file in self._files.items():
+            with (self._folder / name).open("rb") as stream:
+                if hashlib.file_digest(stream, "sha256").hexdigest() != name:
+                    raise LogError(f"the bytes of {file.label} are not those that were exported")
             yield Attachment(self._folder / name, file.mime_type, file.name, file.description)
 
     def missing(self) -> Iterator[str]:
@@ -142,14 +184,20 @@ class _Incoming:
             file.write(base64.b64decode(piece.data, validate=True))
 
     def _take_entry(self, line: _Line) -> None:
-        expected = self.entries[-1][0] + 1 if self.entries else 1
-        if line.seq < expected:
-            raise LogError(f"the entry {line.seq} comes twice, or too late")
+        if not self._last < line.seq <= LAST_SEQ:
+            raise LogError(f"the entry {line.seq} comes twice, too late, or has a number that none has")
+        if not 0 <= line.time <= END_OF_TIME:
+            raise LogError(f"the entry {line.seq} has a time that no clock shows")
         body = bytes(line.body)
         entry = decode(line.kind, body)
         if isinstance(entry, Stored):
             self._mentioned[entry.attachment.sha256] = entry.attachment
-        self.entries.append((line.seq, line.time, line.kind, body))
+        self._last = line.seq
+        self.count += 1
+        if not isinstance(entry, Began):
+            # Where the beginning was lost, its place is taken by the new one, and what stood there moves on.
+            seq = max(line.seq, 2, self.entries[-1][0] + 1 if self.entries else 2)
+            self.entries.append((seq, line.time, line.kind, body))
 
 
 def _json(value: msgspec.Struct) -> bytes:

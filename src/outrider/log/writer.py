@@ -9,17 +9,19 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import LogError
 from outrider.log.database import explained, open_for_writing
+from outrider.log.write import Write, resolve_all
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
-"""Changes the database within a transaction. May be called again if that was rolled back."""
+"""Changes the database within a transaction."""
 
 TOGETHER = 512
 """How many pieces of work one commit may hold."""
@@ -27,74 +29,37 @@ ATTEMPTS = 3
 """How often a commit is tried while another process keeps the file busy, each as long as BUSY_SECONDS."""
 
 
-class Write:
-    """Work on its way to the disk, seen from an event loop. To cancel whoever waits for it does not cancel it."""
-
-    __slots__ = ("_then", "_waiters", "done", "error")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.error: BaseException | None = None
-        """Why it failed, once it is done."""
-        self._then: list[Callable[[], None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
-
-    def then(self, callback: Callable[[], None]) -> None:
-        """Have this called when it is done."""
-        self._then.append(callback)
-
-    async def finished(self) -> None:
-        """Wait until it is on disk, or raise what went wrong. A cancel that comes meanwhile takes effect afterwards."""
-        cancelled: asyncio.Task[Any] | None = None
-        while not self.done:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if cancelled := asyncio.current_task():
-                    cancelled.uncancel()
-        if cancelled:
-            cancelled.cancel()
-        if self.error:
-            raise self.error
-
-    def resolve(self, error: BaseException | None) -> None:
-        """It is done; called on the event loop."""
-        self.done, self.error = True, error
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        for callback in self._then:
-            callback()
-
-
 class _Job(NamedTuple):
     work: Work[Any]
-    future: Future[Any] | Write
+    waiting: Future[Any] | Write
     loop: asyncio.AbstractEventLoop | None = None
 
 
 class _Outcome(NamedTuple):
     job: _Job
-    value: Any
-    error: BaseException | None
+    value: Any = None
+    error: BaseException | None = None
 
 
 class Writer:
-    """Does work on the database, in order, each piece committed and on disk before it counts as done."""
+    """Does work on the database, in order, each piece committed and on disk before it counts as done.
 
-    def __init__(self, path: Path, *, every: float, pulse: Work[None]) -> None:
+    Its thread begins with the first piece. It beats while anything is held, and ends when there is nothing to do.
+    """
+
+    def __init__(self, path: Path, held: Mapping[int, int], beat: Work[None], every: float) -> None:
         self._path = path
-        self._every, self._pulse = every, pulse
-        """Work that is to be done again and again while `beating`, and after how many seconds."""
-        self.beating = False
+        self._held, self._beat, self._every = held, beat, every
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may run, and use the writer, in the middle of using it
         self._process = os.getpid()
+        self._using = threading.Lock()
+        """Held while the connection is in use."""
         self._connection: sqlite3.Connection | None = None
-        self._last_pulse = time.monotonic()
+        self._file: tuple[int, int] | None = None
+        self._last_beat = time.monotonic()
+        _writers.add(self)
 
     def send(self, work: Work[None]) -> Write:
         """Have it done, and tell the running loop."""
@@ -110,89 +75,172 @@ class Writer:
 
     def post(self, work: Work[None]) -> None:
         """Have it done some time; nobody waits. Safe while objects are being destroyed."""
-        self._put(_Job(work, Future()))
+        with contextlib.suppress(LogError):
+            self._put(_Job(work, Future()))
+
+    def do_or_post(self, work: Work[None]) -> None:
+        """Have it done, and wait, unless this is the writer's own thread, which a finalizer may have come to."""
+        (self.post if threading.current_thread() is self._thread else self.do)(work)
 
     def close(self) -> None:
         """Finish what waits, and close the file."""
-        with self._starting:
-            thread, self._thread = self._thread, None
-            if thread and self._process == os.getpid():
-                self._jobs.put(None)
-                thread.join()
+        with self._lock:
+            thread = self._thread
+            if thread is None or self._process != os.getpid():
+                return
+            self._jobs.put(None)
+        if thread is not threading.current_thread():
+            thread.join()
 
     def _put(self, job: _Job) -> None:
-        if self._thread is None or self._process != os.getpid():
-            self._start()
-        self._jobs.put(job)
-
-    def _start(self) -> None:
-        with self._starting:
+        with self._lock:
             if self._process != os.getpid():
-                raise LogError("the log was opened before this process was forked; open it again here")
+                raise LogError("this Log was made before the process was forked; make another one here")
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="outrider-log", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name="outrider-log", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise LogError(f"the log cannot be written: {error}") from None
+                self._thread = thread
+            self._jobs.put(job)
 
     def _serve(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=self._every if self.beating else None)
+                job = self._jobs.get(timeout=self._every)
             except queue.Empty:
-                self._beat()
+                if self._held:
+                    self._show_life()
+                elif self._retire():
+                    return
                 continue
             if job is None:
-                break
-            waiting, ends = self._and_what_waits(job)
-            _tell(self._commit(waiting))
-            del job, waiting
-            if ends:
-                break
-            if self.beating and time.monotonic() - self._last_pulse >= self._every:
-                self._beat()
-        if self._connection:
-            self._connection.close()
-            self._connection = None
+                if self._retire():
+                    return
+                continue
+            _tell(self._commit(self._and_what_waits(job)))
+            del job
+            if self._held and time.monotonic() - self._last_beat >= self._every:
+                self._show_life()
 
-    def _and_what_waits(self, job: _Job) -> tuple[list[_Job], bool]:
+    def _and_what_waits(self, job: _Job) -> list[_Job]:
         jobs = [job]
         with contextlib.suppress(queue.Empty):
             while len(jobs) < TOGETHER:
                 following = self._jobs.get_nowait()
                 if following is None:
-                    return jobs, True
+                    self._jobs.put(None)  # the end comes after what came before it
+                    break
                 jobs.append(following)
-        return jobs, False
+        return jobs
 
-    def _beat(self) -> None:
-        self._last_pulse = time.monotonic()
-        self._commit([_Job(self._pulse, Future())])  # that it failed will be told to whoever writes next
+    def _retire(self) -> bool:
+        """End the thread, unless there is something to do after all."""
+        with self._lock:
+            if not self._jobs.empty():
+                return False
+            self._thread = None
+            with self._using:
+                self._disconnect()
+            return True
+
+    def _show_life(self) -> None:
+        self._last_beat = time.monotonic()
+        self._commit([_Job(self._beat, Future())])  # that it failed will be told to whoever writes next
 
     def _commit(self, jobs: Sequence[_Job]) -> list[_Outcome]:
-        """Do all of it in one transaction; if that fails, each piece in one of its own."""
-        try:
-            values = self._transact([job.work for job in jobs])
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits; the thread must go on
-            if len(jobs) == 1:
-                return [_Outcome(jobs[0], None, self._in_words(error))]
-            return [outcome for job in jobs for outcome in self._commit([job])]
-        return [_Outcome(job, value, None) for job, value in zip(jobs, values, strict=True)]
+        """Do all of it in one transaction. A piece that fails is left out; if the transaction fails, all of them do."""
+        with self._using:
+            try:
+                return self._transact(jobs)
+            except BaseException as error:  # noqa: BLE001 - told to whoever waits; the thread must go on
+                if isinstance(error, sqlite3.DatabaseError):
+                    self._disconnect()
+                said = self._in_words(error)
+                return [_Outcome(job, error=said) for job in jobs]
 
-    def _transact(self, works: Sequence[Work[Any]]) -> list[Any]:
-        if self._connection is None:
-            self._connection = open_for_writing(self._path)
-        connection = self._connection
+    def _transact(self, jobs: Sequence[_Job]) -> list[_Outcome]:
+        connection = self._connected()
         _begin(connection)
         try:
-            values = [work(connection) for work in works]
+            if len(jobs) == 1:
+                outcomes = [_Outcome(jobs[0], jobs[0].work(connection))]
+            else:
+                outcomes = [self._attempt(job, connection) for job in jobs]
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                 connection.execute("ROLLBACK")
             raise
-        return values
+        return outcomes
 
-    def _in_words(self, error: BaseException) -> BaseException:
-        return explained(error, self._path) if isinstance(error, sqlite3.Error) else error
+    def _attempt(self, job: _Job, connection: sqlite3.Connection) -> _Outcome:
+        """One of several: if it fails, the others are not harmed."""
+        connection.execute("SAVEPOINT job")
+        try:
+            value = job.work(connection)
+        except Exception as error:
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO job")
+            connection.execute("RELEASE job")
+            return _Outcome(job, error=self._in_words(error))
+        connection.execute("RELEASE job")
+        return _Outcome(job, value)
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection to the file that stands at the path now: a recovery may have put another there."""
+        if self._connection is not None and _identity(self._path) != self._file:
+            self._disconnect()
+        if self._connection is None:
+            self._connection = open_for_writing(self._path)
+            self._file = _identity(self._path)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _in_words(self, error: BaseException) -> LogError:
+        if isinstance(error, LogError):
+            return error
+        if isinstance(error, sqlite3.Error):
+            return explained(error, self._path)
+        return LogError(f"the log {self._path} cannot be written: {type(error).__name__}: {error}")
+
+    # SQLite knows in the memory of a process which files it has open, and does not survive a fork.
+
+    def before_fork(self) -> None:
+        """Have nothing open, and nothing going on, while the process is copied."""
+        self._using.acquire()
+        self._disconnect()
+
+    def after_fork(self) -> None:
+        """Go on, in the process that was copied."""
+        self._using.release()
+
+
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+_pausing: list[Writer] = []
+
+
+def _before_fork() -> None:
+    _pausing[:] = list(_writers)
+    for writer in _pausing:
+        writer.before_fork()
+
+
+def _after_fork() -> None:
+    for writer in _pausing:
+        writer.after_fork()
+    _pausing.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def _begin(connection: sqlite3.Connection) -> None:
@@ -205,24 +253,25 @@ def _begin(connection: sqlite3.Connection) -> None:
                 raise
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _tell(outcomes: Sequence[_Outcome]) -> None:
     """Tell whoever waits, each event loop once."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
-    for outcome in outcomes:
-        if outcome.job.loop is None:
-            _resolve([outcome])
-        else:
-            loops.setdefault(outcome.job.loop, []).append(outcome)
-    for loop, told in loops.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there to hear it
-            loop.call_soon_threadsafe(_resolve, told)
-
-
-def _resolve(outcomes: Sequence[_Outcome]) -> None:
-    for job, value, error in outcomes:
-        if isinstance(job.future, Write):
-            job.future.resolve(error)
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[Write, BaseException | None]]] = {}
+    for (_, waiting, loop), value, error in outcomes:
+        if isinstance(waiting, Write):
+            assert loop
+            loops.setdefault(loop, []).append((waiting, error))
         elif error is None:
-            job.future.set_result(value)
+            waiting.set_result(value)
         else:
-            job.future.set_exception(error)
+            waiting.set_exception(error)
+    for loop, writes in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there to hear it
+            loop.call_soon_threadsafe(resolve_all, writes)

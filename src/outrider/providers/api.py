@@ -24,7 +24,7 @@ from outrider.errors import (
     UnavailableError,
 )
 from outrider.events import Delta, Notice
-from outrider.messages import Message
+from outrider.messages import Message, files_in
 from outrider.provider import Reply, Request
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
@@ -32,7 +32,7 @@ from outrider.providers.prices import with_cost
 from outrider.providers.render import Renderer
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming, ReplyParser, joined
-from outrider.providers.transcript import Rendering, Transcript, files_of
+from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import Refusal, Timeouts, Transport, retry_delay
 
 LONGEST_WAIT = 120.0
@@ -145,6 +145,7 @@ class ApiProvider(ABC):
             return rendered
 
         rendering.transcript.update(request.messages, fragment)
+        rendering.notices += renderer.notices
         return self.body(request, rendering.transcript)
 
     def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
@@ -160,6 +161,9 @@ class ApiProvider(ABC):
         """Ask the model once, and again after a passing fault as long as nothing was shown."""
         key = self._required_key()
         body = await self._rendered(request)
+        rendering: Rendering = request.memory[self._memory_key]
+        while rendering.notices:
+            yield Notice(rendering.notices.pop(0))
         names = {tool.name for tool in request.tools}
         for attempt in itertools.count(1):
             logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, len(body), self.host, attempt)
@@ -199,7 +203,7 @@ class ApiProvider(ABC):
     async def _rendered(self, request: Request) -> bytes:
         """The body; files are read, encoded and scaled beside the event loop."""
         new = request.messages[-2:] if self._memory_key in request.memory else request.messages
-        if not any(map(files_of, new)):
+        if not any(map(files_in, new)):
             return self.render(request)
         # On a copy: if whoever waits is cancelled, the thread goes on, and must not meet the session's next request.
         kept: Rendering = request.memory.get(self._memory_key) or Rendering()

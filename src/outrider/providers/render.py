@@ -107,6 +107,8 @@ class Renderer:
         """Whether earlier messages are no longer sent as they once were."""
         self.images = 0
         """Pictures that were rendered."""
+        self.notices: list[str] = []
+        """What people should know: files that could not be shown."""
 
     def user(self, message: Message, previous: Message | None) -> UserMessage:
         """The message's results, moved files and words. `previous` has the calls that the results answer."""
@@ -190,9 +192,8 @@ class Renderer:
     def _in_words(self, block: AttachmentBlock, reason: str = "this model does not take such files") -> Iterator[Part]:
         """The file as text, or a note that it could not be shown."""
         family = family_of(block.mime_type)
-        note = f"[{block.label} ({block.mime_type}, {human_size(block.size)}) cannot be shown: {reason}]"
         if family not in ("text", "pdf"):
-            yield note
+            yield self._note(block, reason)
             return
         try:
             data = self._store.read(block)
@@ -203,9 +204,14 @@ class Renderer:
             elif self._can.image in ("native", "moved"):
                 yield from self._pages(block, data)
             else:
-                yield note
+                yield self._note(block, reason)
         except AttachmentError as error:
-            yield f"[{block.label} ({block.mime_type}, {human_size(block.size)}) cannot be shown: {error}]"
+            yield self._note(block, str(error))
+
+    def _note(self, block: AttachmentBlock, reason: str) -> str:
+        said = f"{block.label} ({block.mime_type}, {human_size(block.size)}) cannot be shown: {reason}"
+        self.notices.append(said)
+        return f"[{said}]"
 
     def _pages(self, block: AttachmentBlock, data: bytes) -> Iterator[Part]:
         pictures, total = documents.pdf_pictures(data, self._can.pixels)

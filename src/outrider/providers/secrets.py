@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
@@ -10,17 +11,18 @@ _SECRETS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 # How the keys of known vendors look.
 _KEYS = re.compile(
-    r"\b(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
+    r"(?:\b|(?<=\\[bfnrt]))(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
 )
 
 
 def masked(text: str, *secrets: str) -> str:
-    """The text without these secrets and without anything that looks like a key.
+    """The text without these secrets, also where they stand in JSON, and without anything that looks like a key.
 
     >>> masked("bad key sk-ant-REDACTED", "hunter2")
     'bad key …'
     """
-    for secret in secrets:
+    forms = {form for secret in secrets for form in (secret, secret.strip(), json.dumps(secret.strip())[1:-1])}
+    for secret in sorted(forms, key=len, reverse=True):  # one may be the beginning of another
         if len(secret) >= 4:
             text = text.replace(secret, MASK)
     return _KEYS.sub(MASK, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import is_
 
-from outrider.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.messages import Message, files_in
 
 Render = Callable[[Message, Message | None], bytes]
 """A message and the one before it, to the API's items, encoded and joined by commas; empty if there are none."""
@@ -72,19 +72,21 @@ class Rendering:
         """How many pictures each message has that has any, by its identity."""
         self.left_out: list[Message] = []
         """The oldest messages with files, which are mentioned now instead of being shown."""
+        self.notices: list[str] = []
+        """What people should be told when the request is sent."""
 
     def copy(self) -> Rendering:
         """Another that grows by itself."""
         other = Rendering()
         other.transcript, other.pictures = self.transcript.copy(), self.pictures.copy()
-        other.left_out = self.left_out.copy()
+        other.left_out, other.notices = self.left_out.copy(), self.notices.copy()
         return other
 
     def leave_out(self, messages: Sequence[Message], surplus_bytes: int, surplus_images: int) -> bool:
         """Give up the files of the oldest messages until so much is saved; False if there is nothing left."""
         found = False
         for message in messages:
-            files = [] if any(message is other for other in self.left_out) else files_of(message)
+            files = [] if any(message is other for other in self.left_out) else files_in(message)
             if not files:
                 continue
             self.left_out.append(message)
@@ -100,14 +102,3 @@ class Rendering:
     def images(self, messages: Sequence[Message]) -> int:
         """Pictures in these messages."""
         return sum(self.pictures.get(id(message), 0) for message in messages) if self.pictures else 0
-
-
-def files_of(message: Message) -> list[AttachmentBlock]:
-    """The files of a message, those of its results included."""
-    files: list[AttachmentBlock] = []
-    for block in message.content:
-        if isinstance(block, AttachmentBlock):
-            files.append(block)
-        elif isinstance(block, ToolResultBlock):
-            files += block.attachments
-    return files

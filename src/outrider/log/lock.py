@@ -1,4 +1,4 @@
-"""Who may write to a session: one holder at a time, each with a fence of its own, taken over when it is dead.
+"""The lock on a session: one holder at a time, each with a fence of its own, taken over when it is dead.
 
 The fence counts up with every holder, and every write asks for it: whoever was taken over while it slept cannot write
 any more, whatever it believes.
@@ -20,17 +20,21 @@ from outrider.log.summary import SessionRow, find
 
 def check_free(row: SessionRow, path: Path) -> None:
     """Raises SessionHeldError, which says by whom, if a living process holds the session."""
-    holder = row.summary.holder
-    if holder is None:
-        return
-    lives = holder.lives()
-    if lives is None:
-        lives = _beats(row, path)
-    if lives:
+    if lives(row, path):
+        holder = row.summary.holder
         raise SessionHeldError(
             f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, look at it with "
             f"`outrider sessions show {row.summary.id[:8]}`, or go on in a copy: `outrider sessions fork`"
         )
+
+
+def lives(row: SessionRow, path: Path) -> bool:
+    """Whether a living process holds the session."""
+    holder = row.summary.holder
+    if holder is None:
+        return False
+    known = holder.lives()
+    return _beats(row, path) if known is None else known
 
 
 def _beats(row: SessionRow, path: Path) -> bool:
@@ -48,13 +52,15 @@ def _beats(row: SessionRow, path: Path) -> bool:
     return False
 
 
-def take(found: SessionRow, holder: Holder, connection: sqlite3.Connection) -> bool:
-    """Make it ours, if nobody was faster."""
+def take(found: SessionRow, holder: Holder, first: bool, connection: sqlite3.Connection) -> bool:
+    """Make it ours, if nobody was faster, and its holder did not show any life; the one opened last, if so wanted."""
     cursor = connection.execute(
-        "UPDATE session SET holder = ?, fence = fence + 1, beaten = ?, "
-        "opened = (SELECT max(opened) + 1 FROM session) WHERE number = ? AND fence = ?",
-        (written(holder), time.time(), found.number, found.fence),
+        "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
+        (written(holder), time.time(), found.number, found.fence, found.beat),
     )
+    if first:
+        newest = "(SELECT max(opened) + 1 FROM session)"
+        connection.execute(f"UPDATE session SET opened = {newest} WHERE number = ?", (found.number,))
     return cursor.rowcount == 1
 
 

@@ -1,0 +1,61 @@
+"""The write-ahead log of the SQLite file: whether commits at its end can no longer be read.
+
+SQLite reads it up to the first frame whose checksum is wrong, and takes the rest for a write that was cut off. That is
+right for one commit, the last one: each commit is on disk before the next begins. Where two or more follow, a part of
+the file has been damaged, and what was acknowledged would silently be gone.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+_HEADER, _FRAME = 32, 24
+
+
+def lost_commits(path: Path) -> int:
+    """How many commits follow that SQLite does not see, more than one being damage. A connection must be reading."""
+    try:
+        with _opened(path, "-wal") as wal, _opened(path, "-shm") as shm:
+            size, salts = _read_header(wal)
+            start = _frames_seen(shm, salts)
+            commits = [] if start is None else _commits_from(wal, start, size, salts)
+            seen = _frames_seen(shm, salts)  # once more: others may have been writing meanwhile
+    except (OSError, struct.error):
+        return 0
+    lost = 0 if seen is None else sum(frame > seen for frame in commits)
+    return lost if lost > 1 else 0
+
+
+def _opened(path: Path, end: str) -> BinaryIO:
+    # Without a buffer: what is read twice has to be read twice.
+    return path.with_name(path.name + end).open("rb", buffering=0)
+
+
+def _read_header(wal: BinaryIO) -> tuple[int, bytes]:
+    header = wal.read(_HEADER)
+    return struct.unpack_from(">I", header, 8)[0], header[16:24]
+
+
+def _frames_seen(shm: BinaryIO, salts: bytes) -> int | None:
+    """How many frames SQLite sees, by the index that its connections share; None while that is being changed."""
+    shm.seek(0)
+    index = shm.read(96)
+    if index[:48] != index[48:] or index[32:40] != salts:
+        return None
+    frames: int = struct.unpack_from("=I", index, 16)[0]
+    return frames
+
+
+def _commits_from(wal: BinaryIO, frame: int, page_size: int, salts: bytes) -> list[int]:
+    """The numbers of the frames after this one that end a commit and belong to this round of the log."""
+    found: list[int] = []
+    while True:
+        wal.seek(_HEADER + frame * (_FRAME + page_size))
+        head = wal.read(_FRAME)
+        if len(head) < _FRAME:
+            return found
+        frame += 1
+        if head[8:16] == salts and head[4:8] != b"\0\0\0\0":
+            found.append(frame)
