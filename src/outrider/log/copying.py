@@ -36,12 +36,15 @@ class Fork:
         self._source, self._cut = source, cut
         self.began = Began(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
         self._tally, replay = Tally(), Replay()
-        for each in _without_beginning(read_rows(reader, source.number, upto=cut)):
+        self._tally.take(self.began, 0)
+        for each in _without_beginning(read_rows(reader, source.extent, upto=cut)):
             entry = decode_if_known(each[3], each[4])
             self._tally.take(entry, len(each[4]))
             replay.take(entry)
         self._tally.usage = Usage()  # what was spent was spent by the other
         self._answers = [Answer(_not_here(call)) for call in replay.open_calls]
+        for answer in self._answers:
+            self._tally.take(answer, 0)
 
     def __call__(self, connection: sqlite3.Connection) -> None:
         """Copy the entries; they are numbered as in the original."""
@@ -51,7 +54,7 @@ class Fork:
         self._tally.files = [*references(connection, source.number) & set(self._tally.files)]
         number = insert(connection, self.began)
         _begin(connection, number, self.began)
-        for each in _without_beginning(read_rows(connection, source.number, upto=self._cut)):
+        for each in _without_beginning(read_rows(connection, source.extent, upto=self._cut)):
             connection.execute(INSERT, row(number, *each[1:5]))
         last = self._cut
         for answer in self._answers:
@@ -67,6 +70,7 @@ def add(connection: sqlite3.Connection, name: str, entries: Sequence[Foreign], f
     number = insert(connection, began)
     _begin(connection, number, began)
     tally = Tally()
+    tally.take(began, 0)
     for seq, when, kind, body in entries:
         connection.execute(INSERT, row(number, seq, when, kind, body))
         tally.take(decode_if_known(kind, body), len(body))

@@ -35,6 +35,7 @@ MIGRATIONS = (
         last INTEGER NOT NULL DEFAULT 0,  -- the seq of its newest event
         turns INTEGER NOT NULL DEFAULT 0,
         size INTEGER NOT NULL DEFAULT 0,
+        entries INTEGER NOT NULL DEFAULT 0, -- as many as `last`, unless some were lost
         input_tokens INTEGER NOT NULL DEFAULT 0,
         output_tokens INTEGER NOT NULL DEFAULT 0,
         cached_tokens INTEGER NOT NULL DEFAULT 0,
@@ -70,7 +71,7 @@ MIGRATIONS = (
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """A connection that makes the file if there is none, for the owner alone, and brings it to this version."""
     with in_words(path):
-        if _size(path):
+        if _exists(path):
             open_for_reading(path).close()  # which does not touch it, whatever is wrong with it
         else:
             _make(path)
@@ -88,6 +89,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """A connection that changes nothing and waits for no writer. Raises LogError if the file is not a whole log."""
     with in_words(path, "read"):
+        _exists(path)
         # Where a commit was cut off without a write-ahead log, whoever comes next has to undo its half.
         half = _size(path.with_name(f"{path.name}-journal"))
         try:
@@ -139,6 +141,17 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")  # a damaged name should not keep the rest from being read
 
 
+def _exists(path: Path) -> bool:
+    """Whether there is something to be read. Raises LogError where that is not a log, or not the whole of it."""
+    if path.is_dir():
+        raise LogError(f"{path} is a folder, where the file of the log should be; move it away")
+    if _size(path):
+        return True
+    if _size(path.with_name(f"{path.name}-wal")):
+        raise damaged(path, "it is empty, but its write-ahead log is not")
+    return False
+
+
 def _make(path: Path) -> None:
     """Make the file, for the owner alone."""
     make_private(path.parent)
@@ -179,6 +192,8 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if empty and version == 0 and application in (0, APPLICATION):
         return 0
+    if application == APPLICATION and version <= 0:
+        raise damaged(path, f"it says that its format is {version}")
     if application != APPLICATION:
         raise LogError(f"{path} is a database of another program; name another folder for the log")
     if version > len(MIGRATIONS):
@@ -236,6 +251,8 @@ def in_words(path: Path, verb: str = "written") -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explained(error, path, verb) from error
+    except UnicodeDecodeError as error:  # SQLite tells of a name in the file that is no text
+        raise damaged(path, "it has names that are no text") from error
     except OSError as error:
         raise LogError(f"the log {path} cannot be {verb}: {error.strerror or error}") from error
 
@@ -243,7 +260,9 @@ def in_words(path: Path, verb: str = "written") -> Iterator[None]:
 def explained(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError:
     """An error of SQLite in words."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, sqlite3.IntegrityError):
+    # What is asked of it is always the same: that it cannot be understood (SQLITE_ERROR) is damage too.
+    broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    if code in broken or isinstance(error, sqlite3.IntegrityError):
         return damaged(path, str(error))
     if code == sqlite3.SQLITE_FULL:
         return LogError(f"the log {path} cannot grow: the disk is full. Make room, and go on: what was shown is stored")

@@ -103,28 +103,28 @@ class Log:
 
     def records(self, id: str, upto: int | None = None) -> Iterator[Record]:
         """The entries of a session, in order, read as they are asked for; those of a newer version are unknown."""
-        number = self._find(id).number
+        extent = self._find(id).extent
         with reading(self.path) as connection:
-            yield from known_records(read_rows(connection, number, upto=upto))
+            yield from known_records(read_rows(connection, extent, upto=upto))
 
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """The newest entries of a session, the oldest of them first."""
-        number = self._find(id).number
+        extent = self._find(id).extent
         with reading(self.path) as connection:
-            return list(known_records(read_newest(connection, number, count)))
+            return list(known_records(read_newest(connection, extent, count)))
 
     def rows(self, id: str) -> Iterator[Row]:
         """The entries of a session as they are stored."""
-        number = self._find(id).number
+        extent = self._find(id).extent
         with reading(self.path) as connection:
-            yield from read_rows(connection, number)
+            yield from read_rows(connection, extent)
 
     def tail(self, id: str) -> tuple[list[Record], int]:
         """The end of a session that can be understood by itself, and the number of the last entry before it."""
-        number, count = self._find(id).number, PAGE
+        extent, count = self._find(id).extent, PAGE
         with reading(self.path) as connection:
             while True:
-                page = list(records(read_newest(connection, number, count)))
+                page = list(records(read_newest(connection, extent, count)))
                 if len(page) < count:
                     return page, 0
                 if (start := beginning_of_tail([record.entry for record in page])) is not None:
@@ -133,9 +133,9 @@ class Log:
 
     def messages(self, id: str, upto: int | None = None) -> list[Message]:
         """The whole conversation, or its beginning. Raises NewerLogError if this version cannot read all of it."""
-        number = self._find(id).number
+        extent = self._find(id).extent
         with reading(self.path) as connection:
-            return Replay(record.entry for record in records(read_rows(connection, number, upto=upto))).messages
+            return Replay(record.entry for record in records(read_rows(connection, extent, upto=upto))).messages
 
     def files(self, id: str) -> SessionFiles:
         """The files of a session, for reading."""

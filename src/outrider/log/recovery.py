@@ -22,10 +22,10 @@ from outrider.folders import sync_folder
 from outrider.log.database import MIGRATIONS, in_words, open_for_reading, open_for_writing
 from outrider.log.entries import Began, Recovered, encode
 from outrider.log.holder import STALE_SECONDS
-from outrider.log.rows import INSERT, Row, is_whole, known_records, read_rows, row
+from outrider.log.rows import INSERT, Extent, Row, is_whole, known_records, read_rows, row
 from outrider.log.salvage import salvage
 from outrider.log.summary import SessionRow, find
-from outrider.log.tally import Tally, add_references, references
+from outrider.log.tally import Tally, references
 from outrider.messages import Usage
 
 NAMED = 100
@@ -85,13 +85,18 @@ class _Before:
     def __init__(self, copy: Path, path: Path) -> None:
         self.sessions: dict[int, SessionRow] | None = None
         """The table of sessions; None if it cannot be read."""
-        self.references: dict[int, set[str]] | None = None
+        self.references: dict[int, set[str]] = {}
+        self.knows_references = False
+        self.knows_what_was_deleted = False
+        """Whether the table of sessions is whole: one that is not there was deleted then."""
         self.count: int | None = None
         """How many entries there are, if each of them and the file around them is whole."""
         self.error: LogError | None = None
         try:
             with closing(open_for_reading(copy)) as connection, in_words(path, "read"):
                 self.sessions = {found.number: found for found in find(connection, "1")}
+                self.knows_what_was_deleted = _is_whole_table_of_sessions(connection)
+                self.knows_references = connection.execute("PRAGMA integrity_check(reference)").fetchone() == ("ok",)
                 self.references = {number: references(connection, number) for number in self.sessions}
                 self.count = self._count(connection)
         except LogError as error:
@@ -125,11 +130,11 @@ class _Before:
 
     def _count_in(self, session: SessionRow, connection: sqlite3.Connection) -> int:
         count, last, tally = 0, 0, Tally()
-        for record in known_records(read_rows(connection, session.number)):
+        for record in known_records(read_rows(connection, session.extent)):
             count, last = count + 1, record.seq
             tally.take(record.entry, 0)
-        if last != session.summary.last:
-            raise DamagedLogError("the end of a session is gone")
+        if (count, last) != (session.entries, session.summary.last):
+            raise DamagedLogError("a session does not have the entries that it should have")
         if not references(connection, session.number) <= set(tally.files):
             raise DamagedLogError("a session refers to a file that never came into it")
         return count
@@ -141,14 +146,14 @@ class _Rebuilding:
     def __init__(self, connection: sqlite3.Connection, before: _Before) -> None:
         self._connection = connection
         self._known = before.sessions
-        self._references = before.references
+        self._before = before
         self._ids: set[str] = set()
 
     def save(self, path: Path) -> None:
         """Take every entry that is whole: as SQLite reads it, then as its bytes lie in the file."""
         for each in chain(_read_by_sqlite(path), salvage(path, is_whole)):
-            # Without the table of sessions nobody knows which were deleted: then all that is found counts.
-            if self._known is None or each[0] in self._known:
+            # Without a whole table of sessions nobody knows which were deleted: then all that is found counts.
+            if not self._before.knows_what_was_deleted or each[0] in (self._known or ()):
                 self._connection.execute(INSERT.replace("INSERT", "INSERT OR IGNORE"), each)
 
     def finish(self) -> Recovery:
@@ -156,25 +161,29 @@ class _Rebuilding:
         query = "SELECT session FROM event GROUP BY session ORDER BY max(time)"
         numbers = [number for (number,) in self._connection.execute(query).fetchall()]
         entries = 0
-        lost = {each.summary.id: each.summary.last for n, each in (self._known or {}).items() if n not in numbers}
+        lost: dict[str, int] = {}
         for rank, number in enumerate(numbers, 1):
             name, count, gone = self._session(number, rank)
             entries += count
             if gone:
                 lost[name] = gone
+        for number, old in (self._known or {}).items():
+            if number not in numbers and old.summary.id not in self._ids:
+                lost[old.summary.id] = old.summary.last
         return Recovery(len(numbers), entries, lost, None)
 
     def _session(self, number: int, rank: int) -> tuple[str, int, int]:
         """Write one row of it: the session's id, how many entries it has, and how many are gone."""
         old = (self._known or {}).get(number)
         found = _Remains(old.summary.id if old else "")
-        for record in known_records(read_rows(self._connection, number)):
+        for record in known_records(read_rows(self._connection, Extent(number, 0, gapless=False))):
             found.take(record.seq, record.time, record.entry)
         gone = found.lost(old.summary.last if old else 0)
         last = found.last
-        if gone.count or self._known is None:
+        if gone.count or not old or not self._before.knows_what_was_deleted:
             last = gone.last + 1
             self._connection.execute(INSERT, row(number, last, time.time(), *encode(gone.entry)))
+            found.tally.take(gone.entry, 0)
         name = found.began.session if found.began.session not in self._ids else ""
         name = name or os.urandom(16).hex()
         self._ids.add(name)
@@ -182,9 +191,9 @@ class _Rebuilding:
             "INSERT INTO session (number, id, parent, created, updated, opened, fence) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number, name, found.began.parent, *found.times, rank, (old.fence if old else 0) + 1),
         )
-        if self._references is not None:
-            found.tally.files = []
-            add_references(self._connection, number, self._references.get(number, ()))
+        readable = self._before.references.get(number, set())
+        if old and self._before.knows_references and readable <= set(found.tally.files):
+            found.tally.files = [*readable]  # not every file that is mentioned ever came with its bytes
         found.tally.add_to(self._connection, number, last)
         self._connection.execute("UPDATE session SET updated = ? WHERE number = ?", (found.times[1], number))
         return name, found.count, gone.count
@@ -236,8 +245,16 @@ class _Remains:
         return _Lost(Recovered(tuple(named), count), count, max(self.last, *end[-1:], 0))
 
 
+def _is_whole_table_of_sessions(connection: sqlite3.Connection) -> bool:
+    """Whether it can be believed: a session without any entry, not even its beginning, never was."""
+    if connection.execute("PRAGMA integrity_check(session)").fetchone() != ("ok",):
+        return False
+    empty = "SELECT 1 FROM session WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.number)"
+    return connection.execute(empty).fetchone() is None
+
+
 def _read_by_sqlite(path: Path) -> Iterator[Row]:
-    with suppress(LogError, sqlite3.DatabaseError), closing(open_for_reading(path)) as connection:
+    with suppress(LogError, sqlite3.DatabaseError, UnicodeDecodeError), closing(open_for_reading(path)) as connection:
         rows = connection.execute("SELECT session, seq, time, kind, body, checksum FROM event ORDER BY session, seq")
         yield from filter(is_whole, rows)
 
@@ -253,9 +270,14 @@ def _swap(path: Path, fresh: Path) -> Path:
     for each in _files(path):
         shutil.copy2(each, aside)
     sync_folder(aside)
-    for each in _files(path)[1:]:
-        each.unlink()  # before the new file comes: SQLite would take them for its own
-    os.replace(fresh, path)
+    try:
+        for each in _files(path)[1:]:
+            each.unlink()  # before the new file comes: SQLite would take them for its own
+        os.replace(fresh, path)
+    except OSError:
+        for each in aside.iterdir():
+            shutil.copy2(each, path.parent)
+        raise
     sync_folder(path.parent)
     return aside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from outrider.errors import DamagedLogError, NewerLogError
 from outrider.log.entries import Record, decode, decode_if_known
@@ -35,18 +35,43 @@ def is_whole(row: tuple[Any, ...]) -> bool:
     return isinstance(kind, str) and isinstance(body, bytes) and checksum(session, seq, time, kind, body) == expected
 
 
-def read_rows(connection: sqlite3.Connection, session: int, upto: int | None = None) -> Iterator[Row]:
-    """The rows of a session up to a seq, in order; raises DamagedLogError at one that is not whole."""
+class Extent(NamedTuple):
+    """How far a session reaches: what is read is compared with it, because a damaged tree may leave rows out."""
+
+    session: int
+    last: int
+    """The seq of its newest row; more may have come meanwhile."""
+    gapless: bool = True
+    """Whether every seq is there, as it is unless some were lost."""
+
+
+def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None = None) -> Iterator[Row]:
+    """The rows of a session up to a seq, in order; raises DamagedLogError if they are not as they were written."""
     rows = connection.execute(
-        f"{_SELECT} WHERE session = ? AND seq <= ? ORDER BY seq", (session, LAST_SEQ if upto is None else upto)
+        f"{_SELECT} WHERE session = ? AND seq <= ? ORDER BY seq", (extent.session, LAST_SEQ if upto is None else upto)
     )
-    return map(_checked, rows)
+    return _in_order(rows, extent, 0, min(extent.last, upto or extent.last))
 
 
-def read_newest(connection: sqlite3.Connection, session: int, count: int) -> list[Row]:
+def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:
     """The newest rows, the oldest of them first."""
-    rows = connection.execute(f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?", (session, count))
-    return [_checked(each) for each in rows][::-1]
+    query = f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?"
+    rows = connection.execute(query, (extent.session, count)).fetchall()[::-1]
+    before = rows[0][1] - 1 if len(rows) == count else 0
+    return list(_in_order(rows, extent, before, extent.last))
+
+
+def _in_order(rows: Iterable[Row], extent: Extent, before: int, last: int) -> Iterator[Row]:
+    seq = before
+    for each in rows:
+        if each[0] != extent.session or each[1] <= seq or (extent.gapless and each[1] != seq + 1):
+            raise _damaged(seq + 1)
+        seq = each[1]
+        if not is_whole(each):
+            raise _damaged(seq)
+        yield each
+    if seq < last:
+        raise _damaged(seq + 1)
 
 
 def records(rows: Iterable[Row]) -> Iterator[Record]:
@@ -64,9 +89,7 @@ def known_records(rows: Iterable[Row]) -> Iterator[Record]:
         yield Record(seq, time, decode_if_known(kind, body))
 
 
-def _checked(row: Row) -> Row:
-    if not is_whole(row):
-        raise DamagedLogError(
-            f"event {row[1]} of a session is not as it was written; `outrider sessions recover` saves what is whole"
-        )
-    return row
+def _damaged(seq: int) -> DamagedLogError:
+    return DamagedLogError(
+        f"entry {seq} of a session is not there as it was written; `outrider sessions recover` saves what is whole"
+    )

@@ -11,10 +11,11 @@ import msgspec
 from outrider.errors import DamagedLogError
 from outrider.log.entries import Began, Settings
 from outrider.log.holder import Holder
+from outrider.log.rows import Extent
 from outrider.messages import Usage
 
 _COLUMNS = (
-    "number, id, parent, title, model, settings, created, updated, last, turns, size, input_tokens, "
+    "number, id, parent, title, model, settings, created, updated, last, turns, size, entries, input_tokens, "
     "output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost, holder, fence, beat, beaten"
 )
 
@@ -47,9 +48,16 @@ class SessionRow(msgspec.Struct, frozen=True):
     number: int
     summary: Summary
     settings: Settings
+    entries: int
+    """How many entries it has."""
     fence: int
     beat: int
     beaten: float
+
+    @property
+    def extent(self) -> Extent:
+        """How far it reaches."""
+        return Extent(self.number, self.summary.last, self.entries == self.summary.last)
 
 
 def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
@@ -83,6 +91,7 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
     last: int
     turns: int
     size: int
+    entries: int
     input_tokens: int
     output_tokens: int
     cached_tokens: int
@@ -98,9 +107,8 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
 def _read(row: tuple[Any, ...]) -> SessionRow:
     try:
         of = _columns.decode(_encoder.encode(row))
-        return SessionRow(
-            of.number, _summary(of), msgspec.json.decode(of.settings, type=Settings), of.fence, of.beat, of.beaten
-        )
+        settings = msgspec.json.decode(of.settings, type=Settings)
+        return SessionRow(of.number, _summary(of), settings, of.entries, of.fence, of.beat, of.beaten)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise DamagedLogError(
             f"the list of sessions is damaged ({error}); `outrider sessions recover` saves what is whole"

@@ -20,6 +20,7 @@ class Tally:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.size = 0
+        self.entries = 0
         self.turns = 0
         self.usage = Usage()
         self.model = ""
@@ -34,6 +35,7 @@ class Tally:
     def take(self, entry: Entry, size: int) -> None:
         """Count one."""
         self.size += size
+        self.entries += 1
         match entry:
             case Said(message=message, usage=usage):
                 if message.role == "assistant":
@@ -53,8 +55,8 @@ class Tally:
     def add_to(self, connection: sqlite3.Connection, session: int, last: int) -> None:
         """Bring the summary up to date, within the transaction that brings the entries."""
         connection.execute(
-            "UPDATE session SET last = ?, updated = ?, size = size + ? WHERE number = ?",
-            (last, time.time(), self.size, session),
+            "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ? WHERE number = ?",
+            (last, time.time(), self.size, self.entries, session),
         )
         if self.turns:
             self._add_usage(connection, session)

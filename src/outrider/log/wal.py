@@ -17,25 +17,50 @@ _HEADER, _FRAME = 32, 24
 def lost_commits(path: Path) -> int:
     """How many commits follow that SQLite does not see, more than one being damage. A connection must be reading."""
     try:
-        with _opened(path, "-wal") as wal, _opened(path, "-shm") as shm:
-            size, salts = _read_header(wal)
-            start = _frames_seen(shm, salts)
-            commits = [] if start is None else _commits_from(wal, start, size, salts)
-            seen = _frames_seen(shm, salts)  # once more: others may have been writing meanwhile
+        with _opened(path, "-wal") as wal:
+            header = wal.read(_HEADER)
+            if len(header) == _HEADER and not _is_whole(header):
+                lost = _commits_without_header(wal, path)
+            else:
+                with _opened(path, "-shm") as shm:
+                    lost = _commits_not_seen(wal, shm, header)
     except (OSError, struct.error):
         return 0
-    lost = 0 if seen is None else sum(frame > seen for frame in commits)
     return lost if lost > 1 else 0
+
+
+def _commits_not_seen(wal: BinaryIO, shm: BinaryIO, header: bytes) -> int:
+    size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
+    start = _frames_seen(shm, salts)
+    if start is None:
+        return 0
+    commits = _commits_from(wal, start, size, salts)
+    seen = _frames_seen(shm, salts)  # once more: others may have been writing meanwhile
+    return 0 if seen is None else sum(frame > seen for frame in commits)
+
+
+def _commits_without_header(wal: BinaryIO, path: Path) -> int:
+    """Commits of the newest round, where SQLite sees none at all because it cannot read the header."""
+    with path.open("rb") as file:
+        size = struct.unpack_from(">H", file.read(18), 16)[0]
+    wal.seek(_HEADER)
+    first = wal.read(_FRAME)
+    return len(_commits_from(wal, 0, 65536 if size == 1 else size or 4096, first[8:16]))
+
+
+def _is_whole(header: bytes) -> bool:
+    """Whether the checksum at the end of the header is right."""
+    order = ">" if header[3] & 1 else "<"
+    one = two = 0
+    for first, second in struct.iter_unpack(f"{order}II", header[:24]):
+        one = (one + first + two) & 0xFFFFFFFF
+        two = (two + second + one) & 0xFFFFFFFF
+    return struct.unpack(">II", header[24:32]) == (one, two)
 
 
 def _opened(path: Path, end: str) -> BinaryIO:
     # Without a buffer: what is read twice has to be read twice.
     return path.with_name(path.name + end).open("rb", buffering=0)
-
-
-def _read_header(wal: BinaryIO) -> tuple[int, bytes]:
-    header = wal.read(_HEADER)
-    return struct.unpack_from(">I", header, 8)[0], header[16:24]
 
 
 def _frames_seen(shm: BinaryIO, salts: bytes) -> int | None:
