@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from outrider.errors import LogError, SessionLostError
 from outrider.log.entries import Entry, Settings, encode
 from outrider.log.files import SessionFiles
-from outrider.log.rows import INSERT, row
+from outrider.log.rows import INSERT, Extent, row
 from outrider.log.tally import Tally
 from outrider.log.write import Write
 from outrider.log.writer import Writer
@@ -23,7 +23,7 @@ class Journal:
     def __init__(
         self,
         id: str,
-        number: int,
+        extent: Extent,
         fence: int,
         files: SessionFiles,
         settings: Settings,
@@ -37,8 +37,8 @@ class Journal:
         """The newest value of each setting."""
         self.usage = usage
         """What its requests had used when it was opened."""
-        self.number = number
-        """What the tables call it."""
+        self.extent = extent
+        """How far it reached when it was opened."""
         self._fence = fence
         self._writer = writer
         self._release = release
@@ -78,7 +78,7 @@ class Journal:
     def _append(self, entries: Sequence[Entry]) -> Append:
         if not self._forgotten.alive:
             raise LogError("the session was closed; open it again to go on")
-        return Append(self.number, self._fence, entries, self.settings)
+        return Append(self.extent.session, self._fence, entries, self.settings)
 
     def _written(self, append: Append, error: BaseException | None = None) -> None:
         if error is None and append.tally.settings_changed:

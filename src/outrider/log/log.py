@@ -21,7 +21,7 @@ from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.journal import Append, Journal
 from outrider.log.lock import beat, check_free, let_go, take, written
 from outrider.log.replay import Replay, beginning_of_tail
-from outrider.log.rows import Row, known_records, read_newest, read_rows, records
+from outrider.log.rows import Extent, Row, known_records, read_newest, read_rows, records
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.tally import references
 from outrider.log.writer import Writer
@@ -119,9 +119,9 @@ class Log:
         with reading(self.path) as connection:
             yield from read_rows(connection, extent)
 
-    def tail(self, id: str) -> tuple[list[Record], int]:
+    def tail(self, extent: Extent) -> tuple[list[Record], int]:
         """The end of a session that can be understood by itself, and the number of the last entry before it."""
-        extent, count = self._find(id).extent, PAGE
+        count = PAGE
         with reading(self.path) as connection:
             while True:
                 page = list(records(read_newest(connection, extent, count)))
@@ -157,7 +157,8 @@ class Log:
             Append(number, 1, entries, Settings())(connection)
             return number
 
-        return self._hold(began.session, self._writer.do(work), 1, settings or Settings(), Usage())
+        extent = Extent(self._writer.do(work), len(entries))
+        return self._hold(began.session, extent, 1, settings or Settings(), Usage())
 
     def open(self, id: str) -> Journal:
         """A session, held by this process. Raises SessionHeldError, which names the holder, if another has it."""
@@ -168,7 +169,7 @@ class Log:
             found = self._find(id)
             self._check_free(found)
             if self._writer.do(partial(take, found, Holder.here(self._token), first)):
-                return self._hold(found.summary.id, found.number, found.fence + 1, found.settings, found.summary.usage)
+                return self._hold(found.summary.id, found.extent, found.fence + 1, found.settings, found.summary.usage)
 
     # Changing
 
@@ -260,10 +261,10 @@ class Log:
             return  # ours, and let go, which could not be written down
         check_free(row, self.path)
 
-    def _hold(self, id: str, number: int, fence: int, settings: Settings, usage: Usage) -> Journal:
-        self._held[number] = fence
-        release = partial(self._release, number, fence)
-        return Journal(id, number, fence, self._files(number), settings, usage, self._writer, release)
+    def _hold(self, id: str, extent: Extent, fence: int, settings: Settings, usage: Usage) -> Journal:
+        self._held[extent.session] = fence
+        release = partial(self._release, extent.session, fence)
+        return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._writer, release)
 
     def _release(self, number: int, fence: int, *, wait: bool) -> None:
         if self._held.get(number) == fence:

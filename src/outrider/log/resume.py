@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def resume(log: Log, journal: Journal) -> tuple[History, Standing]:
     """Read the end of a session that is held, and settle what was going on when it stopped."""
-    tail, before = log.tail(journal.id)
+    tail, before = log.tail(journal.extent)
     replay = Replay(record.entry for record in tail)
     if unsettled := replay.unsettled():
         journal.write_now(*unsettled)

@@ -13,6 +13,14 @@ from outrider.log.replay import merged
 from outrider.messages import AttachmentBlock, Message, Usage
 
 TITLE_CHARACTERS = 80
+_COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
+_COUNT = f"{_COUNTS} WHERE number = ?"
+_COUNT_TURNS = (
+    f"{_COUNTS}, turns = turns + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+    "cached_tokens = cached_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
+    "reasoning_tokens = reasoning_tokens + ?, cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END "
+    "WHERE number = ?"
+)
 
 
 class Tally:
@@ -54,12 +62,15 @@ class Tally:
 
     def add_to(self, connection: sqlite3.Connection, session: int, last: int) -> None:
         """Bring the summary up to date, within the transaction that brings the entries."""
-        connection.execute(
-            "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ? WHERE number = ?",
-            (last, time.time(), self.size, self.entries, session),
-        )
+        changed = [last, time.time(), self.size, self.entries]
         if self.turns:
-            self._add_usage(connection, session)
+            used = self.usage
+            tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
+            connection.execute(
+                _COUNT_TURNS, (*changed, self.turns, *tokens, used.reasoning_tokens, used.cost, used.cost, session)
+            )
+        else:
+            connection.execute(_COUNT, (*changed, session))
         if self.model:
             named = self.model, session, self.model
             connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
@@ -67,26 +78,8 @@ class Tally:
             connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (self.said, session))
         if self.settings_changed:
             self._set_settings(connection, session)
-        add_references(connection, session, self.files)
-
-    def _add_usage(self, connection: sqlite3.Connection, session: int) -> None:
-        used = self.usage
-        connection.execute(
-            "UPDATE session SET turns = turns + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
-            "cached_tokens = cached_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
-            "reasoning_tokens = reasoning_tokens + ? WHERE number = ?",
-            (
-                self.turns,
-                used.input_tokens,
-                used.output_tokens,
-                used.cached_tokens,
-                used.cache_write_tokens,
-                used.reasoning_tokens,
-                session,
-            ),
-        )
-        if used.cost is not None:
-            connection.execute("UPDATE session SET cost = coalesce(cost, 0) + ? WHERE number = ?", (used.cost, session))
+        if self.files:
+            add_references(connection, session, self.files)
 
     def _set_settings(self, connection: sqlite3.Connection, session: int) -> None:
         settings = self.settings
