@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-from pathlib import Path
 
 from outrider import Agent, Log, ScriptedModel, Session, tool
 from outrider.providers.scripted import call
@@ -15,7 +14,7 @@ def book(seat: str) -> str:
 
 
 def main() -> None:
-    log = Log(Path(tempfile.gettempdir()) / "outrider-example")
+    log = Log(tempfile.mkdtemp())  # a folder that stays where it is, in a program of yours
     model = ScriptedModel([call("book", seat="12A"), "Seat 12A is yours."])
     with Session.open(log, agent=Agent(model=model, tools=[book])) as session:
         print(asyncio.run(session.run("Book me a window seat.")).text)

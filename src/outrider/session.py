@@ -361,7 +361,9 @@ class Session:
             return await self._around.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         if isinstance(part, str):
             return TextBlock(clean(part))
-        if isinstance(part, TextBlock | AttachmentBlock):
+        if isinstance(part, TextBlock):
+            return part if clean(part.text) is part.text else TextBlock(clean(part.text), part.state)
+        if isinstance(part, AttachmentBlock):
             return part
         raise _not_a_prompt(part)
 

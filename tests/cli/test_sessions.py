@@ -789,7 +789,9 @@ def test_what_is_whole_in_a_damaged_log_is_saved_and_what_is_lost_is_said(own_da
     for command in (["show", hurt], ["export", hurt]):
         ended = sessions(*command)
         assert ended.returncode == 1
-        assert ended.stderr.endswith("is not as it was written; `outrider sessions recover` saves what is whole\n")
+        assert ended.stderr.endswith(
+            "is not there as it was written; `outrider sessions recover` saves what is whole\n"
+        )
     assert here("show", well).returncode == 0
     ended = sessions("recover")
     assert (ended.returncode, ended.stderr) == (0, "")

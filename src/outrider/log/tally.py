@@ -11,6 +11,7 @@ import msgspec
 from outrider.log.entries import Entry, Said, Settings, Stored
 from outrider.log.replay import merged
 from outrider.messages import AttachmentBlock, Message, Usage
+from outrider.text import clean
 
 TITLE_CHARACTERS = 80
 _COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
@@ -47,7 +48,7 @@ class Tally:
         match entry:
             case Said(message=message, usage=usage):
                 if message.role == "assistant":
-                    self.model = entry.model or self.model
+                    self.model = clean(entry.model) or self.model
                     self.turns += 1
                     self.usage += usage or Usage()
                 elif not self.said:
@@ -101,7 +102,9 @@ def add_references(connection: sqlite3.Connection, session: int, files: Iterable
 
 
 def _title(message: Message) -> str:
-    words = " ".join(message.text[: 4 * TITLE_CHARACTERS].split())
+    words = " ".join(clean(message.text)[: 4 * TITLE_CHARACTERS].split())
     if not words:
-        words = next((block.label for block in message.content if isinstance(block, AttachmentBlock)), "(no words)")
+        words = next(
+            (clean(block.label) for block in message.content if isinstance(block, AttachmentBlock)), "(no words)"
+        )
     return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 1]}…"

@@ -61,7 +61,8 @@ class Write:
                 waiter.set_result(None)
 
     def _call(self) -> None:
-        for callback in self._then:
+        callbacks, self._then = self._then, []  # they know this object, which need not wait for the collector
+        for callback in callbacks:
             callback()
 
 

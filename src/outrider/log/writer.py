@@ -84,18 +84,20 @@ class Writer:
 
     def close(self) -> None:
         """Finish what waits, and close the file."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             thread = self._thread
-            if thread is None or self._process != os.getpid():
+            if thread is None:
                 return
             self._jobs.put(None)
         if thread is not threading.current_thread():
             thread.join()
 
     def _put(self, job: _Job) -> None:
+        if self._process != os.getpid():  # before the lock, which may have been held by a thread that is not here
+            raise LogError("this Log was made before the process was forked; make another one here")
         with self._lock:
-            if self._process != os.getpid():
-                raise LogError("this Log was made before the process was forked; make another one here")
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="outrider-log", daemon=True)
                 try:
@@ -106,6 +108,7 @@ class Writer:
             self._jobs.put(job)
 
     def _serve(self) -> None:
+        closing = False
         while True:
             try:
                 job = self._jobs.get(timeout=self._every)
@@ -115,12 +118,12 @@ class Writer:
                 elif self._retire():
                     return
                 continue
-            if job is None:
-                if self._retire():
-                    return
-                continue
-            _tell(self._commit(self._and_what_waits(job)))
+            closing = closing or job is None
+            if job is not None:
+                _tell(self._commit(self._and_what_waits(job)))
             del job
+            if closing and self._retire():
+                return
             if self._held and time.monotonic() - self._last_beat >= self._every:
                 self._show_life()
 

@@ -1,0 +1,80 @@
+"""The program that is killed: it opens the one session of a folder, or begins it, and has the conversation to its end.
+
+python -m tests.crash.child FOLDER [--life N] [--kill-at POINT:COUNT] [--hold [--beat SECONDS]]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.log import database
+from outrider.log import log as log_module
+from outrider.log.log import Log
+from outrider.session import Session
+from tests.crash import sabotage as sabotages
+from tests.crash.ledger import Ledger
+from tests.crash.points import Points
+from tests.crash.script import agent, converse, ended, show
+
+
+def play(
+    folder: str,
+    life: int = 1,
+    *,
+    kill_at: str = "",
+    record: bool = False,
+    sabotage: str = "",
+    autocheckpoint: int = 0,
+    on_network: bool = False,
+) -> dict[str, Any]:
+    """One life of the session. Changes this process for good: it is to end afterwards."""
+    where = Path(folder)
+    points = Points(kill_at, Ledger(where, "points", life) if record else None, autocheckpoint)
+    points.install()
+    if sabotage:
+        getattr(sabotages, sabotage)()
+    if on_network:
+        database.network_file_system = lambda folder: "nfs"  # type: ignore[assignment]
+    return asyncio.run(_play(where, life, points))
+
+
+async def _play(folder: Path, life: int, points: Points) -> dict[str, Any]:
+    with Log(folder / "log") as log:
+        found = log.sessions()
+        who = agent(folder, life, points.passed)
+        known = found[0].id if found else None
+        with Session.open(log, known, who, observer=show(folder, life, points.passed)) as session:
+            return ended(session, await converse(session))
+
+
+def hold(folder: Path, beat: float) -> None:
+    """Have the session open, with its calls carried out, and say so; until the input ends."""
+    log_module.BEAT_SECONDS = beat
+    with Log(folder / "log") as log, Session.open(log, log.sessions()[0].id, agent(folder)) as session:
+        asyncio.run(session.act())
+        print("held", flush=True)
+        sys.stdin.read()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--life", type=int, default=1)
+    parser.add_argument("--kill-at", default="")
+    parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--beat", type=float, default=log_module.BEAT_SECONDS)
+    options = parser.parse_args()
+    if options.hold:
+        hold(Path(options.folder), options.beat)
+    else:
+        print(msgspec.json.encode(play(options.folder, options.life, kill_at=options.kill_at)).decode())
+
+
+if __name__ == "__main__":
+    main()
