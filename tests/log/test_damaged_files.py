@@ -307,7 +307,8 @@ ADVICE = re.compile(
 
 def is_clear(said: str, folder: Path) -> bool:
     """Whether it names the file or the event, and what to do."""
-    where = str(folder / "log.db") in said or re.search(
+    named = r"entry \S+|list of sessions|the session was taken over|session '?[0-9a-f]{8}"
+    where = str(folder / "log.db") in said or re.search(named, said)
         r"entry \S+|list of sessions|the session was taken over|session '?[0-9a-f]{8}", said
     )
     return bool(where and ADVICE.search(said))
