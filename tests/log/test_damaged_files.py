@@ -300,8 +300,8 @@ def process(script: str, *arguments: object) -> Iterator[int]:
 
 
 ADVICE = re.compile(
-    "`outrider sessions recover` saves what is whole|`outrider sessions` lists them|upgrade Outrider||move it away"
-    "name another folder|Look at the folder's permissions|Make room|try again|open it again"
+    "`outrider sessions recover` saves what is whole|`outrider sessions` lists them|upgrade Outrider|"
+    "move it away|name another folder|Look at the folder's permissions|Make room|try again|open it again"
 )
 
 
@@ -309,8 +309,6 @@ def is_clear(said: str, folder: Path) -> bool:
     """Whether it names the file or the event, and what to do."""
     named = r"entry \S+|list of sessions|the session was taken over|session '?[0-9a-f]{8}"
     where = str(folder / "log.db") in said or re.search(named, said)
-        r"entry \S+|list of sessions|the session was taken over|session '?[0-9a-f]{8}", said
-    )
     return bool(where and ADVICE.search(said))
 
 

@@ -143,13 +143,18 @@ def _text(data: bytes) -> str:
 
 def _exists(path: Path) -> bool:
     """Whether there is something to be read. Raises LogError where that is not a log, or not the whole of it."""
-    if path.is_dir():
-        raise LogError(f"{path} is a folder, where the file of the log should be; move it away")
+    refuse_folder(path)
     if _size(path):
         return True
     if _size(path.with_name(f"{path.name}-wal")):
         raise damaged(path, "it is empty, but its write-ahead log is not")
     return False
+
+
+def refuse_folder(path: Path) -> None:
+    """Raises LogError if there is a folder where the file should be."""
+    if path.is_dir():
+        raise LogError(f"{path} is a folder, where the file of the log should be; move it away")
 
 
 def _make(path: Path) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.folders import sync_folder
-from outrider.log.database import MIGRATIONS, in_words, open_for_reading, open_for_writing
+from outrider.log.database import MIGRATIONS, in_words, open_for_reading, open_for_writing, refuse_folder
 from outrider.log.entries import Began, Recovered, encode
 from outrider.log.holder import STALE_SECONDS
 from outrider.log.rows import INSERT, Extent, Row, is_whole, known_records, read_rows, row
@@ -53,6 +53,7 @@ def recover(folder: Path) -> Recovery:
     with in_words(path, "read"):
         if not path.exists():
             raise LogError(f"there is no log in {folder}")
+        refuse_folder(path)
         with tempfile.TemporaryDirectory(prefix="recover-", dir=folder) as scratch:
             copy = Path(scratch, "log.db")
             for each in _files(path):
