@@ -30,9 +30,13 @@ def checksum(session: int, seq: int, time: float, kind: str, body: bytes) -> int
 
 
 def is_whole(row: tuple[Any, ...]) -> bool:
-    """Whether it is a row as it was written."""
+    """Whether it is a row as it was written; in a damaged file anything may stand in any place."""
     session, seq, time, kind, body, expected = row
-    return isinstance(kind, str) and isinstance(body, bytes) and checksum(session, seq, time, kind, body) == expected
+    if not isinstance(session, int) or not isinstance(seq, int):
+        return False
+    if not isinstance(time, float) or not isinstance(kind, str) or not isinstance(body, bytes):
+        return False
+    return bool(checksum(session, seq, time, kind, body) == expected)
 
 
 class Extent(NamedTuple):
@@ -57,18 +61,18 @@ def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> l
     """The newest rows, the oldest of them first."""
     query = f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?"
     rows = connection.execute(query, (extent.session, count)).fetchall()[::-1]
-    before = rows[0][1] - 1 if len(rows) == count else 0
+    before = rows[0][1] - 1 if len(rows) == count and is_whole(rows[0]) else 0
     return list(_in_order(rows, extent, before, extent.last))
 
 
 def _in_order(rows: Iterable[Row], extent: Extent, before: int, last: int) -> Iterator[Row]:
     seq = before
     for each in rows:
-        if each[0] != extent.session or each[1] <= seq or (extent.gapless and each[1] != seq + 1):
+        if not is_whole(each) or each[0] != extent.session:
+            raise _damaged(seq + 1)
+        if each[1] <= seq or (extent.gapless and each[1] != seq + 1):
             raise _damaged(seq + 1)
         seq = each[1]
-        if not is_whole(each):
-            raise _damaged(seq)
         yield each
     if seq < last:
         raise _damaged(seq + 1)
