@@ -380,7 +380,7 @@ def check_recovery(folder: Path, original: Original, files: dict[str, bytes]) ->
         assert (kind, body) == original.rows[key][1:], f"event {key} is another"
     if found.aside is None and len(files.get("log.db-wal", b"")) < len(original.files.get("log.db-wal", b"")):
         # Where the file ends within a commit, that is as if the process had been killed within it: it was never made.
-        newest = {session: seq for session, seq in sorted(own)}
+        newest = dict(sorted(own))
         whole = {(session, seq) for session, seq in whole if seq <= newest.get(session, 0)}
     assert sorted(whole - own.keys()) == [], "events that are whole are gone"
     assert {key: own[key][0] for key in whole} == {key: original.rows[key][0] for key in whole}, "times are others"
