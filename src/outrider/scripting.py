@@ -13,9 +13,10 @@ from outrider.conversation import MessageLike, from_json, to_json
 from outrider.driving import drive
 from outrider.errors import ToolDefinitionError
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.prompt import Prompt
 from outrider.provider import Provider, StopReason
 from outrider.runs import RunResult
-from outrider.session import Prompt, Session
+from outrider.session import Session
 from outrider.store import AttachmentStore, FolderStore
 
 if TYPE_CHECKING:

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.calls import Call, Surroundings, carry_out, first_intents
 from outrider.conversation import MessageLike, read_conversation, read_tool_results
 from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
-from outrider.events import Delta, Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
+from outrider.events import Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.history import UNANSWERED, History
 from outrider.log.entries import Answer, Cancelled, Said, Settings
 from outrider.log.replay import changes
 from outrider.log.standing import Standing
 from outrider.log.write import deliver_cancel
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.observers import Observers
+from outrider.prompt import Part, Prompt, parts_of
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
-from outrider.providers.debugging import logger
+from outrider.recorded import agent_of, cwd_of, settings_of
 from outrider.replies import Receiver
 from outrider.runs import Progress, RunResult
 from outrider.store import AttachmentStore, MemoryStore
@@ -37,9 +38,6 @@ from outrider.tools import make_tools
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
-
-Prompt: TypeAlias = str | Attachment | Sequence[str | Attachment | TextBlock | AttachmentBlock]
-"""What a person says: text, a file, or several of both."""
 
 T = TypeVar("T")
 
@@ -78,10 +76,10 @@ class Session:
         self.history = History(read_conversation(messages))
         self.usage = Usage()
         """What all requests of this session used."""
-        self._observers = [observer] if observer else []
-        if logger.isEnabledFor(logging.DEBUG):
-            self._observers.append(_log)
-        self._failed: list[Callable[[Event], None]] = []
+        self._observers = Observers()
+        if observer:
+            self._observers.add(observer)
+        self._emit = self._observers.emit
         tools = make_tools(agent.tools)
         self._tools = {tool.name: tool for tool in tools}
         self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools)
@@ -120,8 +118,8 @@ class Session:
         journal = None if id is None else log.open(id)
         try:
             recorded = journal.settings if journal else Settings()
-            session = cls(agent or _recorded_agent(recorded), cwd=cwd or _recorded_cwd(recorded), observer=observer)
-            journal = journal or log.begin(session._settings())
+            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer)
+            journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
             session._take_up(journal, log)
             if log.warning:
                 session._emit(Notice(log.warning))
@@ -203,7 +201,7 @@ class Session:
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._observers.append(events.put_nowait)
+        self._observers.add(events.put_nowait)
         running = asyncio.ensure_future(self.run(prompt))
         running.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -231,7 +229,7 @@ class Session:
 
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Have each event from now on given to the observer, in order, as it happens."""
-        self._observers.append(observer)
+        self._observers.add(observer)
 
     # The loop
 
@@ -343,8 +341,7 @@ class Session:
     async def _add(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()) -> None:
         """One user message: results first, then what the person says; unanswered calls are answered with an error."""
         results = read_tool_results(tool_results)
-        parts = _parts(prompt)
-        said = [await self._part(part) for part in parts if part != ""]
+        said = [await self._stored(part) for part in parts_of(prompt)]
         if not results and not said:
             return
         pending = [call.id for call in self.history.pending]
@@ -356,16 +353,10 @@ class Session:
         answers = (results.get(call_id) or known.get(call_id) or _unanswered(call_id) for call_id in pending)
         await self._append(Message.user(*answers, *said))
 
-    async def _part(self, part: str | Attachment | TextBlock | AttachmentBlock) -> TextBlock | AttachmentBlock:
+    async def _stored(self, part: Part) -> TextBlock | AttachmentBlock:
         if isinstance(part, Attachment):
             return await self._around.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
-        if isinstance(part, str):
-            return TextBlock(clean(part))
-        if isinstance(part, TextBlock):
-            return part if clean(part.text) is part.text else TextBlock(clean(part.text), part.state)
-        if isinstance(part, AttachmentBlock):
-            return part
-        raise _not_a_prompt(part)
+        return part
 
     def _conversation(self) -> list[Message]:
         """All messages; only the end, where the log cannot be read any more."""
@@ -409,20 +400,11 @@ class Session:
 
     # The log
 
-    def _settings(self) -> Settings:
-        """What the log should know of the agent."""
-        agent = self.agent
-        model = agent.model if isinstance(agent.model, str) else self.provider.name
-        limits = msgspec.to_builtins(agent.limits)
-        # No tools are not recorded: whoever goes on without them should see which there were.
-        tools = tuple(self._tools) or None
-        return Settings(None, clean(model), clean(agent.system), tools, limits, clean(str(self._around.cwd)))
-
     def _take_up(self, journal: Journal, log: Log) -> None:
         """Go on where the log says that the session stopped."""
         from outrider.log.resume import resume  # brings SQLite, which sessions without a log do not need
 
-        if changed := changes(journal.settings, self._settings()):
+        if changed := changes(journal.settings, settings_of(self.agent, self._around.cwd)):
             journal.write_now(changed)
         self.history, self._standing = resume(log, journal)
         self.id = journal.id
@@ -430,15 +412,6 @@ class Session:
         self._around = msgspec.structs.replace(self._around, session=journal.id, store=journal.files, journal=journal)
 
     # Who watches, who works
-
-    def _emit(self, event: Event) -> None:
-        for observer in self._observers:
-            try:
-                observer(event)
-            except Exception:  # noqa: BLE001 - whatever it is, it is logged, and the session goes on
-                if observer not in self._failed:  # said once: a broken observer breaks on every event
-                    self._failed.append(observer)
-                    logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
 
     async def _work(self, work: Coroutine[Any, Any, T]) -> T:
         """Do one thing at a time, in a task of its own: `cancel` ends that task and not the caller's."""
@@ -468,42 +441,6 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(Cancelled()).finished()
             raise
-
-
-def _recorded_agent(settings: Settings) -> Agent:
-    if settings.model is None:
-        raise LogError("the log does not say which model answered; pass agent=Agent(model=…)")
-    return Agent(model=settings.model, system=settings.system or "", limits=recorded_limits(settings))
-
-
-def recorded_limits(settings: Settings) -> Limits:
-    """The limits that the log has; the usual ones if it has none that can be used."""
-    try:
-        return msgspec.convert(settings.limits or {}, Limits)
-    except (msgspec.ValidationError, ValueError):
-        return Limits()
-
-
-def _recorded_cwd(settings: Settings) -> str | None:
-    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
-
-
-def _log(event: Event) -> None:
-    if not isinstance(event, Delta):
-        logger.debug("%s", msgspec.json.encode(event, enc_hook=repr).decode())
-
-
-def _parts(prompt: Prompt) -> Sequence[str | Attachment | TextBlock | AttachmentBlock]:
-    if isinstance(prompt, str | Attachment):
-        return [prompt]
-    if isinstance(prompt, Mapping) or not isinstance(prompt, Iterable):
-        raise _not_a_prompt(prompt)
-    return list(prompt)
-
-
-def _not_a_prompt(value: object) -> TypeError:
-    kind = type(value).__name__
-    return TypeError(f"a prompt is text, an Attachment, or a list of them, not {kind}; messages go into conversation=")
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -15,9 +15,10 @@ from outrider.config import default_model
 from outrider.errors import OutriderError, ToolDefinitionError, UnknownModelError, UnknownSessionError
 from outrider.events import Event, MessageAdded, TextDelta
 from outrider.log.log import Log
+from outrider.recorded import limits_of
 from outrider.runs import RunResult
 from outrider.scripting import default_log
-from outrider.session import Session, recorded_limits
+from outrider.session import Session
 from outrider.text import counted
 
 DESCRIPTION = """\
@@ -95,7 +96,7 @@ def _open(log: Log, options: argparse.Namespace) -> Session:
         names = plain(", ".join(recorded.tools))
         print(f"This session had tools ({names}); to go on with them, give --tools again.", file=sys.stderr)
     model = options.model or recorded.model or default_model()
-    agent = Agent(model=model, system=recorded.system or "", tools=tools, limits=recorded_limits(recorded))
+    agent = Agent(model=model, system=recorded.system or "", tools=tools, limits=limits_of(recorded))
     return Session.open(log, name, agent)
 
 

@@ -1,0 +1,41 @@
+"""What the log knows of an agent, and the agent that can be made of it. Tools are functions and cannot be stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from outrider.agent import Agent, Limits
+from outrider.errors import LogError
+from outrider.log.entries import Settings
+from outrider.text import clean
+from outrider.tools import make_tools
+
+
+def settings_of(agent: Agent, cwd: Path) -> Settings:
+    """What the log should know. No tools are not recorded: whoever goes on without them sees which there were."""
+    model = agent.model if isinstance(agent.model, str) else agent.provider.name
+    tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
+    limits = msgspec.to_builtins(agent.limits)
+    return Settings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)))
+
+
+def agent_of(settings: Settings) -> Agent:
+    """The agent, without its tools."""
+    if settings.model is None:
+        raise LogError("the log does not say which model answered; pass agent=Agent(model=…)")
+    return Agent(model=settings.model, system=settings.system or "", limits=limits_of(settings))
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits that the log has; the usual ones if it has none that can be used."""
+    try:
+        return msgspec.convert(settings.limits or {}, Limits)
+    except (msgspec.ValidationError, ValueError):
+        return Limits()
+
+
+def cwd_of(settings: Settings) -> str | None:
+    """The folder in which it worked, if that is still there."""
+    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
