@@ -551,7 +551,7 @@ async def test_a_cost_limit_that_cannot_be_kept_is_said_once() -> None:
 async def test_a_stream_leaves_no_observer_behind() -> None:
     session = Session(Agent(model=ScriptedModel(["one", "two"])))
     _ = [event async for event in session.stream("a")]
-    assert session._observers == []
+    assert session._observers._all == []
 
 
 async def test_a_call_that_the_user_talked_over_is_not_run() -> None:

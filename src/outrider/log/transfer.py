@@ -194,7 +194,7 @@ class _Lines:
             self._mentioned[entry.attachment.sha256] = entry.attachment
         self._last = line.seq
         self.count += 1
-        if not isinstance(entry, Began):
+        if self.count > 1 or not isinstance(entry, Began):
             # Where the beginning was lost, its place is taken by the new one, and what stood there moves on.
             seq = max(line.seq, 2, self.entries[-1][0] + 1 if self.entries else 2)
             self.entries.append((seq, line.time, line.kind, body))
