@@ -84,7 +84,16 @@ def _main() -> None:
         finish = work(log, Path(folder, name))
         spent = time.perf_counter() - started
         finish()
-    print(spent * 1e3, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(spent * 1e3, _peak_megabytes())
+
+
+def _peak_megabytes() -> float:
+    """Of this program alone: what getrusage says has that of the process which started it, before it became this."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def _list(log: Log, _: Path) -> Callable[[], None]:

@@ -7,6 +7,7 @@ one: it is kept, shown and copied, and otherwise passed over.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -132,7 +133,6 @@ class Record(msgspec.Struct, frozen=True):
 KINDS: dict[str, type[Entry]] = {
     each.kind: each for each in (Began, Settings, Said, Intent, Answer, Stored, Cancelled, Delegated, Recovered)
 }
-_decoders = {kind: msgspec.json.Decoder(entry) for kind, entry in KINDS.items()}
 MAX_DEPTH = 200
 """How deeply the JSON of an entry may be nested, so that it can be read again wherever it is read."""
 
@@ -152,11 +152,10 @@ def encode(entry: Entry) -> tuple[str, bytes]:
 
 def decode(kind: str, body: bytes) -> Entry:
     """The entry of a row that is whole; raises NewerLogError where it is not what this version knows by that kind."""
-    decoder = _decoders.get(kind)
-    if decoder is None:
+    if kind not in KINDS:
         return Unknown(kind, msgspec.Raw(body))
     try:
-        return decoder.decode(body)
+        return _decoder(kind).decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise NewerLogError(
             f"an entry of the kind {kind!r} was written by a newer version of Outrider ({error}); upgrade to go on"
@@ -169,6 +168,11 @@ def decode_if_known(kind: str, body: bytes) -> Entry:
         return decode(kind, body)
     except NewerLogError:
         return Unknown(kind, msgspec.Raw(body))
+
+
+@cache  # made when the first entry of its kind is read: each takes a while
+def _decoder(kind: str) -> msgspec.json.Decoder[Entry]:
+    return msgspec.json.Decoder(KINDS[kind])
 
 
 def _encode_cleaned(entry: Entry) -> bytes:

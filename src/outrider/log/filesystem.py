@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NETWORK = re.compile(
+NETWORK = (
     r"9p|afs|afpfs|beegfs|ceph|cifs|coda|davfs|drvfs|glusterfs|gpfs|lustre|ncpfs|nfs[34]?|orangefs|prl_fs|smb[23]|smbfs|"
     r"vboxsf|virtiofs|webdav|fuse\.(sshfs|rclone|s3fs|gcsfuse|glusterfs|ceph|davfs2?|goofys|smbnetfs)"
 )
@@ -22,7 +22,7 @@ def network_file_system(folder: Path) -> str:
         kind = _kind_on_linux(folder) if sys.platform == "linux" else _kind_by_mount(folder)
     except (OSError, subprocess.SubprocessError, ValueError):
         return ""
-    return kind if NETWORK.fullmatch(kind) else ""
+    return kind if re.fullmatch(NETWORK, kind) else ""
 
 
 def _kind_on_linux(folder: Path) -> str:

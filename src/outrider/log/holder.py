@@ -7,7 +7,6 @@ container) only its heartbeat is known: a counter, because clocks differ and jum
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -41,7 +40,7 @@ class Holder(msgspec.Struct, frozen=True):
         """This process."""
         pid = os.getpid()
         program = clean(Path(sys.argv[0]).name) if sys.argv and sys.argv[0] else ""
-        return cls(platform.node(), _boot(), pid, _started(pid) or "", time.time(), program, log)
+        return cls(_host(), _boot(), pid, _started(pid) or "", time.time(), program, log)
 
     def lives(self) -> bool | None:
         """Whether the process is there; None if that cannot be told from here."""
@@ -50,7 +49,7 @@ class Holder(msgspec.Struct, frozen=True):
             return None
         if self.boot != boot:
             # Another run of the same machine: its processes are gone. Another room of this run: nobody knows.
-            same_machine = self.host == platform.node() and not self.host.startswith("localhost")
+            same_machine = self.host == _host() and not self.host.startswith("localhost")
             return False if same_machine and self.boot.split()[0] != boot.split()[0] else None
         started = _started(self.pid)
         return started is not None and started == self.started
@@ -60,6 +59,14 @@ class Holder(msgspec.Struct, frozen=True):
         program = f"{self.program}, " if self.program else ""
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
         return f"{program}process {self.pid}{here} on {self.host or 'an unnamed host'}, since {since}"
+
+
+def _host() -> str:
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    from socket import gethostname  # Windows; takes long to import
+
+    return gethostname()
 
 
 def _boot() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -106,7 +107,7 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
 
 def _read(row: tuple[Any, ...]) -> SessionRow:
     try:
-        of = _columns.decode(_encoder.encode(row))
+        of = _columns().decode(msgspec.msgpack.encode(row))
         settings = msgspec.json.decode(of.settings, type=Settings)
         return SessionRow(of.number, _summary(of), settings, of.entries, of.fence, of.beat, of.beaten)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
@@ -125,5 +126,6 @@ def _summary(of: _Columns) -> Summary:
     )
 
 
-_encoder = msgspec.msgpack.Encoder()
-_columns = msgspec.msgpack.Decoder(_Columns)
+@cache  # made when the first list is read
+def _columns() -> msgspec.msgpack.Decoder[_Columns]:
+    return msgspec.msgpack.Decoder(_Columns)
