@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ from hypothesis import settings
 
 settings.register_profile("outrider", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("outrider")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # In the background of a shell: the programs that are started here should hear of Ctrl-C all the same.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
