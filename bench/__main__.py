@@ -6,7 +6,7 @@ import platform
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("imports", "turns", "sessions", "providers", "log", "long_sessions")
+MEASUREMENTS = ("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "shell")
 
 
 def main() -> int:

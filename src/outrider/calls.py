@@ -18,6 +18,7 @@ from outrider.errors import AttachmentError, LogError, ValidationError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.log.entries import Answer, Intent
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.permit import Permit
 from outrider.results import ToolResult
 from outrider.store import AttachmentStore
 from outrider.text import clean, shorten
@@ -44,6 +45,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     cwd: Path
     journal: Journal | None = None
     """Where intents and answers are made durable, if they are."""
+    permit: Permit | None = None
+    """Who is asked whether a call may run; without one, each may."""
 
 
 MOST_AT_ONCE = 64
@@ -58,6 +61,8 @@ async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
     """
     try:
         for batch in _batches(calls):
+            for call in batch:
+                await call.ask()
             await _record_intents(batch)
             for call in batch:
                 call.start(tools)
@@ -72,8 +77,13 @@ async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
 
 
 def first_intents(calls: Sequence[Call]) -> list[Intent]:
-    """The intents of the calls that will be begun first: they can be recorded together with the reply."""
+    """The intents of the calls that will be begun first: they can be recorded together with the reply.
+
+    None where somebody is to be asked before: an intent says that the call is being carried out.
+    """
     for batch in _batches(calls):
+        if batch[0].around.permit:
+            break
         return [intent for call in batch if (intent := call.intent())]
     return []
 
@@ -129,7 +139,9 @@ class Call:
         self._announced = False
         self._tool = tool
         self._key = begun.key if begun else f"{around.session}/{use.id}"
-        self._context = ToolContext(use.id, around.cwd, around.threads, self._progress, self._key)
+        self._context = ToolContext(
+            use.id, around.cwd, around.threads, self._progress, self._key, around.store
+        )
         self._task: asyncio.Task[Answer] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
@@ -159,6 +171,18 @@ class Call:
         if tool is None or use.invalid_input is not None or self.answer:
             return None
         return Intent(use.id, tool.name, tool.effect, self._key, use.input)
+
+    async def ask(self) -> None:
+        """Find out whether it may run; a refusal is its answer."""
+        permit, tool = self.around.permit, self._tool
+        if permit is None or tool is None or self.intent() is None:
+            return
+        try:
+            refusal = await permit(self.use, tool)
+        except Exception as error:  # noqa: BLE001 - whatever keeps it from deciding, the call does not run
+            refusal = f"nobody could decide whether it may run: {_said_by(error)}"
+        if refusal and not self.answer:
+            self._finish(_error(self.use.id, f"{tool.name} was not run: {clean(refusal)}"))
 
     def recall(self, answer: Answer, *, recorded: bool) -> None:
         """It was answered before: in another process, or when the log could not be written."""
@@ -279,7 +303,9 @@ class Call:
     async def _answer(self, result: ToolResult) -> Answer:
         """The result as a block: its text within the limit, its files in the store."""
         text, whole = clean(result.text), None
-        if len(text) > self.around.limits.result_characters:
+        if result.whole is not None:
+            text, whole = await self._completed(text, result.whole)
+        elif len(text) > self.around.limits.result_characters:
             text, whole = await self._shortened(text)
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
         for attachment in result.attachments:
@@ -289,13 +315,22 @@ class Call:
     async def _shortened(self, text: str) -> tuple[str, AttachmentBlock | None]:
         data = text.encode()
         file = Attachment(data, "text/plain", f"{self.use.name}-{self.use.id}.txt")
-        whole = await self._put(file, len(data))
-        if isinstance(whole, str):
-            where, kept = f"The whole could not be stored: {whole}", None
-        else:
-            where, kept = f"The whole is stored as attachment:{whole.sha256}", whole
+        where, kept = await self._keep_whole(file, len(data))
         note = "[{left_out} of {total} characters left out here. " + where.replace("{", "{{").replace("}", "}}") + "]"
         return shorten(text, self.around.limits.result_characters, note), kept
+
+    async def _completed(self, text: str, file: Attachment) -> tuple[str, AttachmentBlock | None]:
+        """A text that is a part already, with where to find the whole."""
+        where, kept = await self._keep_whole(file, self.around.limits.attachment_bytes)
+        note = "[{left_out} of {total} characters left out here.]"
+        return f"{shorten(text, self.around.limits.result_characters, note)}\n[{where}]", kept
+
+    async def _keep_whole(self, file: Attachment, limit: int) -> tuple[str, AttachmentBlock | None]:
+        """Where the whole of a result is, in words; and its reference, if it could be stored."""
+        whole = await self._put(file, limit)
+        if isinstance(whole, str):
+            return f"The whole could not be stored: {whole}", None
+        return f"The whole is stored as attachment:{whole.sha256}", whole
 
     async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
         """The file's reference, or a note to the model where there can be none; the turn goes on."""

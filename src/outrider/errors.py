@@ -6,6 +6,7 @@ OutriderError
 ├── ValidationError        data that does not satisfy its schema; names every violation (a ValueError)
 ├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
 ├── AttachmentError        a file that is missing, too large, or not what its label says
+├── ConfigError            settings that cannot be used; names the file and the key (a ValueError)
 ├── UnknownModelError      a model name that no provider answers to (a ValueError)
 ├── ProviderError              the model's side failed; the conversation is as it was
 │   ├── AuthenticationError    no key, or one that is not accepted
@@ -55,6 +56,10 @@ class ToolDefinitionError(OutriderError, TypeError):
 
 class AttachmentError(OutriderError):
     """A file that is missing, too large, or not what its label says."""
+
+
+class ConfigError(OutriderError, ValueError):
+    """Settings that cannot be used."""
 
 
 class UnknownModelError(OutriderError, ValueError):

@@ -29,6 +29,8 @@ class ToolResult(msgspec.Struct, frozen=True):
     """Whether the run ends with this result, once the other calls of the turn are answered."""
     details: Any = None
     """What people see beside the result; the model is not told."""
+    whole: Attachment | None = None
+    """All that there is, where the text is only a part: it is stored, and the model is told how to read it."""
 
     def __post_init__(self) -> None:
         # A tool that has done its work should not fail over the form of what it says.

@@ -24,6 +24,7 @@ from outrider.log.standing import Standing
 from outrider.log.write import deliver_cancel
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.observers import Observers
+from outrider.permit import Permit
 from outrider.prompt import Part, Prompt, parts_of
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
@@ -54,6 +55,8 @@ class Results(msgspec.Struct, frozen=True):
 class Session:
     """A conversation with an agent that goes on.
 
+    `permit` is asked before each call whether it may run.
+
     >>> session = Session(Agent(model="demo"))
     >>> asyncio.run(session.run("What is 2+2?")).status
     'done'
@@ -67,6 +70,7 @@ class Session:
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
+        permit: Permit | None = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model=…)")
@@ -90,6 +94,7 @@ class Session:
             Threads(),
             agent.limits,
             Path(cwd or ".").resolve(),
+            permit=permit,
         )
         self._standing = Standing()
         self._memory: dict[str, Any] = {}
@@ -105,6 +110,7 @@ class Session:
         *,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
+        permit: Permit | None = None,
     ) -> Session:
         """A session in a log, which goes on where it stopped, however it stopped; without an id, a new one.
 
@@ -118,7 +124,7 @@ class Session:
         journal = None if id is None else log.open(id)
         try:
             recorded = journal.settings if journal else Settings()
-            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer)
+            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer, permit=permit)
             journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
             session._take_up(journal, log)
             if log.warning:

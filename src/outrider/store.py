@@ -22,6 +22,10 @@ CHUNK = 3 * 2**18
 """Bytes that are read at once: a number of which base64 makes no padding."""
 
 
+SIZE_UNKNOWN = -1
+"""The size in the reference of those who know a file by its hash alone."""
+
+
 class AttachmentStore(Protocol):
     """Takes files and gives them back by reference. Both raise AttachmentError, and only that."""
 
@@ -153,7 +157,7 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def _checked(data: bytes, reference: AttachmentBlock) -> bytes:
-    if len(data) != reference.size:
+    if reference.size not in (len(data), SIZE_UNKNOWN):
         raise AttachmentError(
             f"{reference.label} has {len(data):,} bytes, not {reference.size:,} as its reference says"
         )

@@ -18,9 +18,11 @@ from typing import Any, Literal, TypeAlias, overload
 import msgspec
 
 from outrider.attachments import Attachment
-from outrider.errors import ToolDefinitionError
+from outrider.errors import AttachmentError, ToolDefinitionError
+from outrider.messages import AttachmentBlock
 from outrider.results import ToolResult, as_attachment, as_result
 from outrider.schema import Schema, Signature
+from outrider.store import SIZE_UNKNOWN, AttachmentStore
 from outrider.threads import Threads
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
@@ -34,10 +36,16 @@ RESERVED_NAMES = frozenset({"final", "functions", "multi_tool_use"})
 class ToolContext:
     """What a running tool knows of its call. Ask for it with a parameter of this type."""
 
-    __slots__ = ("_attachments", "_cancelled", "_progress", "_threads", "call_id", "cwd", "key")
+    __slots__ = ("_attachments", "_cancelled", "_progress", "_store", "_threads", "call_id", "cwd", "key")
 
     def __init__(
-        self, call_id: str, cwd: Path, threads: Threads, progress: Callable[[Any], None], key: str = ""
+        self,
+        call_id: str,
+        cwd: Path,
+        threads: Threads,
+        progress: Callable[[Any], None],
+        key: str = "",
+        store: AttachmentStore | None = None,
     ) -> None:
         self.call_id = call_id
         """The id of the call in the conversation."""
@@ -47,6 +55,7 @@ class ToolContext:
         """The session's working directory."""
         self._threads = threads
         self._progress = progress
+        self._store = store
         self._attachments: list[Attachment] = []
         self._cancelled = False
 
@@ -57,6 +66,12 @@ class ToolContext:
     def attach(self, attachment: Attachment | str | Path) -> None:
         """Add a file to the result."""
         self._attachments.append(as_attachment(attachment))
+
+    def stored(self, sha256: str) -> bytes:
+        """The bytes of a file of this session, by its hash. Raises AttachmentError."""
+        if self._store is None:
+            raise AttachmentError("this session has no stored files")
+        return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
 
     @property
     def cancelled(self) -> bool:

@@ -158,6 +158,65 @@ def test_a_terminal_that_has_few_characters_is_no_error() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_the_search_program_is_named_and_tried(tmp_path: Path) -> None:
+    assert any(re.match(r"ripgrep [\d.]+ at /.*rg$", line) for line in lines_of(outrider("doctor").stdout)["✓"])
+
+
+def test_the_sandbox_is_spoken_of_plainly(tmp_path: Path) -> None:
+    nowhere = {"PATH": str(tmp_path)}  # no bubblewrap there
+    said = lines_of(outrider("doctor", **nowhere).stdout)["·"]
+    assert any(line.startswith("commands run without a sandbox: bubblewrap is not installed") for line in said)
+    said = lines_of(outrider("doctor", OUTRIDER_SANDBOX="off").stdout)["·"]
+    assert 'commands run without a sandbox: sandbox.use is "off"' in said
+    ended = outrider("doctor", OUTRIDER_SANDBOX="require", **nowhere)
+    assert ended.returncode == 1
+    (broken,) = lines_of(ended.stdout)["✗"]
+    assert broken.endswith('sandbox.use is "require", so no command can run')
+
+
+def test_a_sandbox_that_is_there_and_does_not_work_is_not_called_one(tmp_path: Path) -> None:
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho no permission for that >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    said = lines_of(outrider("doctor", PATH=f"{tmp_path}:/bin:/usr/bin").stdout)["·"]
+    assert any("bubblewrap does not work here (no permission for that)" in line for line in said)
+
+
+def test_settings_files_are_there_or_not(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    marks = lines_of(outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own)).stdout)
+    assert {f"no settings in {own}", "no settings in .outrider/config.toml"} <= set(marks["·"])
+    own.write_text('model = "anthropic/claude-sonnet-4-5"')
+    marks = lines_of(outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own)).stdout)
+    assert f"settings from {own}" in marks["✓"]
+    assert "model for those who name none: anthropic/claude-sonnet-4-5" in marks["✓"]
+
+
+def test_a_settings_file_that_cannot_be_used_is_broken_and_the_rest_is_still_said(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("[limits]\nturns = 0")
+    ended = outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own))
+    assert ended.returncode == 1
+    (broken,) = lines_of(ended.stdout)["✗"]
+    assert broken.startswith(f"settings: {own}, line 2: limits.turns must be a whole number over 0")
+    assert "extra litellm" in ended.stdout
+
+
+def test_a_model_that_the_settings_name_wrongly_is_broken_with_the_file(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('model = "gpt-5.6"')
+    (broken,) = lines_of(outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own)).stdout)["✗"]
+    assert broken.startswith(f"{own}: there is no model 'gpt-5.6'")
+
+
+def test_a_project_that_waits_for_consent_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".outrider").mkdir()
+    (tmp_path / ".outrider" / "config.toml").write_text('permissions.mode = "all"\nsandbox.use = "off"')
+    ended = outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(tmp_path / "none"))
+    wanted = "the project asks for more than you allow (permissions.mode, sandbox.use); see outrider config trust"
+    assert wanted in lines_of(ended.stdout)["·"]
+    assert ended.returncode == 0
+
+
 def test_wrong_usage_is_2_and_help_is_0() -> None:
     assert outrider("doctor", "more").returncode == 2
     ended = outrider("doctor", "--help")

@@ -10,25 +10,22 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Limits, Message, Session
+from outrider import Agent, Limits, Session
 from outrider.cli import main
 from outrider.log.entries import Cancelled, Intent
 from outrider.messages import ToolResultBlock
 from outrider.scripting import default_log
+from tests.cli.asking import DEADLINE, KEY, ask, everywhere, latest, messages, running, wait_until
 from tests.cli.program import clean_environment, outrider
 from tests.modelserver import Held, ModelServer, Status
 from tests.streams import Answer
 
-DEADLINE = 60.0
 DEMO = ("--model", "demo")
-KEY = "correct-horse-battery-staple"
 NOTE = "No key is set: the built-in demo model answers. See outrider doctor.\n"
 TOOLS = '''
 import time
@@ -69,6 +66,11 @@ def tools(tmp_path: Path) -> Path:
     return tmp_path / "tools.py"
 
 
+def only(tools: Path) -> tuple[str, ...]:
+    """The flags for these tools and no others, all of which may run."""
+    return ("--tools", "none", "--tools", str(tools), "--permissions", "all")
+
+
 def let_go(tools: Path) -> None:
     (tools.parent / "go").touch()
 
@@ -79,53 +81,12 @@ def begun(tools: Path) -> list[str]:
     return marks.read_text().split() if marks.exists() else []
 
 
-@contextmanager
-def running(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """The program while it runs. It does not outlive the block."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "outrider", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=clean_environment() | environment,
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_until(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + DEADLINE
-    while not condition():
-        assert process.poll() is None, f"it ended before: {process.communicate()}"
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def converse(prompt: str = "What is 2+2?", limits: Limits | None = None) -> str:
     """A session with the demo model, from Python; its id."""
     agent = Agent(model="demo", limits=limits or Limits())
     with default_log() as log, Session.open(log, agent=agent) as session:
         asyncio.run(session.run(prompt))
         return session.id
-
-
-def latest() -> str:
-    """The id of the session that was opened last."""
-    with default_log() as log:
-        return log.sessions(1)[0].id
-
-
-def messages(session: str = "") -> list[Message]:
-    with default_log() as log:
-        return log.messages(session or latest())
 
 
 def texts(session: str = "") -> list[str]:
@@ -208,11 +169,10 @@ def test_the_help_has_every_option_and_the_exit_codes() -> None:
     ended = outrider("-p", "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
     for expected in (
-        "--continue",
-        "--resume ID",
-        "--model MODEL",
-        "--tools FILE",
-        "exit codes: 0 done, 1 an error, 2 ",
+        *("-c, --continue", "-r ID, --resume ID", "-m MODEL, --model MODEL", "-q, --quiet"),
+        *("--attach FILE", "--output-format {text,json,stream-json}", "--schema FILE", "--max-turns N"),
+        *("--max-cost DOLLARS", "--tools TOOLS", "--permissions MODE", "--cwd DIR"),
+        "exit codes: 0 done, 1 an error, 2 wrong usage, 3 turns or budget used up, 130 interrupted, 143 told to end",
     ):
         assert expected in ended.stdout
 
@@ -309,7 +269,7 @@ def test_an_answer_that_cannot_be_written_is_an_error_in_a_sentence() -> None:
 
 def test_tools_of_a_file_are_run_and_what_happens_goes_to_standard_error(tools: Path) -> None:
     let_go(tools)
-    ended = outrider("-p", "Read notes.txt", *DEMO, "--tools", str(tools))
+    ended = outrider("-p", "Read notes.txt", *DEMO, *only(tools))
     assert (ended.returncode, begun(tools)) == (0, ["read_file"])
     assert ended.stdout == "Here is what I found (demo model, not an LLM):\n- notes.txt: Buy milk.\n"
     printed, started, finished, about = ended.stderr.splitlines()
@@ -324,25 +284,25 @@ def test_tools_of_a_file_are_run_and_what_happens_goes_to_standard_error(tools: 
 
 def test_a_tool_that_prints_does_not_write_into_the_answer(tools: Path) -> None:
     tools.write_text(TOOLS.replace('begun("read_file")', 'print("reading")'))
-    ended = outrider("-p", "Read notes.txt", *DEMO, "--tools", str(tools))
+    ended = outrider("-p", "Read notes.txt", *DEMO, *only(tools))
     assert ended.stdout.startswith("Here is what I found")
 
 
 def test_what_a_tool_gives_back_cannot_do_anything_to_the_terminal(tools: Path) -> None:
     let_go(tools)
     (tools.parent / "notes.txt").write_text("\x1b]0;mine\x07\x1b[2J")
-    ended = outrider("-p", "Read notes.txt", *DEMO, "--tools", str(tools))
+    ended = outrider("-p", "Read notes.txt", *DEMO, *only(tools))
     assert ended.returncode == 0
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", ended.stderr)
 
 
 def test_a_session_with_tools_that_goes_on_without_them_says_so(tools: Path) -> None:
     let_go(tools)
-    outrider("-p", "Read notes.txt", *DEMO, "--tools", str(tools))
+    outrider("-p", "Read notes.txt", *DEMO, *only(tools))
     ended = outrider("--continue", "-p", "What is 2+2?")
     assert (ended.returncode, ended.stdout) == (0, "4\n")
     assert ended.stderr.startswith("This session had tools (read_file, add); to go on with them, give --tools again.\n")
-    assert "had tools" not in outrider("--continue", "-p", "Read notes.txt", "--tools", str(tools)).stderr
+    assert "had tools" not in outrider("--continue", "-p", "Read notes.txt", *only(tools)).stderr
 
 
 @pytest.mark.parametrize(
@@ -377,7 +337,7 @@ def test_a_tools_file_without_tools_is_wrong_usage(
 
 
 def kill_in_the_middle_of(prompt: str, tools: Path) -> None:
-    with running("-p", prompt, *DEMO, "--tools", str(tools)) as process:
+    with running("-p", prompt, *DEMO, *only(tools)) as process:
         wait_until(lambda: begun(tools), process)
         process.send_signal(signal.SIGKILL)
         assert process.wait(DEADLINE) == -signal.SIGKILL
@@ -394,7 +354,7 @@ def test_a_run_that_was_killed_in_the_middle_of_a_read_is_finished(tools: Path, 
     assert [path.name for path in left if path.stat().st_mode & 0o077] == [], "for the owner alone, after a crash too"
     assert "\n  was left open by " in outrider("sessions", "show", latest()).stdout
     let_go(tools)
-    ended = outrider("--continue", "--tools", str(tools))
+    ended = outrider("--continue", *only(tools))
     assert (ended.returncode, begun(tools)) == (0, ["read_file", "read_file"])
     assert ended.stdout == "Here is what I found (demo model, not an LLM):\n- notes.txt: Buy milk.\n"
     assert [message.role for message in messages()] == ["user", "assistant", "user", "assistant"]
@@ -406,7 +366,7 @@ def test_a_run_that_was_killed_in_the_middle_of_a_read_is_finished(tools: Path, 
 def test_a_write_that_was_going_on_is_not_done_again_and_the_model_is_told(tools: Path) -> None:
     kill_in_the_middle_of("Add 2 and 3", tools)
     let_go(tools)
-    ended = outrider("--continue", "--tools", str(tools))
+    ended = outrider("--continue", *only(tools))
     assert (ended.returncode, begun(tools)) == (0, ["add"])
     assert (
         "this failed: The outcome of this call is unknown: the program stopped while add was running." in ended.stdout
@@ -414,7 +374,7 @@ def test_a_write_that_was_going_on_is_not_done_again_and_the_model_is_told(tools
     (result,) = results()
     assert result.is_error
     assert result.text.endswith('It was asked for: {"a":2,"b":3}')
-    again = outrider("--continue", "-p", "Add 2 and 3", "--tools", str(tools))
+    again = outrider("--continue", "-p", "Add 2 and 3", *only(tools))
     assert (again.returncode, begun(tools)) == (0, ["add", "add"]), "a new call is another matter"
 
 
@@ -427,7 +387,7 @@ def test_a_run_that_was_killed_goes_on_without_its_tools_as_well(tools: Path) ->
 
 
 def test_a_session_that_another_process_holds_is_refused_with_the_name_of_that_process(tools: Path) -> None:
-    with running("-p", "Read notes.txt", *DEMO, "--tools", str(tools)) as process:
+    with running("-p", "Read notes.txt", *DEMO, *only(tools)) as process:
         wait_until(lambda: begun(tools), process)
         for arguments in (["--resume", latest()[:8]], ["--continue", "-p", "Go on."]):
             ended = outrider(*arguments)
@@ -442,7 +402,7 @@ def test_a_session_that_another_process_holds_is_refused_with_the_name_of_that_p
 
 
 def test_an_interrupt_ends_a_run_with_130_and_the_session_goes_on(tools: Path) -> None:
-    with running("-p", "Read notes.txt", *DEMO, "--tools", str(tools)) as process:
+    with running("-p", "Read notes.txt", *DEMO, *only(tools)) as process:
         wait_until(lambda: begun(tools), process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=DEADLINE)
@@ -453,23 +413,12 @@ def test_an_interrupt_ends_a_run_with_130_and_the_session_goes_on(tools: Path) -
     with default_log() as log:
         assert log.session(latest()).holder is None, "it was closed"
         assert isinstance(log.newest(latest(), 1)[0].entry, Cancelled)
-    ended = outrider("--continue", "--tools", str(tools))
+    ended = outrider("--continue", *only(tools))
     assert ended.returncode == 0
     assert ended.stdout.endswith("- notes.txt: this failed: The call was cancelled before it finished.\n")
 
 
 # With model APIs
-
-
-def everywhere(server: ModelServer) -> dict[str, str]:
-    """An environment in which every provider has a key and the server stands in for all of them."""
-    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
-    addresses = {"ANTHROPIC_BASE_URL": server.url, "OPENAI_BASE_URL": f"{server.url}/v1"}
-    return keys | addresses | {"GOOGLE_GEMINI_BASE_URL": server.url}
-
-
-async def ask(server: ModelServer, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(lambda: outrider(*arguments, **everywhere(server)))
 
 
 async def test_a_conversation_goes_from_one_provider_to_the_next_with_all_that_was_said(tools: Path) -> None:
@@ -478,12 +427,12 @@ async def test_a_conversation_goes_from_one_provider_to_the_next_with_all_that_w
     models = ["anthropic/claude-sonnet-4-5", "openai/gpt-5.6", "gemini/gemini-3-pro", "openai-chat/gpt-5.6"]
     said = ["What is in notes.txt?", "I'll look.", "Buy milk.", "Milk, it says."]
     async with ModelServer([*answers, *(Answer(f"The answer of {model}.") for model in models[1:])]) as server:
-        ended = await ask(server, "-p", said[0], "--model", models[0], "--tools", str(tools))
+        ended = await ask(server, "-p", said[0], "--model", models[0], *only(tools))
         assert (ended.returncode, ended.stdout) == (0, "Milk, it says.\n"), ended.stderr
         assert f"[{models[0]} · 2 turns · $0.0" in ended.stderr
         for model in models[1:]:
             question = f"What does {model} say?"
-            ended = await ask(server, "--continue", "-p", question, "--model", model, "--tools", str(tools))
+            ended = await ask(server, "--continue", "-p", question, "--model", model, *only(tools))
             said.append(question)
             assert (ended.returncode, ended.stdout) == (0, f"The answer of {model}.\n"), ended.stderr
             request = server.requests[-1]
@@ -551,10 +500,10 @@ async def test_a_run_that_has_used_up_its_turns_is_3_and_can_be_continued(tools:
     look = [Answer("", ((f"call_{number}", "read_file", {"path": "notes.txt"}),)) for number in range(50)]
     async with ModelServer([*look, Answer("Enough.")]) as server:
         model = ("--model", "anthropic/claude-sonnet-4-5")
-        ended = await ask(server, "-p", "Read notes.txt again and again.", *model, "--tools", str(tools))
+        ended = await ask(server, "-p", "Read notes.txt again and again.", *model, *only(tools))
         assert (ended.returncode, ended.stdout) == (3, "")
         assert ended.stderr.endswith("\noutrider: stopped by the limit max_turns\n")
-        ended = await ask(server, "--continue", "--tools", str(tools))
+        ended = await ask(server, "--continue", *only(tools))
         assert (ended.returncode, ended.stdout) == (0, "Enough.\n")
     assert len(begun(tools)) == 50
 
@@ -562,7 +511,7 @@ async def test_a_run_that_has_used_up_its_turns_is_3_and_can_be_continued(tools:
 def test_a_session_keeps_the_limits_that_it_was_begun_with(tools: Path) -> None:
     let_go(tools)
     session = converse(limits=Limits(tokens=1))
-    ended = outrider("--resume", session, "-p", "Read notes.txt", "--tools", str(tools))
+    ended = outrider("--resume", session, "-p", "Read notes.txt", *only(tools))
     assert "stopped by the limit max_tokens" in ended.stderr
     assert ended.returncode == 3
     limits = default_log().settings(session).limits

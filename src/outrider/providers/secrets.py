@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 
 MASK = "…"
 _SECRETS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+MODEL_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OLLAMA_API_KEY",
+    "OPENAI_COMPATIBLE_API_KEY",
+)
+"""The variables in which keys to models are."""
 
 # How the keys of known vendors look.
 _KEYS = re.compile(
@@ -31,3 +42,8 @@ def masked(text: str, *secrets: str) -> str:
 def configured() -> list[str]:
     """The values in the environment that are secret by their names."""
     return [value for name, value in os.environ.items() if name.upper().endswith(_SECRETS)]
+
+
+def without_model_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for programs that a model runs: `env` must not print the keys into the conversation."""
+    return {name: value for name, value in environment.items() if name not in MODEL_KEYS}

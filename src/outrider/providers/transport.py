@@ -113,7 +113,7 @@ class _Client:
         self._timeouts = timeouts
         # An event loop that shuts down closes the async generators that were begun on it, and this one the client.
         self._lifetime = self._live()
-        self._proxies = _environment_proxies()
+        self._proxies = environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
         self.time = asyncio.get_running_loop().time
@@ -126,9 +126,9 @@ class _Client:
     def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        proxy = _proxy(url, self._proxies)
+        proxy = proxy_for(url, self._proxies)
         if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
-            self._tls = _tls()  # takes long, and servers on this machine do without
+            self._tls = trust()  # takes long, and servers on this machine do without
         # Redirects are not followed: they could take the key to another host.
         return self._session.request(
             method, url, data=body, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False
@@ -188,7 +188,7 @@ async def _refusal(response: aiohttp.ClientResponse) -> Refusal:
     return Refusal(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
 
 
-def _tls() -> ssl.SSLContext | bool:
+def trust() -> ssl.SSLContext | bool:
     """The system's certificates, and those that the usual variables name."""
     named = {path: name for name in CA_VARIABLES if (path := os.environ.get(name))}
     if not named:
@@ -202,13 +202,14 @@ def _tls() -> ssl.SSLContext | bool:
     return context
 
 
-def _environment_proxies() -> dict[str, str]:
+def environment_proxies() -> dict[str, str]:
+    """The proxies that the usual variables name, by scheme."""
     from urllib.request import getproxies
 
     return getproxies()
 
 
-def _proxy(url: str, proxies: Mapping[str, str]) -> str | None:
+def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
     """The proxy that the usual variables name for this URL."""
     if not proxies:
         return None

@@ -1,0 +1,51 @@
+"""`outrider`: the chat in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from outrider.cli.options import Parser, UsageError, flags_of
+from outrider.cli.plain import plain_lines
+from outrider.errors import OutriderError
+
+DESCRIPTION = """\
+Talk with an agent that works in this folder: it reads and changes files, runs commands and looks things up, and asks
+before it changes anything. What is said and done is stored as it happens: after any end, --continue goes on.
+"""
+EPILOG = """\
+in the chat: /help shows the commands, @path attaches a file, Esc or Ctrl-C stops what is going on
+without a terminal: outrider -p "PROMPT" answers once; see outrider -p --help
+"""
+
+
+def chat(arguments: list[str]) -> int:
+    """Talk until the person leaves."""
+    parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_shared(
+        prompt="what to say first",
+        permissions="you are asked before anything is changed (ask, the default), but not about edits in the folder "
+        "(edits), about nothing (all); nothing is changed at all (plan)",
+    )
+    try:
+        return _talk(parser.parsed(arguments))
+    except (OutriderError, UsageError) as error:
+        print(f"outrider: {plain_lines(str(error))}", file=sys.stderr)
+        return 2
+
+
+def _talk(options: argparse.Namespace) -> int:
+    from outrider.cli.chat.current import find_session
+    from outrider.cli.chat.program import Chat
+    from outrider.cli.prompt_input import attached
+    from outrider.config.loading import load
+
+    files = attached(options.attach) if options.attach else []
+    resume, its_folder = find_session(options.resume, options.latest)
+    folder = Path(options.cwd or its_folder or ".").resolve()
+    loaded = load(folder, environment=os.environ, flags=flags_of(options))
+    asyncio.run(Chat(loaded, folder, options.model, files).run(options.prompt or "", resume))
+    return 0

@@ -1,0 +1,87 @@
+"""What can follow `/` and `@` in the line that a person types."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+MOST_SHOWN = 50
+FRESH_SECONDS = 10.0
+_MOST_FILES = 50_000
+
+
+class ChatCompleter(Completer):
+    """Commands at the beginning of the line, files after an @."""
+
+    def __init__(self, folder: Path, commands: Mapping[str, str]) -> None:
+        self._files = FileNames(folder)
+        self._commands = commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What fits what stands before the cursor."""
+        before = document.text_before_cursor
+        if before.startswith("/") and " " not in before and "\n" not in before:
+            for name, purpose in self._commands.items():
+                if name.startswith(before[1:]):
+                    yield Completion(f"/{name}", -len(before), display_meta=purpose)
+            return
+        word = before.split()[-1] if before and not before[-1].isspace() else ""
+        if word.startswith("@"):
+            for name in self._files.matching(word[1:]):
+                text = f'@"{name}"' if " " in name else f"@{name}"
+                yield Completion(text, -len(word), display=name)
+
+
+class FileNames:
+    """The files of a folder, without those that git ignores; looked up again after a while."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: list[str] = []
+        self._looked = float("-inf")
+
+    def matching(self, typed: str) -> list[str]:
+        """Those that fit best first: by the beginning of the name, then by any part of the path."""
+        typed = typed.strip('"').lower()
+        if os.path.isabs(typed) or typed.startswith(("~", "..")):
+            return self._outside(typed)
+        self._look()
+        found = [name for name in self._names if typed in name.lower()]
+        return sorted(found, key=lambda name: (_rank(name.lower(), typed), len(name), name))[:MOST_SHOWN]
+
+    def _look(self) -> None:
+        if time.monotonic() - self._looked < FRESH_SECONDS:
+            return
+        from outrider.toolbox.search.ripgrep import find
+
+        self._looked = time.monotonic()
+        binary = find()
+        if not binary:
+            return
+        command = [str(binary), "--no-config", "--files", "--hidden", "--glob=!.git", "-0"]
+        try:
+            found = subprocess.run(command, cwd=self._folder, capture_output=True, timeout=5, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired):
+            return
+        names = found.stdout.decode(errors="replace").split("\0")[:_MOST_FILES]
+        self._names = [name for name in names if name and name.isprintable()]
+
+    def _outside(self, typed: str) -> list[str]:
+        parent, _, start = typed.rpartition("/")
+        try:
+            entries = sorted(os.scandir(self._folder / Path(parent or "/").expanduser()), key=lambda entry: entry.name)
+        except (OSError, RuntimeError):
+            return []
+        fitting = [each for each in entries if each.name.lower().startswith(start) and each.name.isprintable()]
+        return [f"{parent}/{each.name}{'/' if each.is_dir() else ''}" for each in fitting[:MOST_SHOWN]]
+
+
+def _rank(name: str, typed: str) -> int:
+    base = name.rpartition("/")[2]
+    return 0 if base.startswith(typed) else 1 if typed in base else 2

@@ -1,0 +1,103 @@
+"""The line that a person types: history, several lines, completion, and the status below it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.styles import Style
+
+from outrider.cli.chat.completion import ChatCompleter
+from outrider.cli.chat.styles import BOLD, CYAN, DIM, RESET
+
+PROMPT = f"{BOLD}{CYAN}› {RESET}"
+CONTINUATION = f"{DIM}· {RESET}"
+
+
+class Editor:
+    """Asks for the next thing that the person says."""
+
+    def __init__(
+        self,
+        folder: Path,
+        history: Path,
+        commands: Mapping[str, str],
+        status: Callable[[], str],
+        next_mode: Callable[[], None],
+    ) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            message=ANSI(PROMPT),
+            multiline=True,
+            prompt_continuation=ANSI(CONTINUATION),
+            history=_history(history),
+            completer=ChatCompleter(folder, commands),
+            complete_in_thread=True,
+            complete_while_typing=True,
+            key_bindings=_bindings(next_mode),
+            bottom_toolbar=lambda: ANSI(f"{DIM}{status()}{RESET}"),
+            style=_style(),
+            enable_open_in_editor=True,
+            reserve_space_for_menu=5,
+        )
+
+    async def read(self, default: str = "") -> str:
+        """The next text. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D in an empty line."""
+        return await self._session.prompt_async(default=default)
+
+    @property
+    def left(self) -> str:
+        """What stood in the line when it was left with Ctrl-C."""
+        return self._session.default_buffer.text
+
+
+def _bindings(next_mode: Callable[[], None]) -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        state = buffer.complete_state
+        if state and state.current_completion:
+            buffer.apply_completion(state.current_completion)
+        elif buffer.document.text_before_cursor.endswith("\\"):  # as in a shell: the line goes on
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("s-tab")
+    def _(event: KeyPressEvent) -> None:
+        next_mode()
+        event.app.invalidate()
+
+    @keys.add("c-l")
+    def _(event: KeyPressEvent) -> None:
+        event.app.renderer.clear()
+
+    return keys
+
+
+def _style() -> Style:
+    return Style.from_dict({"bottom-toolbar": "noreverse", "completion-menu": "bg:default fg:default"})
+
+
+def _history(file: Path) -> History:
+    """What was typed before, in a file for the owner alone; in memory if there can be none."""
+    try:
+        from outrider.folders import make_private
+
+        make_private(file.parent)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(file))

@@ -1,0 +1,40 @@
+"""`@path` in what a person says: the file itself goes with the words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from outrider.attachments import Attachment
+
+_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
+_PUNCTUATION = ".,;:!?)]}'\""
+
+
+def mentioned_files(text: str, folder: Path) -> list[Path]:
+    """The files that are named with an @, each once. Words that name no file are just words.
+
+    >>> mentioned_files("mail me@example.org about @nothing", Path("."))
+    []
+    """
+    found: dict[Path, None] = {}
+    for quoted, word in _MENTION.findall(text):
+        for name in (quoted,) if quoted else (word, word.rstrip(_PUNCTUATION)):
+            if path := _file(name, folder):
+                found[path] = None
+                break
+    return list(found)
+
+
+def with_files(text: str, folder: Path, more: Sequence[Attachment]) -> list[str | Attachment]:
+    """What a person says, with the files that were attached and those that it names."""
+    return [text, *more, *map(Attachment.from_path, mentioned_files(text, folder))]
+
+
+def _file(name: str, folder: Path) -> Path | None:
+    try:
+        path = folder / Path(name).expanduser()
+        return path if name and path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None

@@ -1,0 +1,56 @@
+"""The line below the conversation: who answers, how full the context is, what it cost, what is allowed."""
+
+from __future__ import annotations
+
+from outrider.cli.chat.current import Current
+from outrider.messages import Usage
+from outrider.provider import Provider
+
+
+class Status:
+    """Puts the line together from what is known."""
+
+    def __init__(self, current: Current) -> None:
+        self._current = current
+        self._window: tuple[str, int | None] = ("", None)
+        self.last: Usage | None = None
+        """What the last reply used: its input is how much context there is."""
+        self.sandbox = ""
+        """A few words on the sandbox, if there is something to say."""
+
+    def __call__(self) -> str:
+        """The line."""
+        current = self._current
+        parts = [current.model_name, self._context(), self._cost(), f"permissions: {current.mode}", self.sandbox]
+        return " · ".join(part for part in parts if part)
+
+    def _context(self) -> str:
+        session = self._current.session
+        if session is None or self.last is None:
+            return ""
+        used = self.last.total_tokens
+        if self._window[0] != session.provider.name:
+            self._window = session.provider.name, window_of(session.provider)
+        window = self._window[1]
+        return (
+            f"context {used / window:.0%} of {_thousands(window)}" if window else f"context {_thousands(used)} tokens"
+        )
+
+    def _cost(self) -> str:
+        usage = self._current.usage
+        return "" if usage is None or usage.cost is None else f"${usage.cost:.4f}"
+
+
+def window_of(provider: Provider) -> int | None:
+    """How many tokens the model can take in, if that is known."""
+    from outrider.providers.api import ApiProvider
+
+    if not isinstance(provider, ApiProvider):
+        return None
+    from outrider.providers.prices import context_tokens
+
+    return context_tokens(provider.prefix, provider.model) or provider.capabilities.context_tokens
+
+
+def _thousands(number: int) -> str:
+    return f"{number / 1000:.0f}k" if number >= 10_000 else f"{number:,}"

@@ -1,0 +1,44 @@
+"""Colours and widths of lines in the terminal."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+BOLD, DIM, ITALIC, RED, GREEN, YELLOW, BLUE, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 34, 36))
+RESET = "\x1b[0m"
+_CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def styled(text: str, *styles: str) -> str:
+    """Text in a style."""
+    return f"{''.join(styles)}{text}{RESET}" if text else ""
+
+
+def fit(text: str, width: int) -> str:
+    """Plain text cut to a number of columns, with an ellipsis if something is missing.
+
+    >>> fit("abcdef", 4), fit("abc", 4)
+    ('abc…', 'abc')
+    """
+    text = text.replace("\t", "    ")
+    if columns(text) <= width:
+        return text
+    used, end = 0, 0
+    for end, character in enumerate(text):  # noqa: B007 - the place is what is wanted
+        used += _columns_of(character)
+        if used > width - 1:
+            break
+    return f"{text[:end]}…"
+
+
+def columns(text: str) -> int:
+    """How wide text is on a terminal; colours take no room."""
+    text = _CODES.sub("", text)
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

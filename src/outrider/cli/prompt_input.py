@@ -1,0 +1,66 @@
+"""What `outrider -p` is given besides words: standard input, files to send along, and the schema of the answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from outrider.attachments import MAX_BYTES, Attachment, sniff
+from outrider.cli.options import UsageError
+from outrider.errors import AttachmentError, SchemaError
+from outrider.reports import Report
+from outrider.schema.raw_schemas import LARGEST as LARGEST_SCHEMA
+from outrider.text import human_size
+
+MOST_PIPED = 10 * 1024 * 1024
+"""Bytes of standard input: more than any model reads."""
+
+
+def piped() -> str | Attachment:
+    """What comes in through a pipe: text, or a file if it is none; nothing from a terminal. Raises UsageError."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    try:
+        data = sys.stdin.buffer.read(MOST_PIPED + 1)
+    except OSError as error:
+        raise UsageError(f"standard input cannot be read: {error.strerror}") from None
+    if len(data) > MOST_PIPED:
+        raise UsageError(f"standard input has more than {human_size(MOST_PIPED)}, which is more than a model can read")
+    if sniff(data) or b"\0" in data:
+        return Attachment(data, name="standard input")
+    return data.decode("utf-8-sig", "replace").strip()
+
+
+def attached(paths: Sequence[str], limit: int = MAX_BYTES) -> list[Attachment]:
+    """The files, each of which can be read. Raises UsageError."""
+    files = [Attachment.from_path(path) for path in paths]
+    for path, file in zip(paths, files, strict=True):
+        try:
+            file.open(limit).close()
+        except AttachmentError as error:
+            raise UsageError(f"--attach {path}: {error}") from None
+    return files
+
+
+def report_in(path: str) -> Report:
+    """The report that a file with a JSON Schema asks for. Raises UsageError."""
+    try:
+        return Report(_schema(path))
+    except SchemaError as error:
+        raise UsageError(f"--schema {path}: {error}") from None
+
+
+def _schema(path: str) -> Any:
+    try:
+        data = b"".join(Attachment.from_path(path).chunks(LARGEST_SCHEMA))
+        schema = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except AttachmentError as error:
+        raise UsageError(f"--schema: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"--schema {path} is not JSON: {error}") from None
+    if not isinstance(schema, dict | bool):
+        raise UsageError(f'--schema {path} is not a JSON Schema: that is an object, as in {{"type": "object"}}')
+    return schema

@@ -1,0 +1,113 @@
+"""What can be set, with its defaults. docs/configuration.md has the same as a table."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from outrider.attachments import MAX_BYTES
+from outrider.errors import ConfigError
+from outrider.permissions.question import Mode
+
+SandboxUse: TypeAlias = Literal["auto", "off", "require"]
+
+
+class PermissionSettings(msgspec.Struct, frozen=True):
+    """What may run without a question, with one, or not at all."""
+
+    mode: Mode = "ask"
+    allow: tuple[str, ...] = ()
+    """Rules for calls that may run, such as `Bash(git status)`."""
+    ask: tuple[str, ...] = ()
+    """Rules for calls that are asked about, also where they would be allowed."""
+    deny: tuple[str, ...] = ()
+    """Rules for calls that are refused, whatever else is said."""
+    folders: tuple[str, ...] = ()
+    """Folders besides the project's own that may be worked in: absolute paths, links resolved."""
+    secrets: tuple[str, ...] | None = None
+    """Patterns of files that are refused by default, instead of the built-in ones; None for those."""
+
+
+class SandboxSettings(msgspec.Struct, frozen=True):
+    """How shell commands are fenced in."""
+
+    use: SandboxUse = "auto"
+    """`auto` where there is a sandbox, `require` one for every command, `off`."""
+    network: bool = True
+    """Whether commands in the sandbox reach the network."""
+
+
+class WebSettings(msgspec.Struct, frozen=True):
+    """What may be fetched."""
+
+    private_addresses: bool = False
+    """Whether WebFetch may reach this machine and the local network."""
+
+
+class LimitSettings(msgspec.Struct, frozen=True):
+    """Where a run stops: the fields of `agent.Limits`. None means no limit."""
+
+    turns: int | None = 50
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    tool_seconds: float | None = 600.0
+    result_characters: int = 50_000
+    attachment_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"limits.{name} is {value!r}; it must be a number over 0, or None for no limit")
+
+
+class ChatSettings(msgspec.Struct, frozen=True):
+    """How the chat looks."""
+
+    show_thinking: bool = False
+    """Whether the model's thinking is shown whole instead of folded."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Everything that can be set."""
+
+    model: str | None = None
+    """Who answers; None for a balanced model of the first provider that has a key."""
+    tools: tuple[str, ...] | None = None
+    """The built-in tools that may be used; None for all."""
+    tool_files: tuple[str, ...] = ()
+    """Python files whose @tool functions may be called: absolute paths, links resolved. Loading them runs them."""
+    permissions: PermissionSettings = PermissionSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    web: WebSettings = WebSettings()
+    limits: LimitSettings = LimitSettings()
+    chat: ChatSettings = ChatSettings()
+
+
+def flattened(settings: Settings) -> dict[str, Any]:
+    """Each value under its dotted key.
+
+    >>> flattened(Settings())["limits.turns"]
+    50
+    """
+    flat: dict[str, Any] = {}
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, msgspec.Struct):
+            flat |= {f"{name}.{field}": getattr(value, field) for field in value.__struct_fields__}
+        else:
+            flat[name] = value
+    return flat
+
+
+def nested(values: dict[str, Any]) -> Settings:
+    """Settings of values under their dotted keys; the default where there is none. The values are known to be right."""
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        sections.setdefault(section, {})[name] = value
+    top = sections.pop("", {})
+    defaults = Settings()
+    return Settings(**top, **{name: type(getattr(defaults, name))(**given) for name, given in sections.items()})

@@ -1,0 +1,36 @@
+"""What a person is asked about a call, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
+"""`ask` before anything that changes something; `edits` inside the folder are free; `all` is; `plan` only reads."""
+
+MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A call that is not allowed yet."""
+
+    call_id: str
+    tool: str
+    input: dict[str, Any]
+    reason: str
+    """Why it is asked about, in a few words."""
+    always: tuple[str, ...] = ()
+    """The rules that would allow it, and calls like it, for this project; none if it cannot be allowed for good."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the person says."""
+
+    verdict: Literal["once", "always", "no"]
+    words: str = ""
+    """What to tell the model with a refusal."""
+
+
+Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

@@ -1,0 +1,115 @@
+"""The commands that only read, and the options with which they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a command may be given."""
+
+    flags: str = ""
+    """Letters that take no value."""
+    valued: str = ""
+    """Letters that take one, which is never a path."""
+    long: frozenset[str] = frozenset()
+    long_valued: frozenset[str] = frozenset()
+    number: bool = False
+    """Whether `-20` is an option."""
+    paths: int | None = None
+    """How many operands it reads as files at the most; None for any number."""
+    leading: int = 0
+    """How many operands come before those that are files: the pattern of grep."""
+
+
+def _options(
+    flags: str = "",
+    valued: str = "",
+    long: str = "",
+    long_valued: str = "",
+    *,
+    number: bool = False,
+    paths: int | None = None,
+    leading: int = 0,
+) -> Options:
+    names = [frozenset(f"--{name}" for name in text.split()) for text in (long, long_valued)]
+    return Options(flags, valued, names[0], names[1], number, paths, leading)
+
+
+READERS: Mapping[str, Options] = {
+    "cat": _options("AbeEnstTuv", long="number show-all show-ends show-tabs squeeze-blank number-nonblank"),
+    "head": _options("qv", "nc", "quiet verbose", "lines bytes", number=True),
+    "tail": _options("qv", "nc", "quiet verbose", "lines bytes", number=True),
+    "wc": _options("clmwL", long="bytes chars lines words max-line-length"),
+    "ls": _options(
+        "aAbBcCdfFgGhHiklLmnNoOpqQrRsStuUvxX1Z",
+        "Iw",
+        "all almost-all directory human-readable inode recursive reverse size classify full-time "
+        "group-directories-first",
+        "color sort time time-style format ignore width",
+    ),
+    "stat": _options("Lt", "c", "dereference terse", "format"),
+    "file": _options("bhikL", long="brief mime mime-type mime-encoding dereference no-dereference"),
+    "du": _options(
+        "abchHkLmsSxD", "d", "all bytes total human-readable summarize apparent-size", "max-depth threshold"
+    ),
+    "df": _options("ahHkilmPT", long="human-readable inodes local total"),
+    "nl": _options("p", "bdfhilnsvw"),
+    "tac": _options(),
+    "cut": _options("ns", "bcdf", "complement only-delimited", "bytes characters delimiter fields output-delimiter"),
+    "sort": _options("bcCdfgiMhnRrVsuz", "kt", "reverse unique numeric-sort version-sort ignore-case", "key"),
+    "uniq": _options("cdDiuz", "fsw", "count repeated unique ignore-case", "skip-fields skip-chars", paths=1),
+    "comm": _options("123z", paths=2),
+    "cmp": _options("bls", "n", paths=2),
+    "grep": _options(
+        "abcEFGhHiILlnoPqsvwxyzZ",
+        "ABCm",
+        "count ignore-case invert-match line-number files-with-matches files-without-match only-matching quiet "
+        "word-regexp line-regexp extended-regexp fixed-strings perl-regexp no-messages with-filename no-filename",
+        "color colour context after-context before-context max-count",
+        leading=1,
+    ),
+    "md5sum": _options("bt"),
+    "sha1sum": _options("bt"),
+    "sha256sum": _options("bt"),
+    "cksum": _options(),
+    "od": _options("abcdfiloxsv", "AjNtw"),
+    "readlink": _options("fenmqsvz"),
+    "realpath": _options("emLPqsz"),
+    "tree": _options("adfpshDCnFiQrtU", "LPI", "dirsfirst noreport"),
+    "column": _options("t", "s"),
+    "fold": _options("bs", "w"),
+    "expand": _options("i", "t"),
+    "rev": _options(),
+    "cd": _options(paths=1),
+}
+"""Commands whose operands are files or folders that they read."""
+
+SPEAKERS: Mapping[str, Options] = {
+    "pwd": _options("LP", paths=0),
+    "true": _options(),
+    "false": _options(),
+    ":": _options(),
+    "whoami": _options(paths=0),
+    "id": _options("gGnru", paths=0),
+    "uname": _options("amnrsvpio", paths=0),
+    "nproc": _options(paths=0),
+    "arch": _options(paths=0),
+    "uptime": _options("ps", paths=0),
+    "date": _options("uR", "d", "utc rfc-email", "date iso-8601 rfc-3339"),
+    "which": _options("a"),
+    "type": _options("afptP"),
+    "basename": _options("az", "s"),
+    "dirname": _options("z"),
+    "seq": _options("w", "fs"),
+    "sleep": _options(),
+    "tr": _options("cCdst"),
+    "exit": _options(),
+    "break": _options(),
+    "continue": _options(),
+    "wait": _options(paths=0),
+    "expr": _options(),
+}
+"""Commands whose operands are no files."""

@@ -1,0 +1,16 @@
+"""Whether a call may run: the seam between the loop and whoever decides."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from outrider.messages import ToolUseBlock
+from outrider.tools import Tool
+
+Permit: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
+"""Says of a call why it may not run, in words for the model; empty if it may.
+
+Asked once for each call, in call order, just before the calls that run together begin: a call that must be alone is
+asked about when those before it are done. It may wait for a person. What it raises counts as a refusal.
+"""

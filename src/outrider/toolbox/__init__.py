@@ -1,0 +1,43 @@
+"""The outside world: files, search, shell, web and the plan, as tools with the names and arguments that models know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from outrider.toolbox.shell.sandbox import Sandbox
+    from outrider.toolbox.workspace import Workspace
+    from outrider.tools import Tool
+
+TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
+
+
+def standard(
+    workspace: Workspace,
+    *,
+    sandbox: Sandbox | None = None,
+    environment: Mapping[str, str] | None = None,
+    private_addresses: bool = False,
+    secrets: Sequence[str] = (),
+) -> tuple[Tool, ...]:
+    """All of them, for one session. `secrets` are patterns of files that a search leaves out."""
+    from outrider.toolbox.files.edit import edit
+    from outrider.toolbox.files.read import read
+    from outrider.toolbox.files.write import write
+    from outrider.toolbox.search.glob import glob
+    from outrider.toolbox.search.grep import grep
+    from outrider.toolbox.shell.bash import bash
+    from outrider.toolbox.todo import todo
+    from outrider.toolbox.web.webfetch import web_fetch
+
+    return (
+        read(workspace),
+        write(workspace),
+        edit(workspace),
+        glob(workspace, exclude=secrets),
+        grep(workspace, exclude=secrets),
+        bash(workspace, sandbox, environment=environment),
+        web_fetch(private_addresses=private_addresses),
+        todo(workspace),
+    )

@@ -1,0 +1,76 @@
+"""Write: a whole file, new or in the place of one that the model has read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from outrider.results import ToolResult
+from outrider.text import clean, counted
+from outrider.toolbox.files.changes import change
+from outrider.toolbox.files.line_ranges import line_count
+from outrider.toolbox.files.regular_files import located
+from outrider.toolbox.files.saving import save
+from outrider.toolbox.files.stamps import check_seen, current, stamp_of
+from outrider.toolbox.files.text_files import Encoding, encoding_of, has_crlf, text_for_looking, with_crlf
+from outrider.toolbox.refusals import RefusalError, refusal, shown
+from outrider.toolbox.workspace import Stamp, Workspace
+from outrider.tools import Tool, ToolContext, tool
+
+
+def write(workspace: Workspace) -> Tool:
+    """The tool that writes files."""
+
+    @tool(name="Write", effect="write", concurrent=False)
+    def write_file(file_path: str, content: str, context: ToolContext) -> ToolResult:
+        """Write a file: a new one, with the folders above it, or in the place of one that you have read.
+
+        A file that is there keeps its encoding, its line endings and its permissions. To change a part of a file,
+        use Edit.
+
+        Args:
+            file_path: The file, absolute or relative to the working folder.
+            content: All of the new content.
+        """
+        try:
+            return _written(workspace, file_path, clean(content), context)
+        except RefusalError as refused:
+            return ToolResult(str(refused), is_error=True)
+        except OSError as error:
+            return ToolResult(str(refusal(error, file_path, "written")), is_error=True)
+
+    return write_file
+
+
+def _written(workspace: Workspace, name: str, content: str, context: ToolContext) -> ToolResult:
+    path = located(workspace, name)
+    stamp, before = current(path, name) if _is_there(path) else (None, b"")
+    old, data = _in_the_form_of(before, content)
+    if stamp == stamp_of(data):
+        workspace.seen[path] = stamp
+        return ToolResult(f"{shown(name)} has exactly this content already; nothing was written.")
+    if stamp and stamp.size:
+        check_seen(workspace, path, name, stamp)
+    save(path, name, data, stamp, context)
+    workspace.seen[path] = stamp_of(data)
+    return _result(path, name, old, content, stamp)
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _in_the_form_of(before: bytes | None, content: str) -> tuple[str, bytes]:
+    """The old text, as far as it can be shown, and the new one in bytes of the same encoding and line endings."""
+    encoding = encoding_of(before) if before else None
+    if before is None or encoding is None:
+        return "", Encoding().encode(content)
+    old = text_for_looking(before, encoding)
+    content = content.removeprefix("\ufeff") if encoding.mark else content
+    return old, encoding.encode(with_crlf(content) if has_crlf(old) else content)
+
+
+def _result(path: Path, name: str, old: str, content: str, stamp: Stamp | None) -> ToolResult:
+    lines = counted(line_count(content), "line")
+    text = f"Wrote {lines} to {shown(name)}." if stamp else f"Created {shown(name)} with {lines}."
+    return ToolResult(text, details=change(path, name, old, content))

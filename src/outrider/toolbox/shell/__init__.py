@@ -1,0 +1,1 @@
+"""Shell commands, their processes, their output and their sandbox."""

@@ -1,0 +1,150 @@
+"""The shell that runs commands: how it is started, and where it says in which folder it ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from outrider.toolbox.refusals import RefusalError, shown
+from outrider.toolbox.shell.family import MARK
+from outrider.toolbox.shell.processes import Process
+from outrider.toolbox.shell.sandbox import Sandbox
+from outrider.toolbox.workspace import Workspace
+
+SETTINGS = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
+"""So that nothing waits for somebody to turn the page."""
+
+_HIGH = 87
+"""Scripts use low numbers for files of their own, and 200 for locks."""
+_LONGEST_REPORT = 64 * 1024
+
+
+class FolderReport:
+    """A file without a name, to which a shell writes its folder when it ends. Whatever else gets there is ignored."""
+
+    def __init__(self, temporary: Path) -> None:
+        import fcntl
+        import tempfile
+
+        with tempfile.TemporaryFile(dir=temporary) as file:
+            self.handle = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        fcntl.fcntl(self.handle, fcntl.F_SETFL, os.O_APPEND)
+        self._key = os.urandom(8).hex()
+
+    def trap(self, shell: str) -> str:
+        """What makes the shell report, however it ends: at its end, by `exit`, by an error."""
+        # Other shells than bash know no numbers above 9 here.
+        place = f">&{self.handle}" if shell == "bash" else f">>/dev/fd/{self.handle}"
+        say = f"{{ printf %s {self._key}; command pwd -P || :; printf %s {self._key}; }} 2>/dev/null {place}"
+        return f"trap {shlex.quote(say)} EXIT"
+
+    def read(self) -> str | None:
+        """The folder; empty if it does not exist any more; None if the shell did not say."""
+        size = os.fstat(self.handle).st_size
+        data = os.pread(self.handle, _LONGEST_REPORT, max(0, size - _LONGEST_REPORT))
+        pieces = data.split(self._key.encode())
+        return os.fsdecode(pieces[-2].removesuffix(b"\n")) if len(pieces) > 2 else None
+
+    def close(self) -> None:
+        """It is not needed any more."""
+        os.close(self.handle)
+
+
+class Shell:
+    """Starts commands in the folder where the last one ended."""
+
+    def __init__(
+        self, workspace: Workspace, sandbox: Sandbox | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.workspace = workspace
+        self.sandbox = sandbox
+        self._environment = environment
+        self._spool: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the next command runs."""
+        return self.workspace.shell_cwd
+
+    def new_spool(self) -> Path:
+        """A path for the output of a command. That of the one before is removed: whoever wanted it has stored it."""
+        if self._spool:
+            self._spool.unlink(missing_ok=True)
+        self._spool = self.workspace.temporary / f"output-{os.urandom(4).hex()}.txt"
+        return self._spool
+
+    def start(self, command: str, output: int, report: FolderReport | None = None) -> Process:
+        """Start a command that prints to `output`. Raises RefusalError where that is impossible."""
+        program = self._program()
+        mark = self.workspace.processes.next_mark()
+        name = os.path.basename(program)
+        settings = [f"{key}={value}" for key, value in {**SETTINGS, MARK: mark}.items()]
+        # By way of an argument and `eval`, errors in the command are its own, and its lines keep their numbers.
+        script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
+        argv = ["env", *settings, program, "-c", script, name, command]
+        try:
+            return self.workspace.processes.start(
+                self._fenced(argv),
+                mark,
+                folder=self.workspace.shell_cwd,
+                environment=self._environment,
+                output=output,
+                handles=[report.handle] if report else [],
+            )
+        except OSError as error:
+            raise self._refusal(error, command) from None
+
+    def enter_folder(self) -> str:
+        """Make sure that the folder is there. Gives a note for the model if it is another than before."""
+        workspace = self.workspace
+        if workspace.shell_cwd.is_dir():
+            return ""
+        gone, workspace.shell_cwd = workspace.shell_cwd, workspace.folder
+        if not workspace.folder.is_dir():
+            raise RefusalError(f"The command was not run: the folder {shown(str(workspace.folder))} does not exist.")
+        return f"The folder {shown(str(gone))} does not exist any more, so the command ran in {workspace.folder}."
+
+    def leave_folder(self, report: str | None) -> str:
+        """Keep the folder in which a command ended for the next one. Gives a note for the model if it is not kept."""
+        workspace = self.workspace
+        if report is None:
+            return "" if workspace.shell_cwd.is_dir() else self._back("The shell's folder does not exist any more")
+        if not report or not os.path.isdir(report):
+            return self._back("The shell's folder does not exist any more")
+        folder = Path(report).resolve()
+        if not folder.is_relative_to(workspace.folder):
+            return self._back(f"{shown(report)} is outside the workspace")
+        workspace.shell_cwd = folder
+        return ""
+
+    def _back(self, reason: str) -> str:
+        self.workspace.shell_cwd = self.workspace.folder
+        return f"{reason}: the next command runs in {self.workspace.folder}."
+
+    def _program(self) -> str:
+        import shutil
+
+        path = None if self._environment is None else self._environment.get("PATH", os.defpath)
+        if found := shutil.which("bash", path=path) or shutil.which("sh", path=path):
+            return found
+        raise RefusalError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
+
+    def _fenced(self, argv: list[str]) -> list[str]:
+        if self.sandbox is None:
+            return argv
+        temporary = self.workspace.temporary / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        return self.sandbox.wrap(argv, self.workspace.folder, self.workspace.shell_cwd, temporary)
+
+    def _refusal(self, error: OSError, command: str) -> RefusalError:
+        if error.errno == errno.E2BIG:
+            size = len(command.encode(errors="replace"))
+            return RefusalError(
+                f"The command was not run: with {size:,} bytes it is too long for the system. "
+                "Write it to a file with Write, and run that."
+            )
+        reason = (error.strerror or "the system gives no reason").lower()
+        return RefusalError(f"The command was not run: {reason} ({shown(str(error.filename or 'the shell'))}).")

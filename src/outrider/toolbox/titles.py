@@ -1,0 +1,50 @@
+"""A call in a few words, for those who watch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_TELLING = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "Glob": "pattern",
+    "Grep": "pattern",
+    "Bash": "command",
+    "WebFetch": "url",
+}
+"""The argument that says most about a call."""
+
+
+def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> str:
+    """The tool and what it is about, in one line of any length; paths inside the folder are relative to it.
+
+    >>> title("Read", {"file_path": "src/a.py"})
+    'Read(src/a.py)'
+    """
+    if name == "Todo":
+        return "Todo"
+    telling = input.get(_TELLING.get(name, ""))
+    if not isinstance(telling, str):
+        return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in input.items())})"
+    if name in ("Read", "Write", "Edit"):
+        telling = shown_path(telling, folder)
+    where = input.get("path")
+    return f"{name}({telling} in {shown_path(where, folder)})" if isinstance(where, str) else f"{name}({telling})"
+
+
+def shown_path(name: str, folder: Path | None) -> str:
+    """A path as people like to read it."""
+    if folder and os.path.isabs(name):
+        inside = os.path.relpath(name, folder)
+        if not inside.startswith(".."):
+            return inside
+    return name
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -1,0 +1,72 @@
+"""The folder in which the tools of a session work, and what they remember from one call to the next."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from outrider.toolbox.shell.processes import Processes
+
+TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
+
+
+class Todo(msgspec.Struct, frozen=True):
+    """One step of the plan."""
+
+    content: str
+    status: TodoStatus = "pending"
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """A file as it was when the model last saw it: enough to notice that somebody changed it since."""
+
+    sha256: str
+    """Empty for a file that is too large to be read whole each time."""
+    size: int
+    modified_ns: int = 0
+    """When it was last changed, where there is no hash."""
+
+
+class Workspace:
+    """Where a session's tools work. Each session has its own."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        """The project: what is inside may be worked on."""
+        self.shell_cwd = self.folder
+        """Where the shell stands; a command may change it."""
+        self.seen: dict[Path, Stamp] = {}
+        """What the model has seen of each file that it read or wrote, by resolved path."""
+        self.todos: Sequence[Todo] = ()
+        """The plan."""
+        self.processes = Processes()
+        """The commands that run, also in the background."""
+
+        self.temporary_name = Path(gettempdir()).resolve() / f"outrider-{os.urandom(8).hex()}"
+        """Where the temporary folder will be, once it is needed."""
+
+    @cached_property
+    def temporary(self) -> Path:
+        """A folder for the owner alone, which ends with the workspace: what commands printed."""
+        import shutil
+
+        self.temporary_name.mkdir(mode=0o700)
+        self._remove_temporary = weakref.finalize(self, shutil.rmtree, self.temporary_name, ignore_errors=True)
+        return self.temporary_name
+
+    def close(self) -> None:
+        """End the commands that still run, and remove what they printed. The workspace can be used again."""
+        self.processes.close()
+        if self.__dict__.pop("temporary", None):
+            self._remove_temporary()
+
+    def path(self, name: str) -> Path:
+        """The path that the model means: absolute, or relative to the folder; `~` is the user's home. Not resolved."""
+        return self.folder / Path(name).expanduser()

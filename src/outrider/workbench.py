@@ -1,0 +1,143 @@
+"""What the terminal program and editors make a session of: settings and a folder in; tools, prompt, permissions out."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from outrider.agent import Agent, Limits
+from outrider.config.places import data_folder, default_model
+from outrider.config.remembered import RememberedRules
+from outrider.config.settings import Settings
+from outrider.errors import ConfigError
+from outrider.events import Event
+from outrider.instructions import as_prompt, project_instructions
+from outrider.log.log import Log
+from outrider.permissions.asking import Permissions
+from outrider.permissions.policy import Policy
+from outrider.permissions.question import Ask
+from outrider.permissions.rules import Rule
+from outrider.prompts import prompt
+from outrider.providers.secrets import without_model_keys
+from outrider.reports import Report
+from outrider.session import Session
+from outrider.toolbox import TOOL_NAMES, standard
+from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox
+from outrider.toolbox.workspace import Workspace
+from outrider.tools import Tool, make_tools
+
+
+class Workbench:
+    """What one session in a folder is made of. Close it to end the commands that still run in the background."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: str | Path,
+        *,
+        tools: Sequence[Tool] = (),
+        ask: Ask | None = None,
+    ) -> None:
+        self.settings = settings
+        self.workspace = Workspace(folder)
+        self._own_tools = tools
+        remembered = RememberedRules(data_folder(), self.folder)
+        self.permissions = Permissions(
+            _policy(settings, self.workspace, remembered.rules()),
+            ask=ask,
+            remember=remembered.add,
+            cwd=lambda: self.workspace.shell_cwd,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The project."""
+        return self.workspace.folder
+
+    def close(self) -> None:
+        """End what still runs."""
+        self.workspace.close()
+
+    @cached_property
+    def sandbox(self) -> Sandbox | None:
+        """What commands run in; None if they run as the user does. Raises ConfigError if there must be one."""
+        wanted = self.settings.sandbox
+        found = None if wanted.use == "off" else find_sandbox(network=wanted.network)
+        if found is None and wanted.use == "require":
+            raise ConfigError(
+                'sandbox.use is "require", but there is no bubblewrap here that works: install it (the package is '
+                'called bubblewrap), or set sandbox.use to "auto"'
+            )
+        return found
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """The toolbox, as far as the settings want it, and the user's own tools."""
+        wanted = TOOL_NAMES if self.settings.tools is None else self.settings.tools
+        standing = standard(
+            self.workspace,
+            sandbox=self.sandbox if "Bash" in wanted else None,
+            environment=without_model_keys(os.environ),
+            private_addresses=self.settings.web.private_addresses,
+            secrets=self.permissions.policy.secrets,
+        )
+        return make_tools([*(tool for tool in standing if tool.name in wanted), *self._own_tools])
+
+    def agent(self, *, model: str | None = None, report: Report | None = None) -> Agent:
+        """Who works here."""
+        return Agent(
+            model=model or self.settings.model or default_model(),
+            system=self._system(report),
+            tools=[*self.tools, report.tool] if report else self.tools,
+            limits=Limits(**msgspec.structs.asdict(self.settings.limits)),
+        )
+
+    def open(
+        self,
+        log: Log,
+        id: str | None = None,
+        *,
+        model: str | None = None,
+        report: Report | None = None,
+        observer: Callable[[Event], None] | None = None,
+    ) -> Session:
+        """A session in the log. One that goes on keeps its model unless another is named here."""
+        if id is not None:
+            model = model or log.settings(id).model
+        agent = self.agent(model=model, report=report)
+        return Session.open(log, id, agent, cwd=self.folder, observer=observer, permit=self.permissions)
+
+    def _system(self, report: Report | None) -> str:
+        instructions = as_prompt(project_instructions(self.folder, home=Path.home()))
+        parts = [prompt("agent"), instructions, report.guidance if report else "", self._surroundings()]
+        return "\n\n".join(part for part in parts if part)
+
+    def _surroundings(self) -> str:
+        repository = (
+            "is in" if any((each / ".git").exists() for each in (self.folder, *self.folder.parents)) else "is not in"
+        )
+        return (
+            f"# Where you are\n\n- The folder: {self.folder}, which {repository} a git repository\n"
+            f"- The system: {platform.system()} {platform.machine()}\n- The date: {date.today().isoformat()}"
+        )
+
+
+def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:
+    """What the user has set; what commands printed may be read, and what Outrider keeps for itself is not changed."""
+    wanted, folder = settings.permissions, workspace.folder
+    printed, kept = f"Read({workspace.temporary_name}/**)", f"Edit({data_folder().resolve()}/**)"
+    policy = Policy(
+        mode=wanted.mode,
+        folder=folder,
+        folders=tuple((folder / Path(each).expanduser()).resolve() for each in wanted.folders),
+        allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
+        ask=tuple(map(Rule.parse, wanted.ask)),
+        deny=tuple(map(Rule.parse, (*wanted.deny, kept))),
+    )
+    return policy if wanted.secrets is None else msgspec.structs.replace(policy, secrets=wanted.secrets)

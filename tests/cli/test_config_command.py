@@ -1,0 +1,215 @@
+"""`outrider config`, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outrider.config.keys import KEYS
+from outrider.config.remembered import RememberedRules
+from tests.cli.program import clean_environment, outrider
+from tests.config import Home
+
+SECRET = "sk-ant-REDACTED"
+WIDE = '[permissions]\nmode = "all"\ndeny = ["Bash(rm:*)"]\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A user and a project."""
+    return Home(tmp_path)
+
+
+def config(home: Home, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `outrider config` in the project."""
+    return outrider("config", *arguments, cwd=home.project, **(home.environment | more))
+
+
+def on_a_terminal(home: Home, answer: bytes) -> tuple[int, str]:
+    """Run `outrider config trust` on a terminal, answer the question, and see the code and the screen."""
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outrider", "config", "trust"],
+        stdin=terminal, stdout=terminal, stderr=terminal,
+        cwd=home.project, env=clean_environment() | home.environment, start_new_session=True,
+    )  # fmt: skip
+    os.close(terminal)
+    try:
+        screen = read_until(controller, b"[y/N]")
+        os.write(controller, answer)
+        screen += read_until(controller, None)
+        return process.wait(timeout=30), screen.decode()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(controller)
+
+
+def read_until(controller: int, mark: bytes | None) -> bytes:
+    seen, until = b"", time.monotonic() + 60
+    while (mark is None or mark not in seen) and time.monotonic() < until:
+        if select.select([controller], [], [], 0.2)[0]:
+            try:
+                piece = os.read(controller, 4096)
+            except OSError:  # the other side has ended
+                return seen
+            if not piece:
+                return seen
+            seen += piece
+    assert time.monotonic() < until, seen
+    return seen
+
+
+def test_every_setting_is_shown_with_its_value_and_its_origin(home: Home) -> None:
+    home.user_says('model = "demo"\n[permissions]\nallow = ["Bash(ls)"]')
+    home.project_says('[permissions]\ndeny = ["Bash(rm:*)", "WebFetch"]')
+    ended = config(home, OUTRIDER_MAX_COST="0.5")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    lines = [line.split(maxsplit=2) for line in ended.stdout.splitlines()]
+    assert [line[0] for line in lines if line and line[0] in KEYS] == list(KEYS)
+    assert ["model", "demo", str(home.user_file)] in lines
+    assert ["permissions.mode", "ask", "the default"] in lines
+    assert ["permissions.deny", "Bash(rm:*)", ".outrider/config.toml"] in lines
+    assert ["WebFetch"] in lines
+    assert ["limits.cost", "0.5", "OUTRIDER_MAX_COST"] in lines
+    assert ["limits.result_characters", "50,000", "the", "default"] in [" ".join(line).split() for line in lines]
+    assert f"{home.user_file}  read" in ended.stdout
+    assert ".outrider/config.toml" in ended.stdout
+    assert "allowed for good in this project: nothing" in ended.stdout
+    columns = {line.index("the default") for line in ended.stdout.splitlines() if "the default" in line}
+    assert len(columns) == 1
+
+
+def test_what_was_allowed_for_good_and_what_waits_is_shown(home: Home) -> None:
+    RememberedRules(home.data, home.project).add(["Bash(make test)"])
+    home.project_says(WIDE)
+    said = config(home).stdout
+    assert "allowed for good in this project\n  Bash(make test)\n" in said
+    assert "waiting for you to agree (outrider config trust)" in said
+    assert "  permissions.mode: more is done without asking you\n      + all\n      - ask\n" in said
+
+
+def test_json_has_the_same(home: Home) -> None:
+    RememberedRules(home.data, home.project).add(["Bash(make test)"])
+    home.project_says(WIDE)
+    ended = config(home, "--json", OUTRIDER_PERMISSION="x")
+    found = json.loads(ended.stdout)
+    assert list(found["settings"]) == list(KEYS)
+    assert found["settings"]["permissions.mode"] == {"value": "ask", "origin": "the default"}
+    assert found["settings"]["permissions.deny"] == {"value": ["Bash(rm:*)"], "origin": ".outrider/config.toml"}
+    assert found["files"] == {str(home.user_file): False, ".outrider/config.toml": True}
+    assert found["remembered"] == ["Bash(make test)"]
+    assert [each["key"] for each in found["waiting"]] == ["permissions.mode"]
+    assert len(found["notes"]) == 1
+
+
+def test_keys_and_passwords_are_never_shown(home: Home) -> None:
+    home.user_says(f'model = "http://me:hunter22@models.example/v1#x"\npermissions.deny = ["Bash(curl {SECRET}:*)"]')
+    home.project_says('permissions.allow = ["Bash(login hidden-word)"]')
+    RememberedRules(home.data, home.project).add([f"Bash(curl {SECRET})"])
+    for arguments in ([], ["--json"], ["trust", "--yes"]):
+        ended = config(home, *arguments, ANTHROPIC_API_KEY=SECRET, MY_TOKEN="hidden-word")
+        assert ended.returncode == 0
+        for secret in ("4242", "hunter22", "hidden-word"):
+            assert secret not in ended.stdout + ended.stderr
+
+
+def test_what_a_project_writes_cannot_take_over_the_screen(home: Home) -> None:
+    home.project_says('permissions.allow = ["Bash(a\\u001b[2J\\u202eb\\r\\nc)"]')
+    for arguments in ([], ["trust"]):
+        said = config(home, *arguments).stdout
+        assert "Bash(a" in said
+        assert not {"\x1b", "\u202e", "\r"} & set(said)
+        assert "\nc)" not in said
+
+
+def test_trust_without_a_terminal_changes_nothing_and_says_what_to_do(home: Home) -> None:
+    home.project_says(WIDE)
+    ended = config(home, "trust")
+    assert ended.returncode == 1
+    assert "+ all" in ended.stdout
+    assert "add --yes" in ended.stderr
+    assert home.load().waiting
+    assert not home.data.exists()
+
+
+def test_trust_with_yes_is_remembered_until_the_file_changes(home: Home) -> None:
+    home.project_says(WIDE)
+    ended = config(home, "trust", "--yes")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert home.load().settings.permissions.mode == "all"
+    assert "Nothing waits" in config(home, "trust").stdout
+    home.project_says(WIDE + "# more\n")
+    assert home.load().waiting
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "mode"), [(b"y\n", 0, "all"), (b"n\n", 1, "ask"), (b"\n", 1, "ask"), (b"\x04", 1, "ask")]
+)
+def test_trust_asks_on_a_terminal(home: Home, answer: bytes, code: int, mode: str) -> None:
+    home.project_says(WIDE)
+    ended, screen = on_a_terminal(home, answer)
+    assert ended == code
+    assert "permissions.mode: more is done without asking you" in screen
+    assert home.load().settings.permissions.mode == mode
+
+
+def test_without_a_project_file_nothing_waits(home: Home) -> None:
+    ended = config(home, "trust")
+    assert (ended.returncode, ended.stdout) == (0, "Nothing waits: no file.\n")
+
+
+def test_forget_drops_rules_and_consent(home: Home) -> None:
+    home.project_says(WIDE)
+    home.agree()
+    RememberedRules(home.data, home.project).add(["Bash(make test)"])
+    ended = config(home, "forget")
+    assert ended.stdout == "Forgotten: 1 remembered rule, the consent to the project's file.\n"
+    assert home.load().waiting
+    assert RememberedRules(home.data, home.project).rules() == ()
+    assert config(home, "forget").stdout == "Forgotten: 0 remembered rules, no consent to the project's file.\n"
+
+
+def test_path_prints_where_the_files_are(home: Home) -> None:
+    assert config(home, "path").stdout.splitlines() == [str(home.user_file), str(home.project_file)]
+
+
+def test_forget_and_path_work_while_a_file_is_broken(home: Home) -> None:
+    home.project_says("this is not TOML")
+    assert config(home, "forget").returncode == 0
+    assert config(home, "path").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"], ["trust", "--yes"]])
+def test_settings_that_cannot_be_used_are_2_and_one_line(home: Home, arguments: list[str]) -> None:
+    home.project_says("[permisions]\nmode = 'all'")
+    ended = config(home, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        'outrider config: .outrider/config.toml, line 2: there is no setting "permisions.mode"; '
+        'did you mean "permissions.mode"?\n'
+    )
+
+
+def test_a_data_folder_that_cannot_be_written_is_said(home: Home) -> None:
+    home.project_says(WIDE)
+    home.data.write_text("in the way")
+    ended = config(home, "trust", "--yes")
+    assert ended.returncode == 2
+    assert "cannot be written" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_wrong_usage_is_2_and_help_is_0(home: Home) -> None:
+    assert config(home, "more").returncode == 2
+    ended = config(home, "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "exit codes" in ended.stdout

@@ -1,0 +1,65 @@
+"""docs/print.md says what is true of `outrider -p`: flags, exit codes, shapes and examples."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+from outrider.cli.options import flags_of
+from outrider.cli.output import Outcome
+from outrider.cli.prompt_options import FORMATS, _parser, parse
+from outrider.events import Event
+from tests.cli.program import outrider
+
+PAGE = (Path(__file__).parents[2] / "docs" / "print.md").read_text()
+
+
+def test_every_flag_stands_on_the_page_and_no_other() -> None:
+    named = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", "\n".join(re.findall(r"^\| (`-.*?) \|", PAGE, re.M))))
+    known = {option for action in _parser()._actions for option in action.option_strings}
+    assert named == known - {"-h", "--help"}
+
+
+def test_the_exit_codes_of_the_page_are_those_of_the_help() -> None:
+    codes = re.findall(r"^\| (\d+) \|", PAGE, re.M)
+    line = next(line for line in outrider("-p", "--help").stdout.splitlines() if line.startswith("exit codes:"))
+    assert codes == ["0", "1", "2", "3", "130", "143"] == re.findall(r"\b\d+\b", line)
+
+
+def test_every_event_has_its_row_with_its_fields() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", PAGE, re.M))
+    for kind in get_args(Event):
+        row = rows.pop(kind.__struct_config__.tag)
+        for field in kind.__struct_fields__:
+            assert f"`{field}`" in row, f"{kind.__name__} has {field}"
+    assert rows == {}
+
+
+def test_the_result_object_has_the_fields_of_the_page() -> None:
+    (example,) = re.findall(r"^```json\n(.*?)^```", PAGE, re.M | re.S)
+    shown = json.loads(example)
+    really = json.loads(outrider("-p", "What is 2+2?", "--model", "demo", "--output-format", "json").stdout)
+    assert shown | {"session": really["session"]} == really
+    assert list(shown) == list(really) == list(Outcome("done").fields())
+    for name in (*FORMATS, *shown, "error", "stop_reason"):
+        assert f"`{name}`" in PAGE or f'"{name}"' in PAGE
+
+
+def test_the_python_of_the_page_runs(tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S))
+    ended = subprocess.run([sys.executable, "-"], input=code, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_commands_of_the_page_are_understood() -> None:
+    """Each line of shell, as far as its flags go: what it names is not here."""
+    (lines,) = re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S)
+    for line in lines.splitlines():
+        words = shlex.split(line.partition(" | jq")[0].rpartition("| ")[2])
+        assert words[0] == "outrider"
+        flags_of(parse(words[1:]))

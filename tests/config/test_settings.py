@@ -1,0 +1,48 @@
+"""What can be set, and its defaults."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from outrider.agent import Limits
+from outrider.config.keys import DEFAULTS, KEYS, SECTIONS, VARIABLES
+from outrider.config.settings import LimitSettings, Settings, flattened, nested
+from outrider.config.widening import _WIDER
+from outrider.errors import ConfigError
+
+
+def test_the_limits_are_those_of_an_agent_with_the_same_defaults() -> None:
+    assert Limits(**msgspec.structs.asdict(LimitSettings())) == Limits()
+    assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
+
+
+@pytest.mark.parametrize("name", LimitSettings.__struct_fields__)
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_a_limit_is_over_0(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"limits.{name}"):
+        LimitSettings(**{name: value})
+
+
+def test_every_setting_has_a_key_a_default_and_a_judgement_of_what_widens() -> None:
+    assert list(KEYS) == list(DEFAULTS) == list(flattened(Settings()))
+    assert set(_WIDER) == set(KEYS)
+    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "chat"}
+
+
+def test_settings_come_back_from_their_dotted_keys() -> None:
+    changed = DEFAULTS | {"model": "demo", "limits.turns": None, "permissions.deny": ("Bash(rm:*)",)}
+    assert nested({}) == Settings()
+    assert flattened(nested(changed)) == changed
+
+
+def test_every_default_is_a_value_that_could_have_been_written() -> None:
+    written = {None: "none"}
+    for key, default in DEFAULTS.items():
+        if default is None and not key.startswith("limits."):
+            continue  # what stands for "not set" is not written
+        assert KEYS[key].kind.take(written.get(default, default), None) == default
+
+
+def test_no_variable_stands_for_two_settings() -> None:
+    assert len(VARIABLES) == len([key for key in KEYS.values() if key.variable])
