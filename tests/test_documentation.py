@@ -15,6 +15,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
 PAGES = ["README.md", "docs/guide.md", "docs/models.md", "docs/sessions.md", "docs/toolbox.md"]
+OTHER_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
+OTHER_PAGES += ["docs/chat.md", "docs/print.md", "docs/permissions.md", "docs/configuration.md"]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
     for path in (ROOT / "src").rglob("*.py")
@@ -70,6 +72,6 @@ def test_the_examples_in_docstrings_are_true(module: str) -> None:
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]:
+    for page in [*PAGES, *OTHER_PAGES]:
         for target in re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text()):
             assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from outrider.agent import Limits as Limits
     from outrider.attachments import Attachment as Attachment
     from outrider.errors import AttachmentError as AttachmentError
+    from outrider.errors import ConfigError as ConfigError
     from outrider.errors import ConversationError as ConversationError
     from outrider.errors import LogError as LogError
     from outrider.errors import OutriderError as OutriderError
@@ -57,6 +58,7 @@ _HOMES = {
     "attachments": ("Attachment",),
     "errors": (
         "AttachmentError",
+        "ConfigError",
         "ConversationError",
         "LogError",
         "OutriderError",

@@ -139,9 +139,7 @@ class Call:
         self._announced = False
         self._tool = tool
         self._key = begun.key if begun else f"{around.session}/{use.id}"
-        self._context = ToolContext(
-            use.id, around.cwd, around.threads, self._progress, self._key, around.store
-        )
+        self._context = ToolContext(use.id, around.cwd, around.threads, self._progress, self._key, around.store)
         self._task: asyncio.Task[Answer] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""

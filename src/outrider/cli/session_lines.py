@@ -38,7 +38,7 @@ def listed(summaries: Sequence[Summary]) -> Iterator[str]:
         held = "● " if each.holder and each.holder.lives() else ""
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
         yield plain(
-            f"{each.id[:8]}  {_when(each.updated)}  {model:<24}  {each.turns:>5}  {_cost(each.usage.cost):>8}  "
+            f"{each.id[:8]}  {when(each.updated)}  {model:<24}  {each.turns:>5}  {_cost(each.usage.cost):>8}  "
             f"{human_size(each.size):>10}  {held}{each.title}"
         )
 
@@ -52,7 +52,7 @@ def _described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
     yield summary.title or "(nothing was said yet)"
     yield f"  id        {summary.id}"
     yield f"  model     {summary.model}"
-    yield f"  began     {_when(summary.created)}, last entry {_when(summary.updated)}"
+    yield f"  began     {when(summary.created)}, last entry {when(summary.updated)}"
     usage = summary.usage
     tokens = f"{counted(usage.input_tokens, 'token')} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
     yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {_cost(usage.cost)}"
@@ -147,7 +147,8 @@ def _file(file: AttachmentBlock) -> str:
     return f"{file.label}, {file.mime_type}, {human_size(file.size)}"
 
 
-def _when(moment: float) -> str:
+def when(moment: float) -> str:
+    """A moment, to the minute."""
     return _at(moment, "%Y-%m-%d %H:%M")
 
 

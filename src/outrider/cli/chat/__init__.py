@@ -42,7 +42,10 @@ def _talk(options: argparse.Namespace) -> int:
     from outrider.cli.chat.program import Chat
     from outrider.cli.prompt_input import attached
     from outrider.config.loading import load
+    from outrider.providers import resolve
 
+    if options.model:
+        resolve(options.model)  # a name that nobody answers to is better known at once
     files = attached(options.attach) if options.attach else []
     resume, its_folder = find_session(options.resume, options.latest)
     folder = Path(options.cwd or its_folder or ".").resolve()

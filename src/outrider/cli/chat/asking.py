@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.chat.call_lines import diff_lines
-from outrider.cli.chat.keys import Keyboard
-from outrider.cli.chat.styles import BOLD, DIM, YELLOW, columns, fit, styled
+import msgspec
+
+from outrider.cli.chat.call_lines import coloured
+from outrider.cli.chat.keys import Keyboard, with_key
+from outrider.cli.chat.styles import BOLD, DIM, YELLOW, broken, columns, fit, styled
 from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.permissions.question import Answer, Question
 from outrider.toolbox.titles import title
 
 PREVIEW_LINES = 12
-MOST_LINES = 400
 _YES, _ALWAYS, _NO, _WORDS = ("y", "enter"), ("a",), ("n",), ("t",)
 
 
@@ -31,81 +32,109 @@ class Asker:
 
     async def __call__(self, question: Question) -> Answer:
         """Show the question and wait."""
-        try:
-            self._view.ask(list(self._panel(question)))
-            return await self._answer(question)
-        finally:
-            self._view.ask(())
+        with self._keyboard.listening():
+            try:
+                self._show(question)
+                return await self._answer(question)
+            finally:
+                self._view.ask(())
 
     async def _answer(self, question: Question) -> Answer:
         while True:
-            key = (await self._keyboard.next()).lower()
-            if key in _YES:
+            name = (await self._keyboard.next()).name.lower()
+            if name in _YES:
                 return Answer("once")
-            if key in _ALWAYS and question.always:
+            if name in _ALWAYS and question.always:
                 return Answer("always")
-            if key in _NO:
+            if name in _NO:
                 return Answer("no")
-            if key in _WORDS:
+            if name in _WORDS:
                 return Answer("no", await self._words())
-            if key in ("escape", "c-c"):
-                self._interrupt(key == "c-c")
+            if name in ("escape", "c-c"):
+                self._interrupt(name == "c-c")
                 return Answer("no")
 
     async def _words(self) -> str:
         said = ""
         while True:
-            self._view.ask([styled(f"What should it do instead? {said}▏", YELLOW)])
+            asked = plain_lines(f"What should it do instead? {said}▏")
+            self._view.ask([styled(line, YELLOW) for line in broken(asked, self._view.region.width)])
             key = await self._keyboard.next()
-            if key == "enter":
+            if key.name == "enter":
                 return said
-            if key in ("escape", "c-c"):
+            if key.name in ("escape", "c-c"):
                 return ""
-            said = said[:-1] if key == "backspace" else said + key if len(key) == 1 else said
+            said = with_key(said, key)
 
-    def _panel(self, question: Question) -> Iterator[str]:
+    def _show(self, question: Question) -> None:
+        """What would be done, and the keys. What is too long stands above: nobody agrees to what they cannot see."""
         width = self._view.region.width
-        head = plain(title(question.tool, question.input, self._folder))
-        yield ""
-        yield styled(f"? {fit(f'May I? {head}', width - 2)}", BOLD, YELLOW)
-        yield from self._preview(list(_preview(question.tool, question.input, width)))
-        if question.reason:
-            yield styled(f"  {fit(plain(question.reason), width - 2)}", DIM)
-        yield f"  {styled('y', BOLD)} yes, this once"
-        if question.always:
-            rules = fit(plain(", ".join(question.always)), width - 30)
-            yield f"  {styled('a', BOLD)} always in this project: {rules}"
-        yield f"  {styled('n', BOLD)} no    {styled('t', BOLD)} no, and say why    {styled('esc', BOLD)} stop"
-
-    def _preview(self, lines: list[str]) -> list[str]:
-        """What would be done. What is too long for the panel stands above it: nobody agrees to what they cannot see."""
-        if len(lines) <= PREVIEW_LINES:
-            return lines
-        self._view.write(["", *lines])
-        return [styled("    (all of it stands above)", DIM)]
+        asked = list(_asked(question, width, self._folder))
+        keys = list(_keys(question, width))
+        room = self._view.region.height - 3  # a line above the cursor, and the status with its distance
+        if len(asked) + len(keys) <= min(room, PREVIEW_LINES + 6):
+            self._view.ask([*asked, *keys])
+        else:
+            self._view.write(asked)
+            above = [asked[1], styled("    (all of it stands above)", DIM)]
+            self._view.ask([*above, *keys] if len(above) + len(keys) <= room else keys)
 
 
-def _preview(tool: str, input: dict[str, Any], width: int) -> Iterator[str]:
+def _asked(question: Question, width: int, folder: Path) -> Iterator[str]:
+    head = plain(title(question.tool, question.input, folder))
+    yield ""
+    yield styled(f"? {fit(f'May I? {head}', width - 2)}", BOLD, YELLOW)
+    yield from _preview(question, width, is_cut=columns(head) > width - 10)
+    if question.reason:
+        for line in broken(plain(question.reason), width - 2):
+            yield styled(f"  {line}", DIM)
+
+
+def _keys(question: Question, width: int) -> Iterator[str]:
+    always = plain(f"always in this project: {', '.join(question.always)}") if question.always else ""
+    for key, meaning in {"y": "yes, this once", "a": always}.items():
+        for number, line in enumerate(broken(meaning, width - 4) if meaning else ()):
+            yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
+    refusals = {"n": "no", "t": "no, and say why", "esc": "stop"}
+    together = "    ".join(f"{key} {meaning}" for key, meaning in refusals.items())
+    shown = [f"{styled(key, BOLD)} {meaning}" for key, meaning in refusals.items()]
+    yield from [f"  {'    '.join(shown)}"] if columns(together) <= width - 2 else [f"  {each}" for each in shown]
+
+
+def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:
     """All that would be done, where the title does not say it."""
-    if tool == "Edit":
-        old, new = (plain_lines(str(input.get(key, ""))).split("\n") for key in ("old_string", "new_string"))
-        yield from diff_lines("\n".join(difflib.unified_diff(old, new, lineterm="", n=1)), width, MOST_LINES)
-    elif tool == "Write":
-        content = str(input.get("content", "")).split("\n")
-        yield from diff_lines("\n".join(f"+{line}" for line in content), width, MOST_LINES)
-    elif tool == "Bash":
-        command = plain_lines(str(input.get("command", "")))
-        if "\n" in command or columns(command) > width - 20:
-            for line in command.split("\n"):
-                yield from (f"    {part}" for part in _broken(line, width - 4))
+    given = question.input
+    if question.tool in ("Edit", "Write"):
+        yield from _argument("file_path", given, width) if is_cut else ()
+        yield from coloured(_changed_lines(question.tool, given), width)
+        if given.get("replace_all"):
+            yield styled("    (all occurrences are replaced)", DIM)
+    elif question.tool == "Bash" and isinstance(command := given.get("command"), str):
+        if is_cut or "\n" in command:
+            yield from _indented(command, width)
+    elif is_cut or len(str(given)) > 40:
+        for name in given:
+            yield from _argument(name, given, width)
 
 
-def _broken(line: str, width: int) -> Iterator[str]:
-    """A line in pieces that fit, with nothing left out."""
-    piece = ""
-    for character in line:
-        if columns(piece + character) > width:
-            yield piece
-            piece = ""
-        piece += character
-    yield piece
+def _changed_lines(tool: str, input: dict[str, Any]) -> list[str]:
+    if tool == "Write":
+        return [f"+{line}" for line in _lines(input.get("content"))]
+    old, new = _lines(input.get("old_string")), _lines(input.get("new_string"))
+    return list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]  # without the names of files, which it has not
+
+
+def _lines(value: Any) -> list[str]:
+    text = plain_lines("" if value is None else str(value))
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _argument(name: str, input: dict[str, Any], width: int) -> Iterator[str]:
+    value = input.get(name, "")
+    text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=repr).decode()
+    yield from _indented(f"{plain(name)}: {text}", width)
+
+
+def _indented(text: str, width: int) -> Iterator[str]:
+    for line in plain_lines(text).split("\n"):
+        yield from (f"    {part}" for part in broken(line, width - 4))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outrider.cli.chat.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled
+from outrider.cli.chat.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styled
 from outrider.cli.plain import plain, plain_lines
-from outrider.events import ToolFinished, ToolStarted
+from outrider.events import ToolFinished
 from outrider.messages import AttachmentBlock, ToolResultBlock
 from outrider.text import counted, human_size
-from outrider.toolbox.titles import title
 
 LIVE_LINES = 6
 """Lines of a running command's output that are shown."""
@@ -20,6 +19,7 @@ SHOWN_LINES = 8
 """Lines of a finished command's output, or of an error."""
 DIFF_LINES = 40
 _TAIL = 4_000
+_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑"}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -27,8 +27,8 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class RunningCall:
     """A call that is being carried out, with the end of what it has shown."""
 
-    def __init__(self, started: ToolStarted, folder: Path) -> None:
-        self.title = plain(title(started.name, started.input, folder))
+    def __init__(self, call_title: str) -> None:
+        self._title = call_title
         self._began = time.monotonic()
         self._output = ""
         self._state = ""
@@ -36,7 +36,7 @@ class RunningCall:
     def show(self, content: Any) -> None:
         """Take what the tool shows: more output, or how far it is."""
         if isinstance(content, dict) and isinstance(content.get("output"), str):
-            self._output = (self._output + plain_lines(content["output"]))[-_TAIL:]
+            self._output = (self._output + content["output"])[-_TAIL:]
         else:
             self._state = plain(str(content))
 
@@ -45,10 +45,17 @@ class RunningCall:
         seconds = time.monotonic() - self._began
         spinner = styled(_SPINNER[int(seconds * 10) % len(_SPINNER)], CYAN)
         took = f" {seconds:.0f} s" if seconds >= 2 else ""
-        yield f"{spinner} {fit(self.title, width - 10)}{styled(took, DIM)}"
+        yield f"{spinner} {fit(self._title, width - 10)}{styled(took, DIM)}"
         if self._state:
             yield styled(f"  {fit(self._state, width - 2)}", DIM)
-        yield from _indented(self._output.splitlines()[-LIVE_LINES:], width)
+        yield from _indented(printed_lines(self._output)[-LIVE_LINES:], width)
+
+
+def printed_lines(output: str) -> list[str]:
+    """What a program printed, as a terminal would show it: without colours, a line that was overwritten as it ended."""
+    lines = _CODES.sub("", output).replace("\r\n", "\n").rstrip("\n").split("\n")
+    last = ([piece for piece in line.split("\r") if piece] or [""] for line in lines)
+    return [plain(pieces[-1]) for pieces in last] if output else []
 
 
 def finished(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
@@ -68,12 +75,20 @@ def finished(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
 
 def diff_lines(diff: str, width: int, most: int = DIFF_LINES) -> Iterator[str]:
     """A unified diff in colour, without its file names."""
-    lines = [line for line in plain_lines(diff).split("\n") if not line.startswith(("--- ", "+++ "))]
-    for line in lines[:most]:
-        style = GREEN if line.startswith("+") else RED if line.startswith("-") else CYAN if line[:2] == "@@" else DIM
-        yield styled(f"    {fit(line, width - 4)}", style)
+    lines = plain_lines(diff).rstrip("\n").split("\n")
+    if lines[0].startswith("--- ") and len(lines) > 1 and lines[1].startswith("+++ "):
+        lines = lines[2:]
+    yield from coloured((fit(line, width - 4) for line in lines[:most]), width)
     if len(lines) > most:
         yield styled(f"    … {counted(len(lines) - most, 'more line')}", DIM)
+
+
+def coloured(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Lines of a diff, each whole."""
+    for line in lines:
+        style = GREEN if line.startswith("+") else RED if line.startswith("-") else CYAN if line[:2] == "@@" else DIM
+        for piece in broken(line, width - 4):
+            yield styled(f"    {piece}", style)
 
 
 def caption(file: AttachmentBlock, data: bytes | None = None) -> str:
@@ -97,12 +112,13 @@ def _pixels(data: bytes) -> str:
 
 def _in_short(result: ToolResultBlock, details: dict[str, Any]) -> str:
     if "added" in details and "removed" in details:
-        return f"+{details['added']} −{details['removed']}"
+        return plain(f"+{details['added']} −{details['removed']}")
     if "exit_code" in details:
         code = details["exit_code"]
         took = details.get("seconds")
         seconds = f"{took:.1f} s" if isinstance(took, float | int) and took >= 1 else ""
-        return ", ".join(filter(None, ("" if code == 0 else f"exit code {code}" if code is not None else "", seconds)))
+        said = "" if code in (0, None) else plain(f"exit code {code}")
+        return ", ".join(filter(None, (said, seconds)))
     if result.attachments:
         return counted(len(result.attachments), "file")
     if result.is_error or "todos" in details:
@@ -111,7 +127,7 @@ def _in_short(result: ToolResultBlock, details: dict[str, Any]) -> str:
 
 
 def _ending(result: ToolResultBlock, width: int) -> Iterator[str]:
-    lines = plain_lines(result.text).strip("\n").split("\n") if result.text else []
+    lines = printed_lines(result.text.strip("\n"))
     if len(lines) > SHOWN_LINES:
         yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')} above", DIM)
     yield from _indented(lines[-SHOWN_LINES:], width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from outrider.cli.chat.current import Current
@@ -13,6 +13,7 @@ from outrider.cli.plain import plain, plain_lines
 from outrider.errors import OutriderError
 
 if TYPE_CHECKING:
+    from outrider.provider import ToolSpec
     from outrider.session import Session
 
 WIRE_LINES = 300
@@ -100,14 +101,14 @@ class Commands:
             self._view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(plain(first), width - 14)}"])
 
     def _sessions(self, id: str) -> None:
-        from outrider.cli.session_lines import listed
+        from outrider.cli.session_lines import when
 
         if id:
             self.show_session(self._current.go_to(id))
             return
         found = self._current.log.sessions(limit=SESSIONS)
-        lines = [fit(line, self._view.region.width) for line in listed(found)]
-        self._view.write(lines or ["Nothing is stored yet."])
+        lines = [f"{each.id[:8]}  {when(each.updated)}  {plain(each.title)}" for each in found]
+        self._view.write([fit(line, self._view.region.width) for line in lines] or ["Nothing is stored yet."])
 
     def show_session(self, session: Session) -> None:
         """Say which session this is, and how it ended."""
@@ -152,10 +153,12 @@ class Commands:
         specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._current.bench.tools)
         provider = sending_provider(model or self._current.model_name)
         body = provider.render(Request(messages, session.store, session.agent.system, specs))
-        lines = plain_lines(pretty(body).decode()).split("\n")
-        self._view.write([fit(line, self._view.region.width) for line in lines[:WIRE_LINES]])
+        lines = plain_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
         if len(lines) > WIRE_LINES:
-            self._view.dim(f"… {len(lines) - WIRE_LINES} more lines")
+            self._view.dim(
+                f"… {len(lines) - WIRE_LINES} lines before these; `outrider wire` shows all of a conversation"
+            )
+        self._view.write([fit(line, self._view.region.width) for line in lines[-WIRE_LINES:]])
 
     def _cost(self, _: str) -> None:
         usage = self._current.usage
@@ -182,6 +185,16 @@ class Commands:
 
     def _exit(self, _: str) -> Next:
         return "leave"
+
+
+def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:
+    """A request in which the tools are only named: their schemas would fill the screen."""
+    import msgspec
+
+    request = msgspec.json.decode(body)
+    if isinstance(request, dict) and "tools" in request:
+        request["tools"] = f"… {', '.join(spec.name for spec in specs)} with their schemas"
+    return msgspec.json.encode(request)
 
 
 MODE_WORDS = {

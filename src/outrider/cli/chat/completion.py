@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,8 @@ from prompt_toolkit.document import Document
 MOST_SHOWN = 50
 FRESH_SECONDS = 10.0
 _MOST_FILES = 50_000
+_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
+"""The beginning of a name at the end of the line."""
 
 
 class ChatCompleter(Completer):
@@ -31,11 +34,10 @@ class ChatCompleter(Completer):
                 if name.startswith(before[1:]):
                     yield Completion(f"/{name}", -len(before), display_meta=purpose)
             return
-        word = before.split()[-1] if before and not before[-1].isspace() else ""
-        if word.startswith("@"):
-            for name in self._files.matching(word[1:]):
+        if found := _MENTION.search(before):
+            for name in self._files.matching(found[1] or found[2]):
                 text = f'@"{name}"' if " " in name else f"@{name}"
-                yield Completion(text, -len(word), display=name)
+                yield Completion(text, -len(found[0]), display=name)
 
 
 class FileNames:
@@ -48,10 +50,10 @@ class FileNames:
 
     def matching(self, typed: str) -> list[str]:
         """Those that fit best first: by the beginning of the name, then by any part of the path."""
-        typed = typed.strip('"').lower()
         if os.path.isabs(typed) or typed.startswith(("~", "..")):
             return self._outside(typed)
         self._look()
+        typed = typed.lower()
         found = [name for name in self._names if typed in name.lower()]
         return sorted(found, key=lambda name: (_rank(name.lower(), typed), len(name), name))[:MOST_SHOWN]
 
@@ -78,8 +80,9 @@ class FileNames:
             entries = sorted(os.scandir(self._folder / Path(parent or "/").expanduser()), key=lambda entry: entry.name)
         except (OSError, RuntimeError):
             return []
+        start = start.lower()
         fitting = [each for each in entries if each.name.lower().startswith(start) and each.name.isprintable()]
-        return [f"{parent}/{each.name}{'/' if each.is_dir() else ''}" for each in fitting[:MOST_SHOWN]]
+        return [f"{parent}/{each.name}{'/' if os.path.isdir(each.path) else ''}" for each in fitting[:MOST_SHOWN]]
 
 
 def _rank(name: str, typed: str) -> int:

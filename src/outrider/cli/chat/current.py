@@ -32,11 +32,16 @@ class Current:
         self._settings = settings
         self._observer = observer
         self._ask = ask
+        self._name = ""
+        """The name of who answers, once it is known."""
         self._bench: Workbench | None = None
         self._log: Log | None = None
 
     def prepare(self) -> None:
         """Import and make what the first answer needs; takes a moment, so it is done while the person types."""
+        from outrider.providers import resolve
+
+        self._name = resolve(self.model_name).name
         _ = self.log, self.bench.tools
 
     @property
@@ -102,7 +107,7 @@ class Current:
         """Have another model answer from now on. Raises UnknownModelError."""
         from outrider.providers import resolve
 
-        resolve(model)
+        self._name = resolve(model).name
         self.model = model
         if self.session:
             name = self.session.id
@@ -122,7 +127,7 @@ class Current:
             return self.session.provider.name
         from outrider.config.places import default_model
 
-        return self.model or self._settings.model or default_model()
+        return self._name or self.model or self._settings.model or default_model()
 
     @property
     def usage(self) -> Usage | None:

@@ -42,12 +42,17 @@ class Editor:
             bottom_toolbar=lambda: ANSI(f"{DIM}{status()}{RESET}"),
             style=_style(),
             enable_open_in_editor=True,
+            enable_suspend=True,
             reserve_space_for_menu=5,
         )
 
     async def read(self, default: str = "") -> str:
         """The next text. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D in an empty line."""
-        return await self._session.prompt_async(default=default)
+        return await self._session.prompt_async(default=default, handle_sigint=False)
+
+    def refresh(self) -> None:
+        """Draw the status anew. Safe from any thread."""
+        self._session.app.invalidate()
 
     @property
     def left(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit.input import create_input
 from prompt_toolkit.keys import Keys
@@ -15,20 +16,33 @@ if TYPE_CHECKING:
 
 ESCAPE_SECONDS = 0.05
 """How long an Escape waits to be the beginning of another key."""
-
-
+PAUSE_SECONDS = 0.7
+"""Whoever was typing when somebody began to listen is heard only after such a pause: the keys were not meant for it."""
 _NAMES = {"c-m": "enter", "c-j": "enter", "c-h": "backspace"}
 
 
+class Key(NamedTuple):
+    """A key that was pressed, or a text that was pasted."""
+
+    name: str
+    """A character, or a name such as `enter`, `escape`, `c-c`, `paste`."""
+    text: str = ""
+    """What it adds to a line."""
+
+
 class Keyboard:
-    """Hands each key to whoever listens; without a listener, Escape and Ctrl-C interrupt and the rest is kept."""
+    """Hands keys to whoever listens; otherwise Escape and Ctrl-C interrupt, and the rest is kept for the next line."""
 
     def __init__(self, interrupt: Callable[[bool], None]) -> None:
         self._interrupt = interrupt
         """Called with whether it was Ctrl-C."""
         self._input = create_input()
-        self._listener: asyncio.Future[str] | None = None
+        self._heard: asyncio.Queue[Key] | None = None
         self._flush: asyncio.TimerHandle | None = None
+        self._last = float("-inf")
+        """When something was last typed."""
+        self._is_typing = False
+        """Whether keys still belong to the line that was being typed."""
         self.typed = ""
         """What was typed meanwhile: the beginning of the next line."""
 
@@ -42,13 +56,20 @@ class Keyboard:
                 if self._flush:
                     self._flush.cancel()
 
-    async def next(self) -> str:
-        """The next key: a character, or a name such as `enter`, `escape`, `c-c`."""
-        self._listener = asyncio.get_running_loop().create_future()
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Have all keys kept for `next` until the end of the block."""
+        self._heard = asyncio.Queue()
+        self._is_typing = time.monotonic() - self._last < PAUSE_SECONDS
         try:
-            return await self._listener
+            yield
         finally:
-            self._listener = None
+            self._heard, self._is_typing = None, False
+
+    async def next(self) -> Key:
+        """The next key, for those who listen."""
+        assert self._heard is not None
+        return await self._heard.get()
 
     def _ready(self) -> None:
         self._take(self._input.read_keys())
@@ -60,16 +81,32 @@ class Keyboard:
 
     def _take(self, presses: list[KeyPress]) -> None:
         for press in presses:
-            self._press(press)
+            self._press(_key(press))
 
-    def _press(self, press: KeyPress) -> None:
-        key = press.key.value if isinstance(press.key, Keys) else press.key
-        name = _NAMES.get(key, key)
-        if self._listener and not self._listener.done():
-            self._listener.set_result(name)
-        elif name in ("escape", "c-c"):
-            self._interrupt(name == "c-c")
-        elif name == "backspace":
-            self.typed = self.typed[:-1]
-        elif press.key is Keys.BracketedPaste or (len(press.data) == 1 and press.data.isprintable()):
-            self.typed += press.data
+    def _press(self, key: Key) -> None:
+        if time.monotonic() - self._last >= PAUSE_SECONDS:
+            self._is_typing = False
+        interrupts = key.name in ("escape", "c-c")
+        if self._heard is not None and (interrupts or not self._is_typing):
+            self._heard.put_nowait(key)
+        elif interrupts:
+            self._interrupt(key.name == "c-c")
+        else:
+            self._last = time.monotonic()
+            self.typed = with_key(self.typed, key)
+
+
+def with_key(line: str, key: Key) -> str:
+    """A line after a key was pressed."""
+    if key.name == "backspace":
+        return line[:-1]
+    if key.name == "enter":
+        return f"{line}\n" if line else line
+    return line + key.text
+
+
+def _key(press: KeyPress) -> Key:
+    if press.key is Keys.BracketedPaste:
+        return Key("paste", press.data.replace("\r\n", "\n").replace("\r", "\n"))
+    name = press.key.value if isinstance(press.key, Keys) else press.key
+    return Key(_NAMES.get(name, name), press.data if len(press.data) == 1 and press.data.isprintable() else "")

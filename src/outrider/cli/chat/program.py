@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from outrider.attachments import Attachment
 from outrider.cli.chat.asking import Asker
-from outrider.cli.chat.commands import MODE_WORDS, Commands
+from outrider.cli.chat.commands import MODE_WORDS, Commands, Next
 from outrider.cli.chat.current import Current, history_file, home_relative
-from outrider.cli.chat.editor import Editor
+from outrider.cli.chat.editor import PROMPT, Editor
 from outrider.cli.chat.keys import Keyboard
 from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.mentions import with_files
@@ -24,6 +24,7 @@ from outrider.cli.chat.region import Region
 from outrider.cli.chat.status import Status
 from outrider.cli.chat.styles import BOLD, DIM, styled
 from outrider.cli.chat.view import View
+from outrider.cli.plain import plain, plain_lines
 from outrider.config.loading import Loaded
 from outrider.errors import OutriderError
 from outrider.events import Event, MessageAdded
@@ -58,14 +59,16 @@ class Chat:
             pictures=protocol(os.environ),
         )
         self._view.status = self._status
+        self._view.typed = lambda: self._keyboard.typed
         self._commands = Commands(self._current, self._view)
         self._keyboard = Keyboard(self._interrupt)
         self._asker = Asker(self._view, self._keyboard, folder, self._interrupt)
         self._editor = Editor(folder, history_file(), self._commands.purposes, self._status, self._next_mode)
         self._prepared: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._turn: asyncio.Task[RunResult] | None = None
         self._interrupted = False
-        """Whether the last thing that the person did was to interrupt."""
+        """Whether the last thing that the person did was to press Ctrl-C."""
 
     async def run(self, first: str = "", resume: str | None = None) -> None:
         """Talk until the person leaves."""
@@ -76,12 +79,14 @@ class Chat:
         loop.add_signal_handler(signal.SIGINT, self._interrupt, True)
         self._greet()
         self._prepared = loop.run_in_executor(None, self._prepare)
+        self._prepared.add_done_callback(lambda done: done.cancelled() or done.exception())  # told when it is needed
         try:
             if resume:
-                await self._prepared
+                await self._ready()
                 self._commands.show_session(self._current.go_to(resume))
-            typed = await self._answer(first) if first else ""
-            await self._talk(typed)
+            if first:
+                self._view.write([f"{PROMPT}{line}" for line in plain_lines(first).split("\n")])
+            await self._talk(await self._answer(first) if first else "")
         except asyncio.CancelledError:
             pass  # the terminal is gone, or the person wants to be
         finally:
@@ -95,18 +100,25 @@ class Chat:
                 text = (await self._editor.read(typed)).strip()
                 self._interrupted, typed = False, ""
                 if _is_command(text):
-                    await self._ready()
-                    following = self._commands.carry_out(text)
+                    following = await self._carry_out(text)
                     if following == "leave":
                         return
                     typed = await self._answer("") if following else ""
                 elif text:
                     typed = await self._answer(text)
             except KeyboardInterrupt:
+                typed = ""
                 if self._wants_to_leave():
                     return
             except EOFError:
                 return
+
+    async def _carry_out(self, text: str) -> Next:
+        try:
+            await self._ready()
+        except OutriderError as error:  # what was to be prepared cannot be; some commands work all the same
+            self._view.problem(str(error))
+        return self._commands.carry_out(text)
 
     def _wants_to_leave(self) -> bool:
         """Ctrl-C in the line: it empties the line; in an empty one it is the first of two."""
@@ -122,17 +134,23 @@ class Chat:
         self._keyboard.typed = ""
         with self._keyboard.watching():
             self._view.start()
+            self._turn = asyncio.ensure_future(self._run(text))
             try:
-                await self._ready()
-                self._ended(await self._run(text))
+                self._ended(await self._turn)
+            except asyncio.CancelledError:
+                if (task := self._task) and task.cancelling():
+                    raise
+                self._end_view()
+                self._view.note(ENDINGS["cancelled"])
             except OutriderError as error:
-                self._view.stop()
+                self._end_view()
                 self._view.problem(str(error))
             finally:
-                self._view.stop()
+                self._end_view()
         return self._keyboard.typed
 
     async def _run(self, text: str) -> RunResult:
+        await self._ready()
         session = self._current.open()
         self._view.store = session.store
         result = await session.run(with_files(text, self._current.folder, self._attached) if text else ())
@@ -140,17 +158,21 @@ class Chat:
         return result
 
     def _ended(self, result: RunResult) -> None:
-        self._view.stop()
+        self._end_view()
         if result.status == "error":
             self._view.problem(result.error)
         elif said := ENDINGS.get(result.status):
             self._view.note(said)
 
+    def _end_view(self) -> None:
+        self._turn = None
+        self._view.stop()
+
     # Whom it hears
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
-            self._status.last = event.usage
+            self._status.used(event.usage)
         self._view.show(event)
 
     async def _ask(self, question: Question) -> Answer:
@@ -160,9 +182,9 @@ class Chat:
         """Stop the turn; the second Ctrl-C in a row leaves."""
         if self._interrupted and by_control_c:
             self._end()
-        self._interrupted = True
-        if session := self._current.session:
-            session.cancel()
+        self._interrupted = by_control_c
+        if self._turn:
+            self._turn.cancel()
 
     def _end(self) -> None:
         if self._task:
@@ -177,6 +199,7 @@ class Chat:
         """What takes a moment: imports, tools, the sandbox."""
         rendered("*warm*", 80)
         self._current.prepare()
+        self._editor.refresh()
 
     async def _ready(self) -> None:
         assert self._prepared
@@ -185,7 +208,7 @@ class Chat:
             self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
 
     def _greet(self) -> None:
-        where = home_relative(self._current.folder)
+        where = plain(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
         self._view.dim(f"{MODE_WORDS[self._current.mode]} /help shows what can be typed.")
         if _is_without_key(self._current.model_name):
@@ -216,4 +239,4 @@ def _is_without_key(model: str) -> bool:
 def _is_command(text: str) -> bool:
     """Whether it is said to the chat; a path at the beginning of a sentence is not."""
     word = text.split(maxsplit=1)[0] if text else ""
-    return word.startswith("/") and "/" not in word[1:] and not Path(word).exists()
+    return word.startswith("/") and "/" not in word[1:] and not os.path.lexists(word)

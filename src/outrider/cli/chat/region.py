@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from outrider.cli.chat.styles import columns
+
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Around one drawing: terminals that know these show it in one piece."""
 
@@ -21,7 +23,7 @@ class Region:
     @property
     def width(self) -> int:
         """Columns of the terminal, less one: a full line would wrap on some."""
-        return max(20, self._size()[0] - 1)
+        return max(1, self._size()[0] - 1)
 
     @property
     def height(self) -> int:
@@ -48,7 +50,10 @@ class Region:
             self._drawn = []
 
     def _up(self) -> str:
-        return f"\x1b[{len(self._drawn)}A\r\x1b[J" if self._drawn else "\r"
+        """To the first line of what is drawn. A window that became narrower has broken its lines into several."""
+        across = max(1, self._size()[0])
+        rows = sum(max(1, -(-columns(line) // across)) for line in self._drawn)
+        return f"\x1b[{rows}A\r\x1b[J" if rows else "\r"
 
     def _write(self, text: str) -> None:
         self._stream.write(f"{BEGIN}{text}{END}")

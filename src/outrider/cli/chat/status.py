@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.cli.chat.current import Current
+from outrider.cli.plain import plain
 from outrider.messages import Usage
 from outrider.provider import Provider
 
@@ -13,22 +14,26 @@ class Status:
     def __init__(self, current: Current) -> None:
         self._current = current
         self._window: tuple[str, int | None] = ("", None)
-        self.last: Usage | None = None
-        """What the last reply used: its input is how much context there is."""
+        self._last: tuple[str, Usage] = ("", Usage())
         self.sandbox = ""
         """A few words on the sandbox, if there is something to say."""
 
     def __call__(self) -> str:
-        """The line."""
+        """The line; what matters most comes first, for narrow windows."""
         current = self._current
-        parts = [current.model_name, self._context(), self._cost(), f"permissions: {current.mode}", self.sandbox]
+        parts = [plain(current.model_name), f"permissions: {current.mode}", self.sandbox, self._context(), self._cost()]
         return " · ".join(part for part in parts if part)
+
+    def used(self, usage: Usage) -> None:
+        """A reply has used this: its input and its output are the context now."""
+        if session := self._current.session:
+            self._last = session.id, usage
 
     def _context(self) -> str:
         session = self._current.session
-        if session is None or self.last is None:
+        if session is None or self._last[0] != session.id:
             return ""
-        used = self.last.total_tokens
+        used = self._last[1].total_tokens
         if self._window[0] != session.provider.name:
             self._window = session.provider.name, window_of(session.provider)
         window = self._window[1]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 BOLD, DIM, ITALIC, RED, GREEN, YELLOW, BLUE, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 34, 36))
 RESET = "\x1b[0m"
+TAB = "    "
+"""What is shown for a tab, whose width depends on where it stands."""
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -21,15 +24,34 @@ def fit(text: str, width: int) -> str:
     >>> fit("abcdef", 4), fit("abc", 4)
     ('abc…', 'abc')
     """
-    text = text.replace("\t", "    ")
+    text = text.replace("\t", TAB)
     if columns(text) <= width:
         return text
+    if width < 1:
+        return ""
     used, end = 0, 0
     for end, character in enumerate(text):  # noqa: B007 - the place is what is wanted
         used += _columns_of(character)
         if used > width - 1:
             break
     return f"{text[:end]}…"
+
+
+def broken(text: str, width: int) -> Iterator[str]:
+    """A line of plain text in pieces of at most so many columns, with nothing left out.
+
+    >>> list(broken("abcdef", 4))
+    ['abcd', 'ef']
+    """
+    piece, used = "", 0
+    for character in text.replace("\t", TAB):
+        wide = _columns_of(character)
+        if piece and used + wide > width:
+            yield piece
+            piece, used = "", 0
+        piece += character
+        used += wide
+    yield piece
 
 
 def columns(text: str) -> int:

@@ -41,6 +41,8 @@ class View:
         self.region = region
         self.status: Callable[[], str] = str
         """The line at the bottom."""
+        self.typed: Callable[[], str] = str
+        """What the person types meanwhile."""
         self.store: AttachmentStore | None = None
         """Where the pictures are."""
         self.thoughts = ""
@@ -54,6 +56,7 @@ class View:
         self._arriving: dict[str, tuple[str, int]] = {}
         """Calls whose arguments still arrive: the tool, and the characters so far."""
         self._titles: dict[str, str] = {}
+        """The calls that are not answered yet, in order."""
         self._calls: dict[str, RunningCall] = {}
         self._panel: Sequence[str] = ()
         self._timer: asyncio.TimerHandle | None = None
@@ -75,8 +78,9 @@ class View:
                 self._arriving[call_id] = (name, self._arriving.get(call_id, ("", 0))[1] + len(arguments))
             case MessageAdded(message=message):
                 self._added(message)
-            case ToolStarted(call_id=call_id):
-                self._calls[call_id] = RunningCall(event, self._folder)
+            case ToolStarted(call_id=call_id, name=name, input=input):
+                self._titles.setdefault(call_id, plain(title(name, input, self._folder)))
+                self._calls[call_id] = RunningCall(self._titles[call_id])
             case ToolProgress(call_id=call_id, content=content) if call_id in self._calls:
                 self._calls[call_id].show(content)
             case ToolFinished():
@@ -98,7 +102,7 @@ class View:
     def _finished(self, event: ToolFinished) -> None:
         self._calls.pop(event.call_id, None)
         self._calls_above = True
-        self.write([*finished(event, self._titles.get(event.call_id, event.name), self.region.width)])
+        self.write(finished(event, self._titles.pop(event.call_id, event.name), self.region.width))
         for file in event.result.attachments:
             self.write(self._file(file))
 
@@ -200,14 +204,19 @@ class View:
 
     def _lines(self) -> Iterator[str]:
         width = self.region.width
-        yield from rendered(self._markdown.open, width)
+        yield from rendered(self._markdown.ending(self.region.height), width)
         if self._thinking:
             last = plain("".join(self._thinking[-20:]))[-(width - 14) :]
             yield styled(f"∴ Thinking … {fit(last, width - 13)}", DIM, ITALIC)
         for name, size in self._arriving.values():
             yield styled(f"… {fit(plain(name), 40)} ({human_size(size)} of arguments)", DIM)
-        for call in self._calls.values():
-            yield from call.lines(width)
+        for call_id, waiting in self._titles.items():
+            if call := self._calls.get(call_id):
+                yield from call.lines(width)
+            else:
+                yield styled(f"· {fit(waiting, width - 2)}", DIM)
         yield from self._panel
         yield ""
+        if typed := self.typed():
+            yield f"› {fit(plain(typed), width - 2)}"
         yield styled(fit(self.status(), width), DIM)

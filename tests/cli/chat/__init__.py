@@ -1,0 +1,1 @@
+"""The chat: `outrider` in a terminal."""

@@ -1,0 +1,299 @@
+"""A permission question: what would be done is seen, all of it, and only a key that was meant for it answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.input import PipeInput, create_pipe_input
+
+from outrider.cli.chat.asking import Asker
+from outrider.cli.chat.keys import Keyboard
+from outrider.cli.chat.region import Region
+from outrider.cli.chat.view import View
+from outrider.permissions.question import Answer, Question
+from tests.cli.chat.terminal import until
+from tests.cli.chat.test_region import Screen
+
+
+class Person:
+    """Somebody at a small terminal."""
+
+    def __init__(self, keys: PipeInput, columns: int = 80, lines: int = 24) -> None:
+        self.keys = keys
+        self.terminal = Screen(columns, lines)
+        self.view = View(Region(self.terminal, lambda: (columns, lines)), Path("/work"))  # type: ignore[arg-type]
+        self.view.status = lambda: "the status"
+        self.interrupts: list[bool] = []
+        self.keyboard = Keyboard(self.interrupts.append)
+        self.asker = Asker(self.view, self.keyboard, Path("/work"), self.interrupts.append)
+
+    @property
+    def sees(self) -> str:
+        return "\n".join(line.rstrip() for line in self.terminal.screen.display)
+
+    @property
+    def has_seen(self) -> str:
+        return "\n".join(self.terminal.all_lines)
+
+    @asynccontextmanager
+    async def asked(self, tool: str, always: tuple[str, ...] = (), **input: Any) -> AsyncIterator[asyncio.Task[Answer]]:
+        """While a question is open."""
+        question = Question("c1", tool, input, "it changes something", always)
+        with self.keyboard.watching():
+            task = asyncio.ensure_future(self.asker(question))
+            await until(lambda: "esc" in self.sees)
+            yield task
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
+    with create_pipe_input() as pipe:
+        monkeypatch.setattr("outrider.cli.chat.keys.create_input", lambda: pipe)
+        yield pipe
+
+
+async def answer(task: asyncio.Task[Answer]) -> Answer:
+    return await asyncio.wait_for(asyncio.shield(task), 5)
+
+
+def unbroken(text: str) -> str:
+    """The text without the line ends and the room that a panel adds."""
+    return re.sub(r"\s+", "", text)
+
+
+@pytest.mark.parametrize(
+    ("key", "verdict", "interrupts"),
+    [
+        ("y", "once", []),
+        ("Y", "once", []),
+        ("\r", "once", []),
+        ("a", "always", []),
+        ("n", "no", []),
+        ("\x1b", "no", [False]),
+        ("\x03", "no", [True]),
+    ],
+)
+async def test_each_key_has_its_answer(key: str, verdict: str, interrupts: list[bool], keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked("Bash", ("Bash(ls *)",), command="ls -la") as task:
+        keys.send_text(key)
+        assert await answer(task) == Answer(verdict)  # type: ignore[arg-type]
+    assert person.interrupts == interrupts
+    assert "May I?" not in person.sees
+
+
+async def test_other_keys_say_nothing(keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked("Bash", command="ls") as task:
+        keys.send_text("xq1 \t")
+        keys.send_text("\x1b[A")
+        keys.send_text("a")  # there is no "always" for this one
+        await asyncio.sleep(0.1)
+        assert not task.done()
+        keys.send_text("n")
+        assert (await answer(task)).verdict == "no"
+
+
+async def test_words_go_with_a_no(keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked("Bash", command="rm x") as task:
+        for key in ("t", *"use lx", "\x7f", "s", "\r"):
+            keys.send_text(key)
+            await asyncio.sleep(0.01)
+        assert await answer(task) == Answer("no", "use ls")
+
+
+async def test_words_that_arrive_together_are_all_taken(keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked("Bash", command="rm x") as task:
+        keys.send_text("tuse ls\r")
+        assert await answer(task) == Answer("no", "use ls")
+    assert person.keyboard.typed == ""
+
+
+async def test_words_can_be_pasted(keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked("Bash", command="rm x") as task:
+        for piece in ("t", "\x1b[200~use ls\x1b[201~", "\r"):
+            keys.send_text(piece)
+            await asyncio.sleep(0.02)
+        assert await answer(task) == Answer("no", "use ls")
+
+
+async def test_a_line_that_is_being_typed_does_not_answer_a_question_that_pops_up(keys: PipeInput) -> None:
+    person = Person(keys)
+    with person.keyboard.watching():
+        for key in "is it ":
+            keys.send_text(key)
+            await asyncio.sleep(0.01)
+        task = asyncio.ensure_future(
+            person.asker(Question("c1", "Bash", {"command": "rm -rf src"}, "", ("Bash(rm *)",)))
+        )
+        for key in "already there? yes":
+            await asyncio.sleep(0.01)
+            keys.send_text(key)
+        await asyncio.sleep(0.05)
+        said = task.result().verdict if task.done() else "nothing yet"
+        task.cancel()
+        await asyncio.wait([task])
+    assert said == "nothing yet"
+
+
+# What is seen
+
+LONG = " && ".join(f"echo {number}-{'x' * 30}" for number in range(60)) + " && rm -rf the-end"
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (40, 24), (200, 50), (80, 16), (80, 10)])
+async def test_a_very_long_command_can_be_seen_whole(columns: int, lines: int, keys: PipeInput) -> None:
+    person = Person(keys, columns, lines)
+    async with person.asked("Bash", command=LONG):
+        assert unbroken(LONG) in unbroken(person.has_seen)
+
+
+@pytest.mark.parametrize("lines", [16, 12])
+async def test_in_a_low_window_the_question_is_seen(lines: int, keys: PipeInput) -> None:
+    person = Person(keys, 80, lines)
+    async with person.asked("Bash", ("Bash(a *)",), command="\n".join(f"step {number}" for number in range(11))):
+        assert "step 0" in person.has_seen
+        assert "May I?" in person.has_seen
+
+
+@pytest.mark.parametrize(
+    ("tool", "input"),
+    [
+        ("WebFetch", {"url": "https://example.org/" + "a" * 100 + "?secret=hunter2"}),
+        ("Write", {"file_path": "/work/" + "deep/" * 30 + "the-real-target", "content": "x"}),
+        ("query", {"sql": "select * from users where name = 'x'; drop table users"}),
+        ("send", {"to": "somebody@example.org", "body": {"text": "x" * 60, "bcc": "mallory@example.org"}}),
+        ("Write", {"file_path": "a", "content": "x" * 100 + "the-hidden-part"}),
+        ("Write", {"file_path": "a", "content": "\n".join(f"line-{number}-" for number in range(600))}),
+        ("Edit", {"file_path": "a", "old_string": "-- a comment", "new_string": ""}),
+        ("Edit", {"file_path": "a", "old_string": "a", "new_string": "b", "replace_all": True}),
+    ],
+)
+async def test_every_argument_can_be_seen_whole(tool: str, input: dict[str, Any], keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked(tool, **input):
+        seen = unbroken(person.has_seen)
+        for name, value in input.items():
+            values = value.values() if isinstance(value, dict) else [value]
+            for each in values:
+                if each is True:
+                    assert name in seen or "all" in person.has_seen.partition("May I?")[2].partition("y yes")[0]
+                elif tool in ("Write", "Edit") and name != "file_path":
+                    assert all(unbroken(line) in seen for line in str(each).split("\n"))
+                else:
+                    assert unbroken(str(each).removeprefix("/work/")) in seen
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [80, 60, 40, 30, 24],
+)
+async def test_a_question_in_a_narrow_window_leaves_nothing_behind(columns: int, keys: PipeInput) -> None:
+    person = Person(keys, columns, 24)
+    person.view.write(["said before"])
+    async with person.asked("Bash", ("Bash(git commit *)",), command="git commit -m x") as task:
+        person.view.status = lambda: "another status"
+        person.view.draw()
+        keys.send_text("n")
+        await answer(task)
+    person.view.stop()
+    assert person.terminal.written == ["said before"]
+
+
+async def test_long_words_leave_nothing_behind(keys: PipeInput) -> None:
+    person = Person(keys, 60, 24)
+    async with person.asked("Bash", command="rm x") as task:
+        keys.send_text("t")
+        for key in "please look at the list of files first, and tell me what you would do":
+            await asyncio.sleep(0.005)
+            keys.send_text(key)
+        await asyncio.sleep(0.02)
+        keys.send_text("\r")
+        assert (await answer(task)).words.endswith("would do")
+    person.view.stop()
+    assert person.terminal.written == []
+
+
+async def test_a_command_with_tabs_leaves_nothing_behind(keys: PipeInput) -> None:
+    person = Person(keys, 60, 24)
+    async with person.asked("Bash", command="cat <<E\n" + "\t" * 20 + "rm -rf x\nE") as task:
+        keys.send_text("n")
+        await answer(task)
+    person.view.stop()
+    assert person.terminal.written == []
+
+
+async def test_a_new_file_is_shown_with_the_lines_that_it_will_have(keys: PipeInput) -> None:
+    person = Person(keys)
+    async with person.asked("Write", file_path="a", content="one\ntwo\n"):
+        assert [line.strip() for line in person.sees.split("\n") if line.startswith("    +")] == ["+one", "+two"]
+
+
+HOSTILE = "\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202eevil\r\x08"
+
+
+@pytest.mark.parametrize(
+    ("tool", "input"),
+    [
+        ("Bash", {"command": f"echo {HOSTILE}"}),
+        ("Bash", {"command": f"echo {HOSTILE}\n" * 30}),
+        ("Write", {"file_path": HOSTILE, "content": HOSTILE}),
+        ("Edit", {"file_path": "a", "old_string": HOSTILE, "new_string": f"x{HOSTILE}"}),
+        (HOSTILE, {HOSTILE: HOSTILE}),
+        ("WebFetch", {"url": HOSTILE}),
+        ("Bash", {"command": None}),
+        ("Edit", {"old_string": 7}),
+        ("Write", {}),
+    ],
+)
+async def test_what_is_asked_about_cannot_draw_on_the_terminal(
+    tool: str, input: dict[str, Any], keys: PipeInput
+) -> None:
+    person = Person(keys)
+    writes: list[str] = []
+    write = person.terminal.write
+    person.terminal.write = lambda text: (writes.append(text), write(text))  # type: ignore[func-returns-value, assignment]
+    async with person.asked(tool, (f"{tool}({HOSTILE})",), **{str(name): value for name, value in input.items()}):
+        pass
+    own = re.sub(r"\x1b\[(?:[0-9;]*[mKJA]|\?2026[hl])", "", "".join(writes))
+    assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", own)
+
+
+# Keys that are pressed while nothing is asked
+
+
+async def test_what_is_typed_meanwhile_is_kept(keys: PipeInput) -> None:
+    person = Person(keys)
+    with person.keyboard.watching():
+        keys.send_text("héllo wörldx\x7f \x1b[A\x1b[C🙂")
+        await until(lambda: person.keyboard.typed.endswith("🙂"))
+    assert person.keyboard.typed == "héllo wörld 🙂"
+    assert person.interrupts == []
+
+
+async def test_escape_and_control_c_interrupt(keys: PipeInput) -> None:
+    person = Person(keys)
+    with person.keyboard.watching():
+        keys.send_text("\x1b")
+        await until(lambda: person.interrupts == [False])
+        keys.send_text("\x03")
+        await until(lambda: person.interrupts == [False, True])
+
+
+async def test_lines_that_are_pasted_meanwhile_stay_lines(keys: PipeInput) -> None:
+    person = Person(keys)
+    with person.keyboard.watching():
+        keys.send_text("one\rtwo\nthree")
+        await until(lambda: person.keyboard.typed.endswith("three"))
+    assert person.keyboard.typed.split() == ["one", "two", "three"]

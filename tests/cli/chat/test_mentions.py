@@ -1,0 +1,77 @@
+"""`@path` in what a person says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.attachments import Attachment
+from outrider.cli.chat.mentions import mentioned_files, with_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.txt", "b.md", "my notes.txt", "Makefile", "ä.txt", "x@2x.png", "odd).txt"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "c.py").write_text("c")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("read @a.txt", ["a.txt"]),
+        ("@a.txt", ["a.txt"]),
+        ("@a.txt and @b.md", ["a.txt", "b.md"]),
+        ("@a.txt @a.txt @./a.txt", ["a.txt"]),
+        ("what is in @a.txt?", ["a.txt"]),
+        ("see @a.txt, @b.md.", ["a.txt", "b.md"]),
+        ("line one\n@src/c.py\nline three", ["src/c.py"]),
+        ('look at @"my notes.txt" now', ["my notes.txt"]),
+        ("@ä.txt", ["ä.txt"]),
+        ("@x@2x.png", ["x@2x.png"]),
+        ("@odd).txt", ["odd).txt"]),
+        ("mail me@a.txt", []),
+        ("@nothing.txt", []),
+        ("@", []),
+        ("@@a.txt", []),
+        ('@""', []),
+        ("@src", []),
+        ("@src/", []),
+        ("@" + "x" * 5000, []),
+        ("@~nobody-has-this-name/x", []),
+        ("@\0", []),
+        ("(@a.txt)", []),
+    ],
+)
+def test_files_that_are_named_are_found(text: str, names: list[str], folder: Path) -> None:
+    assert [path.relative_to(folder).as_posix() for path in mentioned_files(text, folder)] == names
+
+
+def test_an_absolute_path_and_one_from_home_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    assert mentioned_files(f"@{folder}/a.txt", Path("/")) == [folder / "a.txt"]
+    assert mentioned_files("@~/a.txt", Path("/")) == [folder / "a.txt"]
+
+
+def test_what_is_no_file_is_not_opened(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    os.symlink("loop", folder / "loop")
+    assert mentioned_files("@pipe @loop @/dev/zero", folder) == []
+
+
+@given(st.text())
+def test_any_text_can_be_looked_through(text: str) -> None:
+    mentioned_files(text, Path("/nowhere"))
+
+
+def test_the_words_come_first_and_stay_as_they_are(folder: Path) -> None:
+    more = Attachment.from_path(folder / "b.md")
+    text, *files = with_files("read @a.txt", folder, [more])
+    assert text == "read @a.txt"
+    assert [file.name for file in files if isinstance(file, Attachment)] == ["b.md", "a.txt"]
