@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from outrider.events import Event
 from outrider.instructions import as_prompt, project_instructions
 from outrider.log.log import Log
 from outrider.permissions.asking import Permissions
+from outrider.permissions.files import hidden
 from outrider.permissions.policy import Policy
 from outrider.permissions.question import Ask
 from outrider.permissions.rules import Rule
@@ -31,6 +32,9 @@ from outrider.toolbox import TOOL_NAMES, standard
 from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox
 from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, make_tools
+
+UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "SHELLOPTS", "BASHOPTS")
+"""Variables by which bash runs a file first, goes to another folder, or reads a command in another way."""
 
 
 class Workbench:
@@ -83,9 +87,9 @@ class Workbench:
         standing = standard(
             self.workspace,
             sandbox=self.sandbox if "Bash" in wanted else None,
-            environment=without_model_keys(os.environ),
+            environment=_for_commands(os.environ),
             private_addresses=self.settings.web.private_addresses,
-            secrets=self.permissions.policy.secrets,
+            hidden=lambda path: hidden(self.permissions.policy, path),
         )
         return make_tools([*(tool for tool in standing if tool.name in wanted), *self._own_tools])
 
@@ -126,6 +130,12 @@ class Workbench:
             f"# Where you are\n\n- The folder: {self.folder}, which {repository} a git repository\n"
             f"- The system: {platform.system()} {platform.machine()}\n- The date: {date.today().isoformat()}"
         )
+
+
+def _for_commands(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without the keys to models, and without what makes a command another than it says."""
+    left = without_model_keys(environment)
+    return {name: left[name] for name in left if name not in UNWANTED and not name.startswith("BASH_FUNC_")}
 
 
 def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:

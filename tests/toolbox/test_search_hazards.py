@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from outrider.errors import ToolDefinitionError
+from outrider.permissions.files import hidden
+from outrider.permissions.policy import Policy
+from outrider.permissions.rules import Rule
 from outrider.toolbox import pace
 from outrider.toolbox.search import ripgrep
-from outrider.toolbox.search.exclusion import Exclusion
 from outrider.toolbox.search.glob import glob
 from outrider.toolbox.search.grep import grep
 from outrider.toolbox.workspace import Workspace
@@ -39,11 +40,16 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def secret_in(folder: Path) -> Callable[[str], bool]:
+    policy = Policy(folder=folder, secrets=SECRETS)
+    return lambda path: hidden(policy, path)
+
+
 def both(folder: Path) -> list[tuple[Tool, dict[str, str]]]:
     workspace = Workspace(folder)
     return [
-        (glob(workspace, exclude=SECRETS), {"pattern": "**"}),
-        (grep(workspace, exclude=SECRETS), {"pattern": "needle"}),
+        (glob(workspace, hidden=secret_in(folder)), {"pattern": "**"}),
+        (grep(workspace, hidden=secret_in(folder)), {"pattern": "needle"}),
     ]
 
 
@@ -63,7 +69,7 @@ async def test_no_search_shows_a_secret(folder: Path, mode: str, pattern: str | 
         ".aws/credentials",
     ):
         put(folder / name, "needle of gold")
-    tool = grep(Workspace(folder), exclude=SECRETS)
+    tool = grep(Workspace(folder), hidden=secret_in(folder))
     result = await call(tool, pattern="needle", glob=pattern, output_mode=mode)
     assert "gold" not in result.text
     assert {line.partition(":")[0] for line in result.text.split("\n")} <= {"a.py", "[1 line in 1 file]", result.text}
@@ -73,7 +79,7 @@ async def test_no_search_shows_a_secret(folder: Path, mode: str, pattern: str | 
 async def test_no_listing_names_a_secret(folder: Path, pattern: str) -> None:
     for name in (".env", "sub/.env", "sub/key.pem", ".ssh/id"):
         put(folder / name, "x")
-    result = await call(glob(Workspace(folder), exclude=SECRETS), pattern=pattern)
+    result = await call(glob(Workspace(folder), hidden=secret_in(folder)), pattern=pattern)
     assert result.text in ("a.py", f"No file matches {pattern}.") or "kept from searches" in result.text
 
 
@@ -84,15 +90,17 @@ async def test_a_secret_that_is_named_is_kept_back(folder: Path, path: str) -> N
     put(folder / "sub/y")
     (folder / "link").symlink_to(".env")
     (folder / "to_ssh").symlink_to(".ssh")
-    result = await call(grep(Workspace(folder), exclude=SECRETS), pattern="needle", path=path, output_mode="content")
+    result = await call(
+        grep(Workspace(folder), hidden=secret_in(folder)), pattern="needle", path=path, output_mode="content"
+    )
     assert result.is_error
-    assert "is kept from searches, because it may hold secrets" in result.text
+    assert "is kept from searches: it may hold secrets" in result.text
 
 
 async def test_what_a_pattern_takes_back_is_shown(folder: Path) -> None:
     put(folder / ".env.example", "needle")
     put(folder / ".env.other", "needle")
-    result = await call(grep(Workspace(folder), exclude=SECRETS), pattern="needle", glob=".env*")
+    result = await call(grep(Workspace(folder), hidden=secret_in(folder)), pattern="needle", glob=".env*")
     assert result.text == ".env.example"
 
 
@@ -100,22 +108,18 @@ async def test_outside_the_project_secrets_are_kept_back_too(folder: Path, tmp_p
     put(tmp_path / "home/.ssh/id", "needle")
     put(tmp_path / "home/.aws/credentials", "needle")
     put(tmp_path / "home/fine.txt", "needle")
-    result = await call(grep(Workspace(folder), exclude=SECRETS), pattern="needle", path=str(tmp_path / "home"))
+    result = await call(
+        grep(Workspace(folder), hidden=secret_in(folder)), pattern="needle", path=str(tmp_path / "home")
+    )
     assert result.text == str(tmp_path / "home/fine.txt")
 
 
-def test_names_above_the_project_exclude_nothing_in_it(tmp_path: Path) -> None:
-    exclusion = Exclusion(SECRETS, tmp_path / ".ssh/project")
-    assert not exclusion.covers(str(tmp_path / ".ssh/project/a.py"))
-    assert exclusion.covers(str(tmp_path / ".ssh/project/.ssh/a.py"))
-    assert exclusion.covers(str(tmp_path / ".ssh/other"))
-    assert exclusion.covers("/etc/shadow")
-    assert not exclusion.covers("/srv/etc/shadow")
-
-
-def test_one_pattern_for_a_list_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ToolDefinitionError, match="exclude is a list"):
-        glob(Workspace(tmp_path), exclude=".env")
+async def test_a_rule_that_denies_reading_hides_from_searches(folder: Path) -> None:
+    put(folder / "private/x.py", "needle")
+    policy = Policy(folder=folder, deny=(Rule.parse("Read(private/**)"),))
+    tool = grep(Workspace(folder), hidden=lambda path: hidden(policy, path))
+    assert (await call(tool, pattern="needle")).text == "a.py"
+    assert (await call(tool, pattern="needle", path="private")).is_error
 
 
 # Special files and links

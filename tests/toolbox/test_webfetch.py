@@ -183,13 +183,15 @@ def test_odd_codecs_are_not_used(label: str) -> None:
 # Redirects
 
 
-async def test_redirects_are_followed_and_another_host_is_said() -> None:
+async def test_redirects_are_followed_but_not_to_another_host() -> None:
     async with serving({"/end": page("the end", "text/plain")}) as end:
         answers = {"/a": redirect("b?x=1", "301 Moved"), "/b?x=1": redirect(f"http://localhost:{end.port}/end")}
         async with serving({**answers, "/c": redirect("/d", "307 T"), "/d": page("here", "text/plain")}) as start:
             moved = await fetch(f"{start.url}/a")
-            assert moved.text == f"[Redirected to http://localhost:{end.port}/end]\n\nthe end"
+            assert moved.is_error
+            assert f"redirects to another host: http://localhost:{end.port}/end" in moved.text
             assert (await fetch(f"{start.url}/c")).text == "here"
+            assert end.requests == []
 
 
 async def test_a_circle_of_redirects_ends() -> None:
@@ -288,7 +290,7 @@ async def test_a_redirect_into_the_private_network_is_refused(target: str, monke
             assert (await call(tool, url=f"http://outer.example:{outer.port}/fine")).text == "fine"
             result = await call(tool, url=f"http://outer.example:{outer.port}/")
         assert result.is_error
-        assert "is not a public address" in result.text
+        assert "redirects to another host" in result.text
         assert inner.requests == []
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from outrider.errors import ConfigError
 from outrider.messages import ToolUseBlock
 from outrider.permissions.policy import Policy
 from outrider.permissions.question import Ask, Mode, Question
@@ -71,7 +73,8 @@ class Permissions:
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:
-                self._remember(decision.always)
+                with contextlib.suppress(ConfigError):  # a full disk, say: then it is remembered until the end
+                    self._remember(decision.always)
         return ""
 
     def _decide(self, use: ToolUseBlock, tool: Tool, policy: Policy | None = None) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,14 +19,15 @@ def standard(
     sandbox: Sandbox | None = None,
     environment: Mapping[str, str] | None = None,
     private_addresses: bool = False,
-    secrets: Sequence[str] = (),
+    hidden: Callable[[str], bool] | None = None,
 ) -> tuple[Tool, ...]:
-    """All of them, for one session. `secrets` are patterns of files that a search leaves out."""
+    """All of them, for one session. `hidden` says of a path whether a search must leave it out."""
     from outrider.toolbox.files.edit import edit
     from outrider.toolbox.files.read import read
     from outrider.toolbox.files.write import write
     from outrider.toolbox.search.glob import glob
     from outrider.toolbox.search.grep import grep
+    from outrider.toolbox.search.searched import nothing
     from outrider.toolbox.shell.bash import bash
     from outrider.toolbox.todo import todo
     from outrider.toolbox.web.webfetch import web_fetch
@@ -35,8 +36,8 @@ def standard(
         read(workspace),
         write(workspace),
         edit(workspace),
-        glob(workspace, exclude=secrets),
-        grep(workspace, exclude=secrets),
+        glob(workspace, hidden=hidden or nothing),
+        grep(workspace, hidden=hidden or nothing),
         bash(workspace, sandbox, environment=environment),
         web_fetch(private_addresses=private_addresses),
         todo(workspace),

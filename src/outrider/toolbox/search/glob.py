@@ -12,8 +12,7 @@ from outrider.threads import Threads
 from outrider.toolbox.pace import Pace
 from outrider.toolbox.refusals import RefusalError, shown
 from outrider.toolbox.search import ripgrep
-from outrider.toolbox.search.exclusion import Exclusion
-from outrider.toolbox.search.searched import locate, newest, shown_path
+from outrider.toolbox.search.searched import Hidden, locate, newest, nothing, shown_path
 from outrider.toolbox.search.wildcards import matcher, split
 from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, ToolContext, tool
@@ -21,9 +20,8 @@ from outrider.tools import Tool, ToolContext, tool
 MOST_FILES = 1000
 
 
-def glob(workspace: Workspace, *, exclude: Sequence[str] = ()) -> Tool:
-    """The tool that finds files by their paths; `exclude` are patterns for those that it may not show."""
-    exclusion = Exclusion(exclude, workspace.folder)
+def glob(workspace: Workspace, *, hidden: Hidden = nothing) -> Tool:
+    """The tool that finds files by their paths; `hidden` says which it may not show."""
     threads = Threads()
 
     @tool(name="Glob", effect="read")
@@ -38,9 +36,8 @@ def glob(workspace: Workspace, *, exclude: Sequence[str] = ()) -> Tool:
             path: The folder to look in; the project's folder if left out.
         """
         try:
-            listing = _Listing(
-                pattern, locate(workspace, searched_folder(pattern, path or ""), exclusion), exclusion, context
-            )
+            place = locate(workspace, searched_folder(pattern, path or ""), hidden)
+            listing = _Listing(pattern, place, hidden, context)
             await listing.fill(workspace.folder)
         except RefusalError as refusal:
             return ToolResult(str(refusal), is_error=True)
@@ -64,7 +61,7 @@ def searched_folder(pattern: str, path: str = "") -> str:
 class _Listing:
     """The files of a folder that match."""
 
-    def __init__(self, pattern: str, folder: Path, exclusion: Exclusion, context: ToolContext) -> None:
+    def __init__(self, pattern: str, folder: Path, hidden: Hidden, context: ToolContext) -> None:
         if not pattern:
             raise RefusalError("The pattern is empty. `**` finds all files.")
         if not folder.is_dir():
@@ -74,7 +71,7 @@ class _Listing:
         self._above, self._rest = split(pattern)
         self._matches = matcher(self._rest)
         self._folder = folder
-        self._exclusion = exclusion
+        self._hidden = hidden
         self._pace = Pace(context.progress)
         self._cut = False
         self._deeper = 0
@@ -100,7 +97,7 @@ class _Listing:
             nonlocal torn
             *whole, torn = (torn + chunk).split(b"\0")
             paths = map(os.fsdecode, whole)
-            found.extend(each for each in paths if self._matches(each[prefix:]) and not self._exclusion.covers(each))
+            found.extend(each for each in paths if self._matches(each[prefix:]) and not self._hidden(each))
             self._pace.show(lambda: f"{counted(len(found), 'file')} so far")
             return True
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from outrider.results import ToolResult
 from outrider.threads import Threads
 from outrider.toolbox.pace import Pace
 from outrider.toolbox.refusals import RefusalError, shown
 from outrider.toolbox.search import ripgrep
-from outrider.toolbox.search.exclusion import Exclusion
 from outrider.toolbox.search.matches import Matches, OutputMode
-from outrider.toolbox.search.searched import locate
+from outrider.toolbox.search.searched import Hidden, locate, nothing
 from outrider.toolbox.search.selection import Selection
 from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, ToolContext, tool
@@ -26,9 +24,8 @@ _MODES: dict[OutputMode, tuple[str, ...]] = {
 }
 
 
-def grep(workspace: Workspace, *, exclude: Sequence[str] = ()) -> Tool:
-    """The tool that searches in files; `exclude` are patterns for those that it may not show."""
-    exclusion = Exclusion(exclude, workspace.folder)
+def grep(workspace: Workspace, *, hidden: Hidden = nothing) -> Tool:
+    """The tool that searches in files; `hidden` says which it may not show."""
     threads = Threads()
 
     @tool(name="Grep", effect="read")
@@ -52,11 +49,11 @@ def grep(workspace: Workspace, *, exclude: Sequence[str] = ()) -> Tool:
                 count shows how many lines of each file match.
         """
         try:
-            place = locate(workspace, path or ".", exclusion)
+            place = locate(workspace, path or ".", hidden)
             selection = Selection(glob or "", place, workspace.folder)
             matches = Matches(
                 output_mode,
-                lambda found: selection.accepts(found) and not exclusion.covers(found),
+                lambda found: selection.accepts(found) and not hidden(found),
                 Pace(context.progress),
             )
             options = [*_MODES[output_mode], "--null", "--with-filename", *selection.options, *_expression(pattern)]

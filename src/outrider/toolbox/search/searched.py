@@ -5,15 +5,23 @@ from __future__ import annotations
 import heapq
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from outrider.toolbox.refusals import RefusalError, refusal, shown
-from outrider.toolbox.search.exclusion import Exclusion
 from outrider.toolbox.workspace import Workspace
 
+Hidden: TypeAlias = Callable[[str], bool]
+"""Says of a path, absolute and at the end of all links, whether no search may show it."""
 
-def locate(workspace: Workspace, name: str, exclusion: Exclusion) -> Path:
+
+def nothing(path: str) -> bool:
+    """Hides nothing."""
+    return False
+
+
+def locate(workspace: Workspace, name: str, hidden: Hidden) -> Path:
     """The file or folder to search. Raises RefusalError; nothing special is opened, for reading it might never end."""
     try:
         place = Path(os.path.realpath(workspace.path(name)))
@@ -26,8 +34,8 @@ def locate(workspace: Workspace, name: str, exclusion: Exclusion) -> Path:
         raise RefusalError(f"{shown(name)} is not a path that can be used here.") from None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise RefusalError(f"{shown(name)} is neither a folder nor a regular file, and was not searched.")
-    if exclusion.covers(str(place)):
-        raise RefusalError(f"{shown(name)} is kept from searches, because it may hold secrets.")
+    if hidden(str(place)):
+        raise RefusalError(f"{shown(name)} is kept from searches: it may hold secrets, or a rule denies it.")
     return place
 
 

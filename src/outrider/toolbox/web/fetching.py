@@ -70,6 +70,10 @@ class Fetcher:
                     answer = await self._get(url, pace)
                     if isinstance(answer, Fetched):
                         return answer
+                    if _host(answer) != _host(url):  # who allowed one host has not allowed another
+                        raise RefusalError(
+                            f"{url} redirects to another host: {answer} To read that, fetch it by itself."
+                        )
                     url = answer
         except (aiohttp.ClientError, OSError, ValueError, OutriderError) as error:
             raise RefusalError(_explained(error, url)) from None
@@ -188,6 +192,10 @@ def _checked(url: URL) -> URL:
     if not url.raw_host:
         raise RefusalError("The URL has no host.")
     return url.with_fragment(None)
+
+
+def _host(url: URL) -> str:
+    return (url.raw_host or "").removeprefix("www.")
 
 
 def _redirected(url: URL, location: str) -> URL:

@@ -46,24 +46,23 @@ def web_fetch(*, private_addresses: bool = False, resolve: Resolve | None = None
             fetched = await fetcher.fetch(url, Pace(context.progress))
         except RefusalError as refusal:
             return ToolResult(str(refusal), is_error=True)
-        return await threads.run(_result, url.strip(), fetched)
+        return await threads.run(_result, fetched)
 
     return fetch
 
 
-def _result(asked: str, fetched: Fetched) -> ToolResult:
+def _result(fetched: Fetched) -> ToolResult:
     if fetched.status >= 400:
         said = f"{fetched.url} answered {fetched.status} {fetched.reason}".rstrip()
         text = _text(fetched)
         return ToolResult(f"{said}:\n{text[:LONGEST_REFUSAL]}" if text else f"{said}.", is_error=True)
-    note = _redirect_note(asked, fetched.url)
     if not fetched.body:
-        return ToolResult(f"{note}The answer is empty ({fetched.status} {fetched.reason}).")
+        return ToolResult(f"The answer is empty ({fetched.status} {fetched.reason}).")
     text = _text(fetched)
     if text is None:
         file = Attachment(fetched.body, _mime_type(fetched), _name(fetched.url))
-        return ToolResult(f"{note}{file.name}: {human_size(len(fetched.body))}", [file])
-    return ToolResult(note + (text or "The page has no text; it may be made by scripts, which are not run."))
+        return ToolResult(f"{file.name}: {human_size(len(fetched.body))}", [file])
+    return ToolResult(text or "The page has no text; it may be made by scripts, which are not run.")
 
 
 def _text(fetched: Fetched) -> str | None:
@@ -107,10 +106,3 @@ def _name(url: str) -> str:
     parts = urlsplit(url)
     last = unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.hostname or "file"
     return re.sub(r"[^\w.() -]", "_", last)[-100:].lstrip(".") or "file"
-
-
-def _redirect_note(asked: str, url: str) -> str:
-    """A word on where the answer came from, if that is another host than was asked."""
-    if urlsplit(asked).hostname == urlsplit(url).hostname:
-        return ""
-    return f"[Redirected to {url}]\n\n"
