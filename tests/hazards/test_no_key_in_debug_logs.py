@@ -126,7 +126,15 @@ def test_keys_are_masked_in_the_file_and_what_was_said_is_stored_as_it_was(debug
 
 def test_an_error_with_its_traceback_is_masked_in_the_file(debug: Path, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.format(name="outrider", key=KEY))
-    said = ask("Read notes.txt", debug, "--tools", str(tmp_path / "tools.py"), SOME_SERVICE_API_KEY=KEY)
+    said = ask(
+        "Read notes.txt",
+        debug,
+        "--tools",
+        f"none,{tmp_path / 'tools.py'}",
+        "--permissions",
+        "all",
+        SOME_SERVICE_API_KEY=KEY,
+    )
     assert "ERROR could not read with …\nTraceback (most recent call last):\n" in said
     assert "ValueError: refused: …\n" in said
     assert '"nothing with …"' in said, "the result of the call"
@@ -135,7 +143,15 @@ def test_an_error_with_its_traceback_is_masked_in_the_file(debug: Path, tmp_path
 
 def test_a_logger_below_ours_is_masked_in_the_file_as_well(debug: Path, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.format(name="outrider.mine", key=KEY))
-    said = ask("Read notes.txt", debug, "--tools", str(tmp_path / "tools.py"), SOME_SERVICE_API_KEY=KEY)
+    said = ask(
+        "Read notes.txt",
+        debug,
+        "--tools",
+        f"none,{tmp_path / 'tools.py'}",
+        "--permissions",
+        "all",
+        SOME_SERVICE_API_KEY=KEY,
+    )
     assert "could not read with" in said
     assert KEY not in said
 

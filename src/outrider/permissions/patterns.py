@@ -35,7 +35,7 @@ def alternatives(pattern: str) -> list[str]:
         else:
             start, end, options = braces
             waiting.extend(text[:start] + option + text[end:] for option in reversed(options))
-    return done
+    return list(dict.fromkeys(done))
 
 
 def escaped(path: str) -> str:

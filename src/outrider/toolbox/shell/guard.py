@@ -12,13 +12,20 @@ from outrider.toolbox.shell.family import MARK
 
 SECONDS_TO_END = 2.0
 
-# Each line has the groups that run at the time. The end of the input is the end of whoever wrote it.
+# Each line has the groups that run at the time. The end of the input is the end of whoever wrote it. Whoever is just
+# becoming another program shows no mark for a moment, hence the second look.
 _SCRIPT = """
 while read -r line; do groups=$line; done
 [ -z "$groups" ] || kill -KILL $groups
-for file in $(grep -lsaF "$1" /proc/[0-9]*/environ); do
-  file=${file#/proc/}
-  kill -KILL "${file%/environ}"
+clear=0
+while [ $clear -lt 2 ]; do
+  clear=$((clear + 1))
+  for file in $(grep -lsaF "$1" /proc/[0-9]*/environ); do
+    clear=0
+    file=${file#/proc/}
+    kill -KILL "${file%/environ}"
+  done
+  sleep 0.05
 done
 """
 
