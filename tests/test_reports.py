@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.errors import ProviderError, SchemaError
 from outrider.events import RunFinished, ToolFinished
+from outrider.limits import Limits
 from outrider.log.log import Log
 from outrider.messages import Message, ToolUseBlock, Usage
 from outrider.prompts import prompt

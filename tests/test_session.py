@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.errors import ConversationError, ProviderError, SessionBusyError
 from outrider.events import (
@@ -23,6 +23,7 @@ from outrider.events import (
     ToolStarted,
     TurnStarted,
 )
+from outrider.limits import Limits
 from outrider.messages import Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
 from outrider.providers.scripted import Cut, ScriptedModel, call, malformed_call

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.events import Event, ToolFinished, ToolStarted
 from outrider.history import violations
+from outrider.limits import Limits
 from outrider.messages import Message
 from outrider.providers.scripted import ScriptedModel, Step
 from outrider.session import Session

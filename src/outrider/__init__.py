@@ -12,7 +12,6 @@ from outrider.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from outrider.agent import Agent as Agent
-    from outrider.agent import Limits as Limits
     from outrider.attachments import Attachment as Attachment
     from outrider.errors import AttachmentError as AttachmentError
     from outrider.errors import ConfigError as ConfigError
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from outrider.errors import ToolDefinitionError as ToolDefinitionError
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
+    from outrider.limits import Limits as Limits
     from outrider.log.log import Log as Log
     from outrider.messages import AttachmentBlock as AttachmentBlock
     from outrider.messages import Message as Message
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # Where each public name lives. It is imported when it is first asked for, so that a program which only wants the
 # version, or the help, does not pay for the event loop.
 _HOMES = {
-    "agent": ("Agent", "Limits"),
+    "agent": ("Agent",),
     "attachments": ("Attachment",),
     "errors": (
         "AttachmentError",
@@ -71,6 +71,7 @@ _HOMES = {
         "UnknownModelError",
         "ValidationError",
     ),
+    "limits": ("Limits",),
     "log.log": ("Log",),
     "messages": (
         "AttachmentBlock",

@@ -6,7 +6,6 @@ the content is what the label says.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import stat
@@ -185,6 +184,8 @@ def sniff(head: bytes) -> str | None:
 
 def sha256(data: bytes) -> str:
     """The name of these bytes in a store."""
+    import hashlib  # brings OpenSSL, which nobody needs before the first file
+
     return hashlib.sha256(data).hexdigest()
 
 

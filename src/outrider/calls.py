@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.agent import Limits
 from outrider.attachments import Attachment
 from outrider.errors import AttachmentError, LogError, ValidationError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.limits import Limits
 from outrider.log.entries import Answer, Intent
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.permit import Permit

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.errors import LogError
+from outrider.limits import Limits
 from outrider.log.entries import Settings
 from outrider.text import clean
 from outrider.tools import make_tools

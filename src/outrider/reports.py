@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.agent import Limits
 from outrider.errors import SchemaError, ValidationError
 from outrider.events import RunStatus
+from outrider.limits import Limits
 from outrider.messages import Message
 from outrider.prompt import Prompt
 from outrider.prompts import prompt as prompt_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from outrider.agent import Limits
 from outrider.events import RunStatus
+from outrider.limits import Limits
 from outrider.messages import Message, Usage
 from outrider.provider import Reply, StopReason
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.config import data_folder, default_model
 from outrider.conversation import MessageLike, from_json, to_json
 from outrider.driving import drive
 from outrider.errors import ToolDefinitionError
+from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompt import Prompt
 from outrider.provider import Provider, StopReason

@@ -5,7 +5,6 @@ A history refers to files by hash and holds no bytes, so whoever sends it to a m
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -85,6 +84,8 @@ class FolderStore:
             raise AttachmentError(f"the attachment store {self.folder} cannot be written: {error.strerror}") from error
 
     def _take(self, attachment: Attachment, max_bytes: int, handle: int, temporary: Path) -> AttachmentBlock:
+        import hashlib
+
         digest, size, head = hashlib.sha256(), 0, b""
         with os.fdopen(handle, "wb") as file:
             for chunk in attachment.chunks(max_bytes):
@@ -149,6 +150,8 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 def _holds(path: Path, name: str) -> bool:
     """Whether the file is there and whole: a damaged one is replaced when its content comes again."""
+    import hashlib
+
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == name

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.config.places import data_folder, default_model
 from outrider.config.remembered import RememberedRules
 from outrider.config.settings import Settings
@@ -99,7 +99,7 @@ class Workbench:
             model=model or self.settings.model or default_model(),
             system=self._system(report),
             tools=[*self.tools, report.tool] if report else self.tools,
-            limits=Limits(**msgspec.structs.asdict(self.settings.limits)),
+            limits=self.settings.limits,
         )
 
     def open(

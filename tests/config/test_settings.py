@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-import pytest
-
-from outrider.agent import Limits
 from outrider.config.keys import DEFAULTS, KEYS, SECTIONS, VARIABLES
-from outrider.config.settings import LimitSettings, Settings, flattened, nested
+from outrider.config.settings import Settings, flattened, nested
 from outrider.config.widening import _WIDER
-from outrider.errors import ConfigError
-
-
-def test_the_limits_are_those_of_an_agent_with_the_same_defaults() -> None:
-    assert Limits(**msgspec.structs.asdict(LimitSettings())) == Limits()
-    assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
-
-
-@pytest.mark.parametrize("name", LimitSettings.__struct_fields__)
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_a_limit_is_over_0(name: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"limits.{name}"):
-        LimitSettings(**{name: value})
 
 
 def test_every_setting_has_a_key_a_default_and_a_judgement_of_what_widens() -> None:

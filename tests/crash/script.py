@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.errors import ProviderError
 from outrider.events import Event, MessageAdded, ToolFinished
+from outrider.limits import Limits
 from outrider.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Request, ToolSpec
 from outrider.providers.scripted import ScriptedModel, Step

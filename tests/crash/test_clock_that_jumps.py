@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.errors import SessionHeldError
+from outrider.limits import Limits
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from outrider.providers.scripted import ScriptedModel, call

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.agent import Limits
 from outrider.attachments import Attachment
 from outrider.errors import AttachmentError
 from outrider.events import Notice
+from outrider.limits import Limits
 from outrider.messages import AttachmentBlock
 from outrider.providers.scripted import call
 from outrider.store import FolderStore, MemoryStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.agent import Limits
+from outrider.limits import Limits
 from outrider.providers.scripted import ScriptedModel
 from outrider.scripting import run
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 
-from outrider.agent import Limits
+from outrider.limits import Limits
 from outrider.providers.scripted import call
 from outrider.tools import tool
 from tests.watching import Watched, last_results

@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.events import Event
+from outrider.limits import Limits
 from outrider.log.entries import Entry
 from outrider.log.log import Log
 from outrider.providers.scripted import ScriptedModel, Step

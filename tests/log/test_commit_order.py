@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.agent import Limits
 from outrider.errors import SessionLostError
 from outrider.events import (
     Delta,
@@ -26,6 +25,7 @@ from outrider.events import (
     ToolStarted,
 )
 from outrider.history import violations
+from outrider.limits import Limits
 from outrider.log import writer as writer_module
 from outrider.log.entries import Answer, Intent
 from outrider.log.log import Log

@@ -27,10 +27,11 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.errors import AttachmentError, DamagedLogError, LogError
 from outrider.history import violations
+from outrider.limits import Limits
 from outrider.log.entries import Began, Entry, Recovered, Said, Settings, Stored, Unknown, decode, encode
 from outrider.log.holder import Holder
 from outrider.log.log import Log

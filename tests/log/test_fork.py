@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.errors import AttachmentError, DamagedLogError, LogError, SessionHeldError, UnknownSessionError
 from outrider.history import violations
+from outrider.limits import Limits
 from outrider.log.entries import Began, Delegated, Said, Settings, Stored, Unknown
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log

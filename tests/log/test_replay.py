@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.errors import ConversationError, ProviderError, SessionCancelledError
 from outrider.events import Event, MessageAdded, ToolFinished, ToolStarted
 from outrider.history import History, violations
+from outrider.limits import Limits
 from outrider.log.entries import Answer, Began, Cancelled, Entry, Intent, Said, Settings
 from outrider.log.log import Log
 from outrider.log.replay import Replay, beginning_of_tail, changes, merged

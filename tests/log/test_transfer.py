@@ -19,10 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import outrider
-from outrider.agent import Agent, Limits
+from outrider.agent import Agent
 from outrider.attachments import Attachment, sha256
 from outrider.errors import AttachmentError, ConversationError, LogError, NewerLogError, UnknownSessionError
 from outrider.history import violations
+from outrider.limits import Limits
 from outrider.log.entries import Began, Entry, Record, Said, Settings, Stored, Unknown, encode
 from outrider.log.log import Log
 from outrider.log.recovery import recover

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.agent import Limits
 from outrider.attachments import MAX_BYTES
+from outrider.limits import Limits
 from outrider.providers.scripted import call
 from outrider.store import FolderStore
 from outrider.toolbox.shell.bash import bash

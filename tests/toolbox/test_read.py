@@ -339,8 +339,8 @@ async def test_a_session_flags_what_failed_and_goes_on(tmp_path: Path) -> None:
 async def test_a_file_over_the_limit_of_attachments_is_a_note_and_an_event_and_the_turn_goes_on(
     tmp_path: Path,
 ) -> None:
-    from outrider.agent import Limits
     from outrider.events import Notice
+    from outrider.limits import Limits
 
     (tmp_path / "a.bin").write_bytes(bytes(5_000))
     limits = Limits(attachment_bytes=1_000)

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from outrider.agent import Limits
 from outrider.attachments import Attachment
 from outrider.cli.interrupts import Interrupts
 from outrider.cli.options import UsageError, flags_of
@@ -30,6 +29,7 @@ from outrider.errors import (
     UnknownSessionError,
 )
 from outrider.events import Event, RunFinished
+from outrider.limits import Limits
 from outrider.log.entries import Settings as Recorded
 from outrider.log.log import Log
 from outrider.messages import Usage

@@ -6,8 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.attachments import MAX_BYTES
-from outrider.errors import ConfigError
+from outrider.limits import Limits
 from outrider.permissions.question import Mode
 
 SandboxUse: TypeAlias = Literal["auto", "off", "require"]
@@ -45,24 +44,6 @@ class WebSettings(msgspec.Struct, frozen=True):
     """Whether WebFetch may reach this machine and the local network."""
 
 
-class LimitSettings(msgspec.Struct, frozen=True):
-    """Where a run stops: the fields of `agent.Limits`. None means no limit."""
-
-    turns: int | None = 50
-    tokens: int | None = None
-    cost: float | None = None
-    seconds: float | None = None
-    tool_seconds: float | None = 600.0
-    result_characters: int = 50_000
-    attachment_bytes: int = MAX_BYTES
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigError(f"limits.{name} is {value!r}; it must be a number over 0, or None for no limit")
-
-
 class ChatSettings(msgspec.Struct, frozen=True):
     """How the chat looks."""
 
@@ -82,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
-    limits: LimitSettings = LimitSettings()
+    limits: Limits = Limits()
     chat: ChatSettings = ChatSettings()
 
 
