@@ -61,11 +61,12 @@ async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
     """
     try:
         for batch in _batches(calls):
-            for call in batch:
-                await call.ask()
-            await _record_intents(batch)
-            for call in batch:
-                call.start(tools)
+            # Where somebody is asked, each begins when it may: what was judged is not to change meanwhile.
+            for together in [[call] for call in batch] if batch[0].around.permit else [batch]:
+                await together[0].ask()
+                await _record_intents(together)
+                for call in together:
+                    call.start(tools)
             for call in batch:
                 await call.wait()
     except asyncio.CancelledError:

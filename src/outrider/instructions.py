@@ -29,12 +29,18 @@ def project_instructions(folder: Path, *, home: Path | None = None) -> list[Inst
     """The instructions for a folder, those of the outermost folder first and the nearest last.
 
     Folders are looked at up to the root of the repository; without one, up to the user's home; outside both, the
-    folder alone. What cannot be read is left out, and so are links that lead out of there and files of strangers.
+    folder alone. What cannot be read is left out, and so are files of strangers, and links that lead out of the
+    repository or, without one, out of their folder.
     """
     folder = Path(os.path.realpath(folder))
     folders = _folders(folder, Path(os.path.realpath(home or os.path.expanduser("~"))))
     owners = _owners(folder)
-    return [instruction for each in folders for instruction in _of_folder(each, folders[0], owners)]
+    is_repository = os.path.lexists(folders[0] / ".git")
+    return [
+        instruction
+        for each in folders
+        for instruction in _of_folder(each, folders[0] if is_repository else each, owners)
+    ]
 
 
 def as_prompt(instructions: Sequence[Instruction]) -> str:

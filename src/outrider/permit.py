@@ -11,6 +11,6 @@ from outrider.tools import Tool
 Permit: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
 """Says of a call why it may not run, in words for the model; empty if it may.
 
-Asked once for each call, in call order, just before the calls that run together begin: a call that must be alone is
-asked about when those before it are done. It may wait for a person. What it raises counts as a refusal.
+Asked once for each call, in call order, just before that call begins; a call that must be alone is asked about when
+those before it are done. It may wait for a person. What it raises counts as a refusal.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.agent import Agent
-from outrider.config.places import data_folder, default_model
+from outrider.config.places import config_file, data_folder, default_model
 from outrider.config.remembered import RememberedRules
 from outrider.config.settings import Settings
 from outrider.errors import ConfigError
@@ -21,6 +21,7 @@ from outrider.instructions import as_prompt, project_instructions
 from outrider.log.log import Log
 from outrider.permissions.asking import Permissions
 from outrider.permissions.files import hidden
+from outrider.permissions.patterns import escaped
 from outrider.permissions.policy import Policy
 from outrider.permissions.question import Ask
 from outrider.permissions.rules import Rule
@@ -29,6 +30,7 @@ from outrider.providers.secrets import without_model_keys
 from outrider.reports import Report
 from outrider.session import Session
 from outrider.toolbox import TOOL_NAMES, standard
+from outrider.toolbox.search import ripgrep
 from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox
 from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, make_tools
@@ -132,22 +134,38 @@ class Workbench:
         )
 
 
+def _own_files(settings: Settings) -> Iterator[Path]:
+    """What decides about permissions, or runs without being asked about: for the user alone to change."""
+    yield config_file().resolve()
+    yield data_folder().resolve()
+    yield from (Path(file).resolve() for file in settings.tool_files)
+    package = Path(__file__).resolve().parent
+    if "site-packages" in package.parts:  # where it is being worked on, it may be changed
+        yield package
+    if search := ripgrep.find():
+        yield search.resolve()
+
+
 def _for_commands(environment: Mapping[str, str]) -> dict[str, str]:
     """Without the keys to models, and without what makes a command another than it says."""
     left = without_model_keys(environment)
-    return {name: left[name] for name in left if name not in UNWANTED and not name.startswith("BASH_FUNC_")}
+    wanted = {name: left[name] for name in left if name not in UNWANTED and not name.startswith("BASH_FUNC_")}
+    if path := wanted.get("PATH"):  # an entry that is not absolute leads into the project
+        wanted["PATH"] = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
+    return wanted
 
 
 def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:
-    """What the user has set; what commands printed may be read, and what Outrider keeps for itself is not changed."""
+    """What the user has set; what commands printed may be read, and what Outrider itself goes by is not changed."""
     wanted, folder = settings.permissions, workspace.folder
-    printed, kept = f"Read({workspace.temporary_name}/**)", f"Edit({data_folder().resolve()}/**)"
+    printed = f"Read({escaped(str(workspace.temporary_name))}/**)"
+    kept = [f"Edit({escaped(str(path))})" for path in _own_files(settings)]
     policy = Policy(
         mode=wanted.mode,
         folder=folder,
         folders=tuple((folder / Path(each).expanduser()).resolve() for each in wanted.folders),
         allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
         ask=tuple(map(Rule.parse, wanted.ask)),
-        deny=tuple(map(Rule.parse, (*wanted.deny, kept))),
+        deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
     )
     return policy if wanted.secrets is None else msgspec.structs.replace(policy, secrets=wanted.secrets)

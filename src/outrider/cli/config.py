@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.plain import plain
+from outrider.cli.plain import exact, plain
 from outrider.config.consent import Consent, Consents
 from outrider.config.keys import KEYS
 from outrider.config.loading import Loaded, find_project_file, load
 from outrider.config.places import config_file, data_folder
 from outrider.config.remembered import RememberedRules
 from outrider.config.settings import flattened
-from outrider.config.showing import without_secrets
+from outrider.config.showing import without_own_keys, without_secrets
 from outrider.errors import ConfigError
 from outrider.text import counted
 
@@ -129,10 +129,17 @@ def widening_lines(waiting: Consent) -> Iterator[str]:
     """What a project's file asks for and what that means, safe for a terminal."""
     for each in waiting.widenings:
         yield f"{each.key}: {each.why}"
-        value, instead = _shown(each.key, each.value), _shown(each.key, each.instead)
+        value, instead = _whole(each.key, each.value), _whole(each.key, each.instead)
         yield from (f"    + {item}" for item in value if item not in instead)
         if not KEYS[each.key].kind.adds_up:
             yield from (f"    - {item}" for item in instead if item not in value)
+
+
+def _whole(key: str, value: Any) -> list[str]:
+    """The value as lines, all but the user's own keys: nobody agrees to what they cannot see."""
+    if not isinstance(value, tuple):
+        return _shown(key, value)
+    return [exact(without_own_keys(each)).replace("\n", "⏎") for each in value] or ["none"]
 
 
 def _settings(loaded: Loaded) -> Iterator[str]:

@@ -31,6 +31,15 @@ def without_secrets(text: str) -> str:
     return _PASSWORD.sub(f"{MASK}@", masked(text, *configured()))
 
 
+def without_own_keys(text: str) -> str:
+    """The text without the values of the environment that are secret by their names, and otherwise whole."""
+    from outrider.providers.secrets import MASK, configured
+
+    for secret in sorted(configured(), key=len, reverse=True):
+        text = text.replace(secret, MASK) if len(secret) >= 4 else text
+    return text
+
+
 def without_tokens(text: str) -> str:
     """The text without secrets, and also without whatever else might be one."""
     return _TOKEN.sub("…", without_secrets(text))

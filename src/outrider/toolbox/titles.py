@@ -33,12 +33,14 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     if name in ("Read", "Write", "Edit"):
         telling = shown_path(telling, folder)
     where = input.get("path")
-    return f"{name}({telling} in {shown_path(where, folder)})" if isinstance(where, str) else f"{name}({telling})"
+    if name in ("Glob", "Grep") and isinstance(where, str):
+        return f"{name}({telling} in {shown_path(where, folder)})"
+    return f"{name}({telling}){' in the background' if input.get('run_in_background') else ''}"
 
 
 def shown_path(name: str, folder: Path | None) -> str:
-    """A path as people like to read it."""
-    if folder and os.path.isabs(name):
+    """A path as people like to read it; one with `..` as it is, for links may lead it elsewhere."""
+    if folder and os.path.isabs(name) and ".." not in name.split("/"):
         inside = os.path.relpath(name, folder)
         if not inside.startswith(".."):
             return inside

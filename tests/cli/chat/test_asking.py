@@ -74,7 +74,6 @@ def unbroken(text: str) -> str:
     [
         ("y", "once", []),
         ("Y", "once", []),
-        ("\r", "once", []),
         ("a", "always", []),
         ("n", "no", []),
         ("\x1b", "no", [False]),

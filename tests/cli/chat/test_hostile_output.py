@@ -17,7 +17,7 @@ ATTACKS = {
     "title": "\x1b]0;owned\x07",
     "clipboard": "\x1b]52;c;b3duZWQ=\x07",
     "link": "\x1b]8;;http://evil.example\x1b\\here\x1b]8;;\x1b\\",
-    "cursor": "\x1b[10A\x1b[5D",
+    "cursor": "\x1b[987A\x1b[5D",
     "8-bit": "\x9b2J\x9d0;owned\x9c",
     "bell": "\x07\x07",
     "backspace": "safe\x08\x08\x08\x08evil",
@@ -30,7 +30,17 @@ ATTACKS = {
 }
 HOSTILE = " ".join(f"<<{attack}>>" for attack in ATTACKS.values())
 FORBIDDEN = (
-    *(b"\x1b[2J\x1b[H>>", b"\x1b]", b"\x1b[10A", b"\x1b[5D", b"\x07", b"\x1b[?1049", b"\x1b[200~", b"\x1bP", b"\x1b[c"),
+    *(
+        b"\x1b[2J\x1b[H>>",
+        b"\x1b]",
+        b"\x1b[987A",
+        b"\x1b[5D",
+        b"\x07",
+        b"\x1b[?1049",
+        b"\x1b[200~",
+        b"\x1bP",
+        b"\x1b[c",
+    ),
     *(b"\x0e", b"\x1b(0", b"\xc2\x9b", b"\xc2\x9d", b"\x9b2J", "\u202e".encode(), "\u2066".encode()),
     *("\u200f".encode(), b"x\rls", b"e\x08"),
 )
@@ -98,7 +108,7 @@ async def test_names_of_files_and_tools_and_errors(project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.say("Look.")
-        await terminal.wait_for("May I?")
+        await terminal.wait_for("esc stop")
         terminal.press("y")
         await terminal.wait_for("Done.")
         harmless(terminal)
@@ -113,7 +123,7 @@ async def test_a_permission_question(project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.say("Ask me.")
-        await terminal.wait_for("May I?")
+        await terminal.wait_for("esc stop")
         harmless(terminal)
         terminal.press("n")
         await terminal.wait_for("Done.")
@@ -133,7 +143,7 @@ async def test_a_change_to_a_hostile_file(project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.say("Change it.")
-        await terminal.wait_for("May I?")
+        await terminal.wait_for("esc stop")
         terminal.press("y")
         await terminal.wait_for("Done.")
         harmless(terminal)

@@ -13,12 +13,11 @@ from outrider.cli.chat.call_lines import coloured
 from outrider.cli.chat.keys import Keyboard, with_key
 from outrider.cli.chat.styles import BOLD, DIM, YELLOW, broken, columns, fit, styled
 from outrider.cli.chat.view import View
-from outrider.cli.plain import plain, plain_lines
+from outrider.cli.plain import exact, plain, plain_lines
 from outrider.permissions.question import Answer, Question
 from outrider.toolbox.titles import title
 
 PREVIEW_LINES = 12
-_YES, _ALWAYS, _NO, _WORDS = ("y", "enter"), ("a",), ("n",), ("t",)
 
 
 class Asker:
@@ -34,7 +33,7 @@ class Asker:
         """Show the question and wait."""
         with self._keyboard.listening():
             try:
-                self._show(question)
+                await self._show(question)
                 return await self._answer(question)
             finally:
                 self._view.ask(())
@@ -42,13 +41,13 @@ class Asker:
     async def _answer(self, question: Question) -> Answer:
         while True:
             name = (await self._keyboard.next()).name.lower()
-            if name in _YES:
+            if name == "y":
                 return Answer("once")
-            if name in _ALWAYS and question.always:
+            if name == "a" and question.always:
                 return Answer("always")
-            if name in _NO:
+            if name == "n":
                 return Answer("no")
-            if name in _WORDS:
+            if name == "t":
                 return Answer("no", await self._words())
             if name in ("escape", "c-c"):
                 self._interrupt(name == "c-c")
@@ -66,22 +65,22 @@ class Asker:
                 return ""
             said = with_key(said, key)
 
-    def _show(self, question: Question) -> None:
-        """What would be done, and the keys. What is too long stands above: nobody agrees to what they cannot see."""
+    async def _show(self, question: Question) -> None:
+        """What would be done, then the keys. What is too long stands above: nobody agrees to what they cannot see."""
         width = self._view.region.width
         asked = list(_asked(question, width, self._folder))
         keys = list(_keys(question, width))
         room = self._view.region.height - 3  # a line above the cursor, and the status with its distance
-        if len(asked) + len(keys) <= min(room, PREVIEW_LINES + 6):
-            self._view.ask([*asked, *keys])
-        else:
+        if len(asked) + len(keys) > min(room, PREVIEW_LINES + 6):
             self._view.write(asked)
-            above = [asked[1], styled("    (all of it stands above)", DIM)]
-            self._view.ask([*above, *keys] if len(above) + len(keys) <= room else keys)
+            asked = [asked[1], styled("    (all of it stands above)", DIM)]
+        self._view.ask(asked)
+        await self._keyboard.until_heard()
+        self._view.ask([*asked, *keys] if len(asked) + len(keys) <= room else keys)
 
 
 def _asked(question: Question, width: int, folder: Path) -> Iterator[str]:
-    head = plain(title(question.tool, question.input, folder))
+    head = exact(title(question.tool, question.input, folder)).replace("\n", "⏎")
     yield ""
     yield styled(f"? {fit(f'May I? {head}', width - 2)}", BOLD, YELLOW)
     yield from _preview(question, width, is_cut=columns(head) > width - 10)
@@ -125,7 +124,7 @@ def _changed_lines(tool: str, input: dict[str, Any]) -> list[str]:
 
 
 def _lines(value: Any) -> list[str]:
-    text = plain_lines("" if value is None else str(value))
+    text = exact("" if value is None else str(value))
     return text.removesuffix("\n").split("\n") if text else []
 
 
@@ -136,5 +135,5 @@ def _argument(name: str, input: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def _indented(text: str, width: int) -> Iterator[str]:
-    for line in plain_lines(text).split("\n"):
+    for line in exact(text).split("\n"):
         yield from (f"    {part}" for part in broken(line, width - 4))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from outrider.messages import Usage
     from outrider.permissions.question import Ask, Mode
     from outrider.session import Session
+    from outrider.tools import Tool
     from outrider.workbench import Workbench
 
 
@@ -34,6 +35,7 @@ class Current:
         self._ask = ask
         self._name = ""
         """The name of who answers, once it is known."""
+        self._tools: tuple[Tool, ...] | None = None
         self._bench: Workbench | None = None
         self._log: Log | None = None
 
@@ -64,7 +66,9 @@ class Current:
         from outrider.cli.tool_files import load_tools
         from outrider.workbench import Workbench
 
-        bench = Workbench(self._settings, self.folder, tools=load_tools(self._settings.tool_files), ask=self._ask)
+        if self._tools is None:  # once: what the files say by then, nobody may have agreed to
+            self._tools = load_tools(self._settings.tool_files)
+        bench = Workbench(self._settings, self.folder, tools=self._tools, ask=self._ask)
         bench.permissions.mode = self.mode
         return bench
 

@@ -18,6 +18,8 @@ ESCAPE_SECONDS = 0.05
 """How long an Escape waits to be the beginning of another key."""
 PAUSE_SECONDS = 0.7
 """Whoever was typing when somebody began to listen is heard only after such a pause: the keys were not meant for it."""
+GRACE_SECONDS = 0.4
+"""Nobody reads a question and answers it in so short a time: what comes before was meant for something else."""
 _NAMES = {"c-m": "enter", "c-j": "enter", "c-h": "backspace"}
 
 
@@ -60,11 +62,17 @@ class Keyboard:
     def listening(self) -> Iterator[None]:
         """Have all keys kept for `next` until the end of the block."""
         self._heard = asyncio.Queue()
-        self._is_typing = time.monotonic() - self._last < PAUSE_SECONDS
+        self._is_typing = True
+        self._last = max(self._last, time.monotonic() - PAUSE_SECONDS + GRACE_SECONDS)
         try:
             yield
         finally:
             self._heard, self._is_typing = None, False
+
+    async def until_heard(self) -> None:
+        """Wait until keys are heard, for those who listen: until a moment has passed, and nobody is typing."""
+        while (left := self._last + PAUSE_SECONDS - time.monotonic()) > 0:  # noqa: ASYNC110 - each key puts it off
+            await asyncio.sleep(left)
 
     async def next(self) -> Key:
         """The next key, for those who listen."""

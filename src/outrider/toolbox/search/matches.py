@@ -20,7 +20,7 @@ MOST_LINES = 1000
 
 # A file in which rg comes upon a NUL after a match is given up with these words, without a NUL after its path.
 _NOTICE = re.compile(
-    rb"[^\0]*?: (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n"
+    rb"([^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n"
 )
 
 
@@ -40,7 +40,7 @@ class Matches:
     @property
     def saw_binary(self) -> bool:
         """Whether a file was given up because it is binary."""
-        return bool(self._notices or _NOTICE.match(self._rest))
+        return bool(self._notices or self._is_told(_NOTICE.match(self._rest)))
 
     def take(self, chunk: bytes) -> bool:
         """Gather what rg printed; there is always room for more."""
@@ -72,10 +72,14 @@ class Matches:
                 if not after:
                     break
             while notice := _NOTICE.match(output, start, end):
-                self._notices, start = self._notices + 1, notice.end()
+                self._notices, start = self._notices + self._is_told(notice), notice.end()
             yield output[start:end], output[end + 1 : after - 1]
             start = after
         self._rest = output[start:]
+
+    def _is_told(self, notice: re.Match[bytes] | None) -> bool:
+        """Whether a notice speaks of a file that may be shown; of another one not even that it matches is told."""
+        return notice is not None and self._accepts(os.fsdecode(notice[1]))
 
     def _add(self, path: str, text: bytes) -> None:
         if self._mode != "content":

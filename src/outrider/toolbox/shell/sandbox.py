@@ -24,6 +24,9 @@ _WAYS_OUT = (
     "/run/incus",
 )
 
+_KEPT = (".git/hooks", ".git/config", ".outrider")
+"""What others run or obey later, outside the sandbox: not to be changed from within."""
+
 
 class Sandbox(msgspec.Struct, frozen=True):
     """How commands are fenced in."""
@@ -51,6 +54,8 @@ class Sandbox(msgspec.Struct, frozen=True):
             within += ["--bind-try", place, place]
         for own in (temporary, folder):
             within += ["--bind", str(own), str(own)]
+        for kept in (folder / name for name in _KEPT):
+            within += ["--ro-bind-try", str(kept), str(kept)]
         within += ["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         within += [] if self.network else ["--unshare-net"]
         return [self.program, *within, "--chdir", str(cwd), "--", *argv]

@@ -14,8 +14,18 @@ from outrider.toolbox.shell.processes import Process
 from outrider.toolbox.shell.sandbox import Sandbox
 from outrider.toolbox.workspace import Workspace
 
-SETTINGS = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
-"""So that nothing waits for somebody to turn the page."""
+SETTINGS = {
+    # Nothing waits for somebody to turn the page.
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "TERM": "dumb",
+    # A folder that looks like a repository, inside another one, does not get to say what git runs.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
+ENV = "/usr/bin/env"
+"""Named in full: the PATH might lead to another."""
 
 _HIGH = 87
 """Scripts use low numbers for files of their own, and 200 for locks."""
@@ -84,7 +94,7 @@ class Shell:
         settings = [f"{key}={value}" for key, value in {**SETTINGS, MARK: mark}.items()]
         # By way of an argument and `eval`, errors in the command are its own, and its lines keep their numbers.
         script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
-        argv = ["env", *settings, program, "-c", script, name, command]
+        argv = [ENV, *settings, program, "-c", script, name, command]
         try:
             return self.workspace.processes.start(
                 self._fenced(argv),
@@ -128,8 +138,10 @@ class Shell:
         import shutil
 
         path = None if self._environment is None else self._environment.get("PATH", os.defpath)
-        if found := shutil.which("bash", path=path) or shutil.which("sh", path=path):
-            return found
+        for name in ("bash", "sh"):
+            found = shutil.which(name, path=path)
+            if found and os.path.isabs(found):  # a relative entry of the PATH leads into the project
+                return found
         raise RefusalError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
     def _fenced(self, argv: list[str]) -> list[str]:
