@@ -135,3 +135,42 @@ async def test_a_call_that_was_cut_off_is_asked_about_again(agent: Agent, done: 
             await session.run()
     assert asked == ["c1", "c2", "c3"]
     assert done == []
+
+
+async def test_arguments_that_do_not_fit_are_answered_as_such_and_nobody_is_asked() -> None:
+    asked: list[str] = []
+
+    @tool
+    def look(path: str) -> str:
+        """Look."""
+        return path
+
+    model = ScriptedModel([Message.assistant(ToolUseBlock("c1", "look", {"path": 7})), "Fine."])
+    session = Session(Agent(model=model, tools=[look]), permit=asking({"look": "no"}, asked))
+    await session.run("go")
+    assert asked == []
+    assert "not valid" in session.messages[2].tool_results[0].text
+
+
+async def test_a_call_that_may_run_begins_while_a_person_thinks_about_the_next() -> None:
+    begun = asyncio.Event()
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        begun.set()
+        return "seen"
+
+    @tool(effect="read")
+    def send() -> str:
+        """Send."""
+        return "sent"
+
+    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+        if use.name == "send":
+            await asyncio.wait_for(begun.wait(), 10)
+        return ""
+
+    model = ScriptedModel([calls("look", "send"), "Fine."])
+    result = await Session(Agent(model=model, tools=[look, send]), permit=permit).run("go")
+    assert [each.text for each in result.conversation[2].tool_results] == ["seen", "sent"]

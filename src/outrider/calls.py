@@ -177,6 +177,10 @@ class Call:
         if permit is None or tool is None or self.intent() is None:
             return
         try:
+            tool.check(self.use.input)
+        except ValidationError:
+            return  # it will not run, and says itself what is wrong
+        try:
             refusal = await permit(self.use, tool)
         except Exception as error:  # noqa: BLE001 - whatever keeps it from deciding, the call does not run
             refusal = f"nobody could decide whether it may run: {_said_by(error)}"
@@ -320,16 +324,18 @@ class Call:
 
     async def _completed(self, text: str, file: Attachment) -> tuple[str, AttachmentBlock | None]:
         """A text that is a part already, with where to find the whole."""
-        where, kept = await self._keep_whole(file, self.around.limits.attachment_bytes)
+        where, kept = await self._keep_whole(file, self.around.limits.attachment_bytes, file.description or "The whole")
         note = "[{left_out} of {total} characters left out here.]"
         return f"{shorten(text, self.around.limits.result_characters, note)}\n[{where}]", kept
 
-    async def _keep_whole(self, file: Attachment, limit: int) -> tuple[str, AttachmentBlock | None]:
+    async def _keep_whole(
+        self, file: Attachment, limit: int, what: str = "The whole"
+    ) -> tuple[str, AttachmentBlock | None]:
         """Where the whole of a result is, in words; and its reference, if it could be stored."""
         whole = await self._put(file, limit)
         if isinstance(whole, str):
-            return f"The whole could not be stored: {whole}", None
-        return f"The whole is stored as attachment:{whole.sha256}", whole
+            return f"{what} could not be stored: {whole}", None
+        return f"{what} is stored as attachment:{whole.sha256}", whole
 
     async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
         """The file's reference, or a note to the model where there can be none; the turn goes on."""
@@ -367,7 +373,7 @@ def _block(
 def _stopped_answer(answer: Answer, reason: str) -> Answer:
     """What a tool still had to say when it was given up, flagged and with the reason before it."""
     result = answer.result
-    return Answer(_block(result.tool_use_id, [TextBlock(f"{reason} "), *result.content], True, result.whole))
+    return Answer(_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
 
 
 def _said_by(error: BaseException) -> str:

@@ -124,6 +124,10 @@ class Tool(msgspec.Struct, frozen=True):
         """The JSON Schema of the arguments."""
         return self.signature.schema.json
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        """Raise ValidationError if these arguments do not fit."""
+        self.signature.bind(_copied(arguments))
+
     async def invoke(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Validate the arguments, run the function, and make a result of whatever it gives back."""
         args, kwargs = self.signature.bind(_copied(arguments))

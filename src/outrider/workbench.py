@@ -74,7 +74,8 @@ class Workbench:
     def sandbox(self) -> Sandbox | None:
         """What commands run in; None if they run as the user does. Raises ConfigError if there must be one."""
         wanted = self.settings.sandbox
-        found = None if wanted.use == "off" else find_sandbox(network=wanted.network)
+        folders = self.settings.permissions.folders
+        found = None if wanted.use == "off" else find_sandbox(network=wanted.network, writable=folders)
         if found is None and wanted.use == "require":
             raise ConfigError(
                 'sandbox.use is "require", but there is no bubblewrap here that works: install it (the package is '

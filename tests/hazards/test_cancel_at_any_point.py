@@ -144,7 +144,7 @@ async def test_a_tool_that_saves_its_output_when_cancelled_is_heard() -> None:
     await begun.wait()
     watched.session.cancel()
     await running
-    said = "The call was cancelled before it finished. Output so far: 17 lines."
+    said = "The call was cancelled before it finished.\nOutput so far: 17 lines."
     assert last_results(watched.session) == [(said, True)]
     watched.check()
 

@@ -304,7 +304,7 @@ async def test_a_cancelled_session_keeps_what_was_printed_and_no_process(tmp_pat
     watched.session.cancel()
     assert (await running).status == "cancelled"
     [(text, is_error)] = last_results(watched.session)
-    assert text == "The call was cancelled before it finished. so far\nThe command was stopped."
+    assert text == "The call was cancelled before it finished.\nso far\nThe command was stopped."
     assert is_error
     assert sleepers(nap) == []
     watched.check()

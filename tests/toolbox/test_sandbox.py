@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outrider.toolbox.shell.bash import bash
-from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox, sandbox_state
+from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox, try_sandbox
 from outrider.toolbox.workspace import Workspace
 from tests.toolbox.shelling import Shelling, new_nap, sleepers, until
 
@@ -96,14 +96,14 @@ def test_the_model_is_told_what_it_may_do(tmp_path: Path) -> None:
 def test_without_bubblewrap_there_is_no_sandbox_and_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert find_sandbox(network=True) is None
-    assert sandbox_state() == "commands run without a sandbox: bubblewrap is not installed"
+    assert try_sandbox()[1] == "commands run without a sandbox: bubblewrap is not installed"
 
 
 def test_a_bubblewrap_that_may_not_is_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, FAILS)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert find_sandbox(network=True) is None
-    assert sandbox_state() == (
+    assert try_sandbox()[1] == (
         "commands run without a sandbox: bubblewrap does not work here "
         "(bwrap: No permissions to create a new namespace)"
     )
@@ -112,27 +112,27 @@ def test_a_bubblewrap_that_may_not_is_no_sandbox(tmp_path: Path, monkeypatch: py
 def test_a_bubblewrap_that_says_nothing_is_no_sandbox_either(tmp_path: Path) -> None:
     program = stand_in(tmp_path, "#!/bin/sh\nexit 7\n")
     assert find_sandbox(network=True, program=program) is None
-    assert sandbox_state(program=program).endswith("does not work here (exit code 7)")
+    assert try_sandbox(program=program)[1].endswith("does not work here (exit code 7)")
 
 
 def test_a_bubblewrap_that_is_no_program_is_no_sandbox(tmp_path: Path) -> None:
     program = stand_in(tmp_path, "\x7fELFnonsense")
     assert find_sandbox(network=True, program=program) is None
-    assert "does not work here" in sandbox_state(program=program)
+    assert "does not work here" in try_sandbox(program=program)[1]
 
 
 def test_a_bubblewrap_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.toolbox.shell.sandbox.TRIAL_SECONDS", 0.2)
     program = stand_in(tmp_path, "#!/bin/sh\nexec sleep 60\n")
-    assert sandbox_state(program=program).endswith("(it did not answer within 0.2 seconds)")
+    assert try_sandbox(program=program)[1].endswith("(it did not answer within 0.2 seconds)")
 
 
 def test_one_that_works_is_tried_with_what_it_will_be_asked_for(tmp_path: Path) -> None:
     program = stand_in(tmp_path, WORKS)
     assert find_sandbox(network=False, program=program) == Sandbox(program, network=False)
     assert {"--unshare-net", "--unshare-pid", "--proc"} <= set((tmp_path / "asked").read_text().splitlines())
-    assert sandbox_state(network=False, program=program) == "commands run in a sandbox (bubblewrap, without network)"
-    assert sandbox_state(program=program) == "commands run in a sandbox (bubblewrap, with network)"
+    assert try_sandbox(network=False, program=program)[1] == "commands run in a sandbox (bubblewrap, without network)"
+    assert try_sandbox(program=program)[1] == "commands run in a sandbox (bubblewrap, with network)"
 
 
 # Commands in it
@@ -176,7 +176,7 @@ async def test_a_sandbox_that_has_gone_is_a_sentence(tmp_path: Path) -> None:
 def fenced(tmp_path: Path) -> Iterator[Shelling]:
     sandbox = find_sandbox(network=False)
     if sandbox is None:
-        pytest.skip(sandbox_state(network=False))
+        pytest.skip(try_sandbox(network=False)[1])
     (tmp_path / "project").mkdir()
     shelling = Shelling(tmp_path / "project", sandbox)
     yield shelling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -30,6 +31,7 @@ options:
   -r, --resume ID    go on with this one
   -m, --model MODEL  who answers
   --permissions MODE what is allowed without asking: ask, edits, all, plan
+  --attach FILE, --tools TOOLS, --cwd DIR, --max-turns N, --max-cost DOLLARS
   -h, --help         show this help
   --version          show the version
 
@@ -37,6 +39,8 @@ From Python: from outrider import think, run, tool
 """
 COMMANDS = ("config", "demo", "doctor", "models", "sessions", "wire")
 """Each is a module here with a function of the same name."""
+_PRINT = re.compile(r"-[cq]*p")
+"""`-p`, also behind other letters that take no value."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,16 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if arguments and arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:])
-    if arguments and not arguments[0].startswith("-") and " " not in arguments[0]:
+    is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)
+    if arguments and not is_for_print and not arguments[0].startswith("-") and " " not in arguments[0]:
         print(_unknown(arguments[0]), file=sys.stderr)
         return 2
-    return _run("prompt" if _wants_one_answer(arguments) else "chat", arguments)
-
-
-def _wants_one_answer(arguments: Sequence[str]) -> bool:
-    """Whether `-p` is among the options, also as one of several letters; without a terminal there is no chat anyway."""
-    flags = [each for each in arguments if each.startswith("-")]
-    return any(each == "--print" or (each[1:2] != "-" and "p" in each[:3]) for each in flags) or not _at_a_terminal()
+    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments)
 
 
 def _at_a_terminal() -> bool:

@@ -9,6 +9,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider.errors import (
+    AttachmentError,
+    ConfigError,
+    SchemaError,
+    ToolDefinitionError,
+    UnknownModelError,
+    UnknownSessionError,
+)
 from outrider.permissions.question import MODES
 
 NO_TOOLS = "none"
@@ -17,6 +25,18 @@ _FILES = (".py", ".json")
 
 class UsageError(Exception):
     """What is wrong with the command line, in a sentence."""
+
+
+WRONG_INPUT = (
+    AttachmentError,
+    ConfigError,
+    SchemaError,
+    ToolDefinitionError,
+    UnknownModelError,
+    UnknownSessionError,
+    UsageError,
+)
+"""What the person who typed the command can put right: it ends with the exit code 2."""
 
 
 class Parser(argparse.ArgumentParser):

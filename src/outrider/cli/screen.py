@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any, TextIO
 
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.events import (
     Event,
     MessageAdded,
@@ -22,9 +24,8 @@ from outrider.text import counted, human_size
 from outrider.toolbox import TOOL_NAMES
 from outrider.toolbox.titles import title
 
-LONGEST = 120
-"""Characters of a call."""
-BOLD, DIM, RED, GREEN, CYAN, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+LONGEST, LONGEST_REFUSAL = 120, 300
+"""Characters of a call, and of why it was not run."""
 
 
 class Screen:
@@ -51,9 +52,11 @@ class Screen:
                 self._call(call_id, "started", new=True)
             case ToolProgress(call_id=call_id, content=content) if self.live:
                 self._call(call_id, plain(_glimpse(content)))
-            case ToolFinished(call_id=call_id, result=result):
+            case ToolFinished(call_id=call_id, result=result) if call_id not in self._calls and result.is_error:
+                self.failure(fit(plain(result.text), LONGEST_REFUSAL))  # it was refused, or never was a call
+            case ToolFinished(call_id=call_id, result=result, details=details):
                 mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
-                self._call(call_id, f"{mark} {plain(_in_short(result))}", new=not self.live)
+                self._call(call_id, f"{mark} {plain(_in_short(result, details))}", new=not self.live)
             case Notice(text=text) | ReplyDiscarded(reason=text):
                 self.failure(plain_lines(text))
             case RunFinished():
@@ -83,7 +86,8 @@ class Screen:
         """A call's line: written at the bottom if it is new, else over the one that stands there."""
         if call_id not in self._calls:
             return
-        line = f"  {self._calls[call_id]:<28} {state}"
+        room = shutil.get_terminal_size().columns - columns(state) - 4 if self.live else LONGEST
+        line = f"  {fit(self._calls[call_id], max(room, 8)):<28} {state}" if room >= 28 else f"  {state}"
         if new:
             self._write(f"{line}\n")
         else:
@@ -91,7 +95,7 @@ class Screen:
             self._write(f"\x1b[{up}A\r\x1b[2K{line}\x1b[{up}B\r")
 
     def _styled(self, style: str, text: str) -> str:
-        return f"{style}{text}{PLAIN}" if self.live else text
+        return styled(text, style) if self.live else text
 
     def _write(self, text: str) -> None:
         try:
@@ -104,8 +108,7 @@ class Screen:
 
 def _called(name: str, input: dict[str, Any]) -> str:
     """A call in a few words: what a built-in tool is about, or all that another one is given."""
-    said = title(name, input) if name in TOOL_NAMES else f"{name}({', '.join(map(str, input.values()))})"
-    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+    return title(name, input) if name in TOOL_NAMES else f"{name}({', '.join(map(str, input.values()))})"
 
 
 def _glimpse(content: Any) -> str:
@@ -114,8 +117,10 @@ def _glimpse(content: Any) -> str:
     return next((line for line in reversed(text.splitlines()) if line.strip()), "")[:40]
 
 
-def _in_short(result: ToolResultBlock) -> str:
-    """A result in a few words: its files, its text if that is short, else how long it is."""
+def _in_short(result: ToolResultBlock, details: Any) -> str:
+    """A result in a few words: its files, its exit code, its text if that is short, else how long it is."""
+    if isinstance(details, dict) and details.get("exit_code"):
+        return f"exit code {details['exit_code']}"
     if result.attachments:
         return "; ".join(f"{file.label}, {file.mime_type}, {human_size(file.size)}" for file in result.attachments)
     lines = result.text.splitlines() or ["no output"]

@@ -442,7 +442,7 @@ async def test_a_session_that_another_chat_is_in_is_refused(project: Path) -> No
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await at_the_prompt_with(terminal, "What is 2+2?")
         async with Terminal("--continue", cwd=project) as other:
-            assert await other.exit_code() == 2
+            assert await other.exit_code() == 1
             assert "is open elsewhere" in other.flowing
 
 

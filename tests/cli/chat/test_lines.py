@@ -14,8 +14,8 @@ from PIL import Image
 from wcwidth import wcswidth
 
 from outrider.cli.chat.call_lines import RunningCall, caption, diff_lines, finished
-from outrider.cli.chat.styles import GREEN, RED, columns, fit, styled
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.styles import GREEN, RED, columns, fit, styled
 from outrider.events import ToolFinished
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.toolbox.files.diffs import diff_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.cli.chat.markdown import MarkdownStream, rendered, settled
-from outrider.cli.chat.styles import columns
+from outrider.cli.styles import columns
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from outrider.cli.options import Parser, UsageError, flags_of
+from outrider.cli.options import WRONG_INPUT, Parser, UsageError, flags_of
 from outrider.cli.plain import plain_lines
 from outrider.errors import OutriderError
 
@@ -34,11 +34,10 @@ def chat(arguments: list[str]) -> int:
         return _talk(parser.parsed(arguments))
     except (OutriderError, UsageError) as error:
         print(f"outrider: {plain_lines(str(error))}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, WRONG_INPUT) else 1
 
 
 def _talk(options: argparse.Namespace) -> int:
-    from outrider.cli.chat.current import find_session
     from outrider.cli.chat.program import Chat
     from outrider.cli.prompt_input import attached
     from outrider.config.loading import load
@@ -46,9 +45,22 @@ def _talk(options: argparse.Namespace) -> int:
 
     if options.model:
         resolve(options.model)  # a name that nobody answers to is better known at once
-    files = attached(options.attach) if options.attach else []
-    resume, its_folder = find_session(options.resume, options.latest)
+    resume, its_folder = _session(options)
     folder = Path(options.cwd or its_folder or ".").resolve()
     loaded = load(folder, environment=os.environ, flags=flags_of(options))
+    files = attached(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
     asyncio.run(Chat(loaded, folder, options.model, files).run(options.prompt or "", resume))
     return 0
+
+
+def _session(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """The session to go on with, and the folder in which it worked, if that is still there."""
+    if not (options.resume or options.latest):
+        return None, None
+    from outrider.cli.last_session import find_session
+    from outrider.recorded import cwd_of
+    from outrider.scripting import default_log
+
+    with default_log() as log:
+        found = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
+        return found, cwd_of(log.settings(found)) if found else None

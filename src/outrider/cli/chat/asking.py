@@ -11,9 +11,9 @@ import msgspec
 
 from outrider.cli.chat.call_lines import coloured
 from outrider.cli.chat.keys import Keyboard, with_key
-from outrider.cli.chat.styles import BOLD, DIM, YELLOW, broken, columns, fit, styled
 from outrider.cli.chat.view import View
 from outrider.cli.plain import exact, plain, plain_lines
+from outrider.cli.styles import BOLD, DIM, YELLOW, broken, columns, fit, styled
 from outrider.permissions.question import Answer, Question
 from outrider.toolbox.titles import title
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outrider.cli.chat.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styled
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styled
 from outrider.events import ToolFinished
 from outrider.messages import AttachmentBlock, ToolResultBlock
 from outrider.text import counted, human_size
@@ -43,12 +43,16 @@ class RunningCall:
     def lines(self, width: int) -> Iterator[str]:
         """Its title with the time it takes, and the end of its output."""
         seconds = time.monotonic() - self._began
-        spinner = styled(_SPINNER[int(seconds * 10) % len(_SPINNER)], CYAN)
         took = f" {seconds:.0f} s" if seconds >= 2 else ""
-        yield f"{spinner} {fit(self._title, width - 10)}{styled(took, DIM)}"
+        yield f"{styled(spinner(seconds), CYAN)} {fit(self._title, width - 10)}{styled(took, DIM)}"
         if self._state:
             yield styled(f"  {fit(self._state, width - 2)}", DIM)
         yield from _indented(printed_lines(self._output)[-LIVE_LINES:], width)
+
+
+def spinner(seconds: float) -> str:
+    """What turns while something goes on."""
+    return _SPINNER[int(seconds * 10) % len(_SPINNER)]
 
 
 def printed_lines(output: str) -> list[str]:

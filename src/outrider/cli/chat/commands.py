@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from outrider.cli.chat.current import Current
 from outrider.cli.chat.markdown import rendered
-from outrider.cli.chat.styles import BOLD, fit, styled
 from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
 
 if TYPE_CHECKING:
@@ -105,6 +105,9 @@ class Commands:
 
         if id:
             self.show_session(self._current.go_to(id))
+            worked_in = self._current.log.settings(id).cwd
+            if worked_in and worked_in != str(self._current.folder):
+                self._view.note(f"It worked in {worked_in}, and goes on here, in {self._current.folder}.")
             return
         found = self._current.log.sessions(limit=SESSIONS)
         lines = [f"{each.id[:8]}  {when(each.updated)}  {plain(each.title)}" for each in found]
@@ -155,9 +158,7 @@ class Commands:
         body = provider.render(Request(messages, session.store, session.agent.system, specs))
         lines = plain_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
         if len(lines) > WIRE_LINES:
-            self._view.dim(
-                f"… {len(lines) - WIRE_LINES} lines before these; `outrider wire` shows all of a conversation"
-            )
+            self._view.dim(f"… {len(lines) - WIRE_LINES} lines before these")
         self._view.write([fit(line, self._view.region.width) for line in lines[-WIRE_LINES:]])
 
     def _cost(self, _: str) -> None:
@@ -200,6 +201,6 @@ def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:
 MODE_WORDS = {
     "ask": "Permissions: ask. You are asked before anything is changed.",
     "edits": "Permissions: edits. Files in this folder are changed without asking; commands are asked about.",
-    "all": "Permissions: all. Nothing is asked, but for what rules name and secrets.",
+    "all": "Permissions: all. You are asked only about what rules name; secrets stay closed.",
     "plan": "Permissions: plan. Nothing is changed: the model reads and plans.",
 }

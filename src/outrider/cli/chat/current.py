@@ -145,27 +145,6 @@ class Current:
             self._log.close()
 
 
-def find_session(named: str | None, latest: bool) -> tuple[str | None, str | None]:
-    """The id of the session to go on with, and the folder that it worked in, if it is still there.
-
-    Raises UnknownSessionError.
-    """
-    if not (named or latest):
-        return None, None
-    from outrider.errors import UnknownSessionError
-    from outrider.recorded import cwd_of
-    from outrider.scripting import default_log
-
-    with default_log() as log:
-        if named:
-            found = log.session(named)
-        elif newest := log.sessions(limit=1):
-            found = newest[0]
-        else:
-            raise UnknownSessionError("there is no session to continue yet")
-        return found.id, cwd_of(log.settings(found.id))
-
-
 def history_file() -> Path:
     """Where typed lines are kept."""
     from outrider.config.places import data_folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from shutil import get_terminal_size
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import ANSI
@@ -13,10 +14,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from outrider.cli.chat.completion import ChatCompleter
-from outrider.cli.chat.styles import BOLD, CYAN, DIM, RESET
+from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
 
-PROMPT = f"{BOLD}{CYAN}› {RESET}"
-CONTINUATION = f"{DIM}· {RESET}"
+PROMPT = styled("› ", BOLD, CYAN)
+CONTINUATION = styled("· ", DIM)
 
 
 class Editor:
@@ -39,7 +40,7 @@ class Editor:
             complete_in_thread=True,
             complete_while_typing=True,
             key_bindings=_bindings(next_mode),
-            bottom_toolbar=lambda: ANSI(f"{DIM}{status()}{RESET}"),
+            bottom_toolbar=lambda: ANSI(styled(fit(status(), get_terminal_size().columns), DIM)),
             style=_style(),
             enable_open_in_editor=True,
             enable_suspend=True,

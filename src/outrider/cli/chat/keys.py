@@ -88,8 +88,12 @@ class Keyboard:
         )
 
     def _take(self, presses: list[KeyPress]) -> None:
-        for press in presses:
-            self._press(_key(press))
+        keys = list(map(_key, presses))
+        while keys:
+            key = keys.pop(0)
+            if key.name == "escape" and keys:  # with another key right behind it, it is Alt and that key
+                key = Key("enter", "") if keys.pop(0).name == "enter" else Key("")
+            self._press(key)
 
     def _press(self, key: Key) -> None:
         if time.monotonic() - self._last >= PAUSE_SECONDS:
@@ -109,7 +113,7 @@ def with_key(line: str, key: Key) -> str:
     if key.name == "backspace":
         return line[:-1]
     if key.name == "enter":
-        return f"{line}\n" if line else line
+        return line.removesuffix("\\") + "\n" if line else line  # a backslash before it means the same as in a shell
     return line + key.text
 
 

@@ -27,6 +27,12 @@ def mentioned_files(text: str, folder: Path) -> list[Path]:
     return list(found)
 
 
+def missing_files(text: str, folder: Path) -> list[str]:
+    """What looks like the path of a file after an @, and names none."""
+    words = (quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text))
+    return [word for word in words if ("." in word or "/" in word) and not _file(word, folder)]
+
+
 def with_files(text: str, folder: Path, more: Sequence[Attachment]) -> list[str | Attachment]:
     """What a person says, with the files that were attached and those that it names."""
     return [text, *more, *map(Attachment.from_path, mentioned_files(text, folder))]

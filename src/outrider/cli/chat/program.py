@@ -18,13 +18,13 @@ from outrider.cli.chat.current import Current, history_file, home_relative
 from outrider.cli.chat.editor import PROMPT, Editor
 from outrider.cli.chat.keys import Keyboard
 from outrider.cli.chat.markdown import rendered
-from outrider.cli.chat.mentions import with_files
+from outrider.cli.chat.mentions import missing_files, with_files
 from outrider.cli.chat.pictures import protocol
 from outrider.cli.chat.region import Region
 from outrider.cli.chat.status import Status
-from outrider.cli.chat.styles import BOLD, DIM, styled
 from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.config.loading import Loaded
 from outrider.errors import OutriderError
 from outrider.events import Event, MessageAdded
@@ -153,7 +153,11 @@ class Chat:
         await self._ready()
         session = self._current.open()
         self._view.store = session.store
-        result = await session.run(with_files(text, self._current.folder, self._attached) if text else ())
+        said = with_files(text, self._current.folder, self._attached) if text else []
+        self._view.write(styled(f"▣ {plain(part.label)}", CYAN) for part in said if isinstance(part, Attachment))
+        for name in missing_files(text, self._current.folder):
+            self._view.dim(f"There is no file {name}: it is sent as words.")
+        result = await session.run(said)
         self._attached = ()
         return result
 
@@ -199,13 +203,12 @@ class Chat:
         """What takes a moment: imports, tools, the sandbox."""
         rendered("*warm*", 80)
         self._current.prepare()
+        self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
         self._editor.refresh()
 
     async def _ready(self) -> None:
         assert self._prepared
         await asyncio.shield(self._prepared)
-        if not self._status.sandbox:
-            self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
 
     def _greet(self) -> None:
         where = plain(home_relative(self._current.folder))

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from outrider.cli.chat.styles import columns
+from outrider.cli.styles import columns
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Around one drawing: terminals that know these show it in one piece."""

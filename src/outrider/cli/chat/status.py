@@ -58,4 +58,6 @@ def window_of(provider: Provider) -> int | None:
 
 
 def _thousands(number: int) -> str:
+    if number >= 1_000_000:
+        return f"{number / 1_000_000:.3g}M"
     return f"{number / 1000:.0f}k" if number >= 10_000 else f"{number:,}"

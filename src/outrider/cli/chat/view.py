@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from outrider.cli.chat.call_lines import RunningCall, caption, finished
+from outrider.cli.chat.call_lines import RunningCall, caption, finished, spinner
 from outrider.cli.chat.markdown import MarkdownStream, rendered
 from outrider.cli.chat.pictures import LARGEST, Protocol, inline
 from outrider.cli.chat.region import Region
-from outrider.cli.chat.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.errors import AttachmentError
 from outrider.events import (
     Event,
@@ -32,6 +32,8 @@ from outrider.text import counted, human_size
 from outrider.toolbox.titles import title
 
 FRAME_SECONDS = 0.08
+SILENCE = 2.0
+"""Seconds without a word after which it is said how long it takes."""
 
 
 class View:
@@ -60,6 +62,8 @@ class View:
         self._calls: dict[str, RunningCall] = {}
         self._panel: Sequence[str] = ()
         self._timer: asyncio.TimerHandle | None = None
+        self._heard = 0.0
+        """When something last happened."""
         self._calls_above = False
         """Whether the last lines that stand are those of calls."""
 
@@ -67,6 +71,7 @@ class View:
 
     def show(self, event: Event) -> None:
         """Take one event."""
+        self._heard = time.monotonic()
         match event:
             case TextDelta(text=text):
                 self._settle_thinking()
@@ -172,6 +177,7 @@ class View:
     def start(self) -> None:
         """Begin to draw, below what the person has said."""
         self.write([""])
+        self._heard = time.monotonic()
         self._tick()
 
     def stop(self) -> None:
@@ -202,6 +208,14 @@ class View:
         self.draw()
         self._timer = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._tick)
 
+    def _waiting(self) -> Iterator[str]:
+        """A sign of life, while the model takes its time."""
+        seconds = time.monotonic() - self._heard
+        is_silent = not (self._markdown.open or self._thinking or self._arriving)
+        if self._timer and (is_silent or seconds > SILENCE):
+            long = f" · {seconds:.0f} s" if seconds > SILENCE else ""
+            yield styled(f"{spinner(seconds)} waiting{long} (Esc interrupts)", DIM)
+
     def _lines(self) -> Iterator[str]:
         width = self.region.width
         yield from rendered(self._markdown.ending(self.region.height), width)
@@ -215,6 +229,8 @@ class View:
                 yield from call.lines(width)
             else:
                 yield styled(f"· {fit(waiting, width - 2)}", DIM)
+        if not self._titles and not self._panel:
+            yield from self._waiting()
         yield from self._panel
         yield ""
         if typed := self.typed():

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from outrider.attachments import Attachment, sniff
+from outrider.attachments import MAX_BYTES, Attachment, sniff
 from outrider.errors import AttachmentError
 from outrider.results import ToolResult
 from outrider.text import human_size
@@ -139,10 +139,9 @@ def _looked_at(source: Source, span: Span, context: ToolContext) -> ToolResult:
 
 def _binary(source: Source, kind: str | None) -> RefusalError:
     what = f"{kind or source.attachment.type_of(source.head)}, {human_size(source.stamp.size)}"
-    return RefusalError(
-        f"{shown(source.name)} is not text ({what}), so it is not shown. "
-        "With original: true the file itself is attached."
-    )
+    small = source.stamp.size <= MAX_BYTES
+    advice = "With original: true the file itself is attached." if small else "It is too large to be attached."
+    return RefusalError(f"{shown(source.name)} is not text ({what}), so it is not shown. {advice}")
 
 
 def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> ToolResult:

@@ -18,7 +18,8 @@ def as_result(ending: Ending, output: Output, timeout: float, folder: Path, note
     text, complete = output.text()
     whole = None
     if not complete and output.stored and ending.cause != "stopped":  # who cancelled does not wait for it to be stored
-        whole = Attachment.from_path(output.spool, "text/plain", name="output.txt")
+        kept = "" if output.stored == output.total else "What was kept"
+        whole = Attachment.from_path(output.spool, "text/plain", name="output.txt", description=kept)
     said = [*_on_storage(output, complete), _on_end(ending, timeout), *_on_others(ending), *notes]
     if not text.strip():
         said.insert(0, "There was no output.")

@@ -72,11 +72,6 @@ def find_sandbox(*, network: bool = True, writable: Sequence[str] = (), program:
     return try_sandbox(network=network, writable=writable, program=program)[0]
 
 
-def sandbox_state(*, network: bool = True, writable: Sequence[str] = (), program: str | None = None) -> str:
-    """Whether commands run in a sandbox, and if not, why: a sentence for people."""
-    return try_sandbox(network=network, writable=writable, program=program)[1]
-
-
 def try_sandbox(
     *, network: bool = True, writable: Sequence[str] = (), program: str | None = None
 ) -> tuple[Sandbox | None, str]:

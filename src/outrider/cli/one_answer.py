@@ -13,25 +13,19 @@ import msgspec
 
 from outrider.attachments import Attachment
 from outrider.cli.interrupts import Interrupts
-from outrider.cli.options import UsageError, flags_of
+from outrider.cli.last_session import find_session
+from outrider.cli.options import WRONG_INPUT, UsageError, flags_of
 from outrider.cli.output import Outcome, Output, say
 from outrider.cli.plain import plain
 from outrider.cli.prompt_input import attached, piped, report_in
 from outrider.cli.tool_files import load_tools
 from outrider.config.loading import Loaded, load
 from outrider.errors import (
-    AttachmentError,
-    ConfigError,
     OutriderError,
-    SchemaError,
-    ToolDefinitionError,
-    UnknownModelError,
-    UnknownSessionError,
 )
 from outrider.events import Event, RunFinished
 from outrider.limits import Limits
 from outrider.log.entries import Settings as Recorded
-from outrider.log.log import Log
 from outrider.messages import Usage
 from outrider.providers.debugging import logger
 from outrider.recorded import cwd_of, limits_of
@@ -43,15 +37,6 @@ from outrider.text import counted
 from outrider.toolbox import TOOL_NAMES
 from outrider.workbench import Workbench
 
-WRONG_INPUT = (
-    AttachmentError,
-    ConfigError,
-    SchemaError,
-    ToolDefinitionError,
-    UnknownModelError,
-    UnknownSessionError,
-    UsageError,
-)
 _KEPT_LIMITS = ("turns", "tokens", "cost", "seconds")
 
 
@@ -108,7 +93,7 @@ class Asking:
         log = stack.enter_context(default_log())
         if log.warning:
             say(f"outrider: {log.warning}")
-        name = options.resume or (_latest(log) if options.latest else None)
+        name = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
         recorded = log.settings(name) if name else Recorded()
         folder = Path(options.cwd or self._folder_of(recorded))
         loaded = load(folder, environment=os.environ, flags=_kept_limits(recorded) | flags_of(options))
@@ -171,13 +156,6 @@ class Asking:
             self._note(f"This session had tools ({names}); to go on with them, give --tools again.")
         if session.provider.name == "demo" and session.agent.model != "demo":
             self._note("No key is set: the built-in demo model answers. See outrider doctor.")
-
-
-def _latest(log: Log) -> str:
-    found = log.sessions(limit=1)
-    if not found:
-        raise UnknownSessionError("there is no session to continue yet")
-    return found[0].id
 
 
 def _said(words: str) -> list[str | Attachment]:
