@@ -71,11 +71,11 @@ async def test_a_prompt_on_the_command_line_is_shown(project: Path) -> None:
 async def test_the_status_line_has_the_context_and_the_cost(project: Path) -> None:
     async with (
         ModelServer([Answer("Hello.")]) as server,
-        Terminal(cwd=project, columns=100, **answered_by(server)) as terminal,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await at_the_prompt_with(terminal, "Hello?")
-        model = "^anthropic/claude-sonnet-4-5 · permissions: ask · no sandbox"
-        await terminal.wait_for(re.compile(rf"{model} · context \d+% of \d+k · \$0\.0\d+", re.M))
+        model = "^claude-sonnet-4-5 · permissions: ask · no sandbox"
+        await terminal.wait_for(re.compile(rf"{model} · context \d+%/\d+k · \$0\.0\d+", re.M))
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ async def test_a_window_that_changes_its_size_while_text_streams(project: Path) 
     )
     async with (
         ModelServer([Held(Answer(text))]) as server,
-        Terminal(cwd=project, columns=100, **answered_by(server)) as terminal,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await terminal.wait_for_prompt()
         terminal.say("Tell me.")

@@ -74,7 +74,7 @@ async def test_the_model_can_be_seen_and_changed(project: Path) -> None:
         await at_the_prompt_with(terminal, "/model anthropic/claude-sonnet-4-5", "And now?")
         assert "anthropic/claude-sonnet-4-5 answers." in terminal.screen
         assert "From the server." in terminal.screen
-        await terminal.wait_for(re.compile(r"^anthropic/claude-sonnet-4-5 · ", re.M))
+        await terminal.wait_for(re.compile(r"^claude-sonnet-4-5 · ", re.M))
         assert b"What is 2+2?" in server.requests[0].body, "it is the same conversation"
 
 

@@ -21,7 +21,13 @@ class Status:
     def __call__(self) -> str:
         """The line; what matters most comes first, for narrow windows."""
         current = self._current
-        parts = [plain(current.model_name), f"permissions: {current.mode}", self.sandbox, self._context(), self._cost()]
+        parts = [
+            plain(current.model_name.rpartition("/")[2]),
+            f"permissions: {current.mode}",
+            self.sandbox,
+            self._context(),
+            self._cost(),
+        ]
         return " · ".join(part for part in parts if part)
 
     def used(self, usage: Usage) -> None:
@@ -37,9 +43,7 @@ class Status:
         if self._window[0] != session.provider.name:
             self._window = session.provider.name, window_of(session.provider)
         window = self._window[1]
-        return (
-            f"context {used / window:.0%} of {_thousands(window)}" if window else f"context {_thousands(used)} tokens"
-        )
+        return f"context {used / window:.0%}/{_thousands(window)}" if window else f"context {_thousands(used)} tokens"
 
     def _cost(self) -> str:
         usage = self._current.usage
