@@ -35,7 +35,7 @@ from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox
 from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, make_tools
 
-UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "SHELLOPTS", "BASHOPTS")
+UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
 """Variables by which bash runs a file first, goes to another folder, or reads a command in another way."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -85,6 +85,49 @@ async def test_always_is_remembered_and_holds_at_once(ground: Ground) -> None:
     assert stored == [("Bash(npm test:*)",)]
     assert [rule.text for rule in permissions.policy.allow] == ["Bash(npm test:*)"]
     assert len(person.questions) == 1
+
+
+@pytest.mark.parametrize("verdict", ["once", "always"])
+@pytest.mark.parametrize(
+    ("target", "call_of"),
+    [
+        ("../outside", ("Write", {"file_path": "build/new.txt"})),  # asked before, and for another place now
+        (".git", ("Write", {"file_path": "build/new.txt"})),  # denied now
+        ("../outside", ("Bash", {"command": "npm test > build/log"})),
+        ("../outside/sub", ("Read", {"file_path": "away/other.txt"})),
+        ("../outside/sub", ("Bash", {"command": "cat away/other.txt"})),
+    ],
+    ids=str,
+)
+async def test_what_changes_while_the_person_thinks_is_not_done(
+    own_ground: Ground, verdict: Literal["once", "always"], target: str, call_of: tuple[str, dict[str, str]]
+) -> None:
+    build, away = own_ground.work / "build", own_ground.work / "away"
+    build.mkdir()
+    away.symlink_to(own_ground.outside)
+    stored: list[Sequence[str]] = []
+
+    async def think(question: Question) -> Answer:
+        build.rmdir()
+        away.unlink()
+        build.symlink_to(target)
+        away.symlink_to(target)
+        return Answer(verdict)
+
+    permissions = Permissions(own_ground.policy(), ask=think, remember=stored.append)
+    name, arguments = call_of
+    assert "it changed while the user was asked" in await permissions(*call(name, **arguments))
+    assert stored == []
+    assert permissions.policy.allow == ()
+
+
+async def test_what_is_allowed_by_the_time_of_the_answer_is_done(ground: Ground) -> None:
+    async def relent(question: Question) -> Answer:
+        permissions.mode = "all"
+        return Answer("once")
+
+    permissions = Permissions(ground.policy(), ask=relent)
+    assert await permissions(*call("Write", file_path="x.md")) == ""
 
 
 async def test_always_for_what_no_rule_can_allow_is_once(ground: Ground) -> None:

@@ -53,6 +53,7 @@ def test_rules_for_files(ground: Ground) -> None:
     assert ground.decide(policy, "Read", file_path="to_file").always == (f"Read({outside}/**)",)
     assert ground.decide(policy, "Grep", pattern="x", path="../outside").always == (f"Read({outside}/**)",)
     assert ground.decide(policy, "Read", file_path="/etc/passwd").always == ("Read(/etc/passwd)",)
+    assert f"Read({ground.work.parent}/**)" not in ground.bash("ls ..").always
     assert ground.decide(policy, "Edit", file_path="notes.txt").always == ("Edit(./notes.txt)",)
     assert ground.decide(policy, "Write", file_path="../outside/n").always == (f"Edit({outside}/n)",)
     assert ground.decide(policy, "Write", file_path="a*[b]{c,d}.md").always == ("Edit(./a\\*\\[b\\]\\{c,d\\}.md)",)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from outrider.permissions.decision import Decision
 
 
+CHANGED = "it changed while the user was asked, so it was not done; look again before you repeat it"
+"""What the model is told where an answer is for something else by now."""
+
+
 class Permissions:
     """Says of each call whether it may run; asks a person if that is not settled. A Permit."""
 
@@ -58,7 +62,7 @@ class Permissions:
             async with self._asking:
                 decision = self._decide(use, tool)  # an answer to the question before may have settled it
                 if decision.verdict == "ask":
-                    return await self._answered(self._ask, use, decision)
+                    return await self._answered(self._ask, use, tool, decision)
         match decision.verdict:
             case "allow":
                 return ""
@@ -66,16 +70,23 @@ class Permissions:
                 return f"this is not permitted: {decision.reason}"
         return self._refusal(use, tool, decision)
 
-    async def _answered(self, ask: Ask, use: ToolUseBlock, decision: Decision) -> str:
+    async def _answered(self, ask: Ask, use: ToolUseBlock, tool: Tool, decision: Decision) -> str:
         answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always))
         if answer.verdict == "no":
             return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
+        if self._has_changed(use, tool, decision):
+            return CHANGED
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:
                 with contextlib.suppress(ConfigError):  # a full disk, say: then it is remembered until the end
                     self._remember(decision.always)
         return ""
+
+    def _has_changed(self, use: ToolUseBlock, tool: Tool, decision: Decision) -> bool:
+        """Whether the call would now do something else than the person was asked about: a link leads elsewhere, say."""
+        now = self._decide(use, tool)
+        return now.verdict != "allow" and now != decision
 
     def _decide(self, use: ToolUseBlock, tool: Tool, policy: Policy | None = None) -> Decision:
         from outrider.permissions.decision import decide  # not needed before the first call

@@ -20,13 +20,19 @@ _GLOB = re.compile(r"[*?\[]")
 _LONGEST_GLOB = 200
 _DATE = re.compile(r"\+.*", re.DOTALL)
 _NUMBER = re.compile(r"-[0-9]+|\+[0-9]+")
+_COUNTED = re.compile(r"[-+]?(?:0x[0-9a-fA-F]+|[0-9]+)[kKmMgGbB]*")
+_FORMAT = re.compile(
+    r"(?:[^%]|%(?:%|[-+ #0']*(?:\*|[0-9]+)?(?:\.(?:\*|[0-9]+)?)?(?:[sdiouxXeEfgGcbq]|\([^()]*\)T)))*", re.DOTALL
+)
 _SCRIPT = re.compile(
     r"(?:(?:[0-9]+|\$|/(?:[^/\\\n]|\\[^\n])+/I?)(?:,(?:\+?[0-9]+|\$|/(?:[^/\\\n]|\\[^\n])+/I?))?!?)?[pdq=]"
     r"|s([/|,#:])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
 )
 _SET = re.compile(r"[-+][eu]+|[-+][eu]*o pipefail")
-_UNARY = names("-e -f -d -s -r -w -x -L -h -n -z -b -c -p -S -O -G -N -t")
-_BINARY = names("= == != -eq -ne -lt -le -gt -ge -nt -ot -ef")
+_TEST_OF_FILE = names("-e -f -d -s -r -w -x -L -h -b -c -p -S -O -G -N")
+_TEST_OF_FILES = names("-nt -ot -ef")
+_TEST_OF_TEXT = names("-n -z -t")
+_TEST_OF_TEXTS = names("= == != -eq -ne -lt -le -gt -ge")
 _FIND_ALONE = names("-print -print0 -o -or -a -and -not ! ( ) -empty -true -false -prune -depth -xdev -mount -ls")
 _FIND_VALUED = names(
     "-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime -mmin -atime -amin "
@@ -47,7 +53,9 @@ def read_paths(words: Sequence[Word]) -> list[str] | None:
         return operands_of(known, READERS[name])
     if name in SPEAKERS:
         operands = operands_of(known, SPEAKERS[name])
-        return None if operands is None or (name == "date" and not all(map(_DATE.fullmatch, operands))) else []
+        if operands is None or (name == "date" and not all(map(_DATE.fullmatch, operands))):
+            return None
+        return _paths_among(operands) if name in ("which", "type") else []
     return None
 
 
@@ -76,12 +84,11 @@ def _is_known(word: str, waiting: list[str], options: Options) -> bool:
     if options.number and _NUMBER.fullmatch(word):
         return True
     for at, letter in enumerate(word[1:], 1):
-        if letter in options.valued:
-            if at == len(word) - 1:
-                if not waiting:
-                    return False
-                waiting.pop()
+        if letter in options.attached:
             return True
+        if letter in options.valued + options.counted:
+            value = word[at + 1 :] or (waiting.pop() if waiting else "")
+            return value != "" and (letter in options.valued or bool(_COUNTED.fullmatch(value)))
         if letter not in options.flags:
             return False
     return True
@@ -105,8 +112,9 @@ def listed_paths(words: Sequence[Word]) -> list[str] | None:
 
 
 def _printf(arguments: Sequence[Word]) -> list[str] | None:
-    if not arguments or arguments[0].value is None or arguments[0].value.startswith("-"):
-        return None  # -v sets a variable, and runs what stands in its subscript
+    form = arguments[0].value if arguments else None
+    if form is None or form.startswith("-") or not _FORMAT.fullmatch(form):
+        return None  # -v and %n set a variable, and run what stands in its subscript
     return listed_paths(arguments)
 
 
@@ -116,10 +124,18 @@ def _test(arguments: Sequence[Word]) -> list[str] | None:
         words.pop(0)
     if not all(word.single for word in words):
         return None
-    values = [word.value for word in words]
-    if len(values) == 1 or (len(values) == 2 and values[0] in _UNARY):
-        return []
-    return [] if len(values) == 3 and values[1] in _BINARY else None
+    match [word.value for word in words]:
+        case [_]:
+            return []
+        case [test, _] if test in _TEST_OF_TEXT:
+            return []
+        case [_, test, _] if test in _TEST_OF_TEXTS:
+            return []
+        case [test, str(path)] if test in _TEST_OF_FILE:
+            return [path]
+        case [str(path), test, str(other)] if test in _TEST_OF_FILES:
+            return [path, other]
+    return None
 
 
 def _bracket(arguments: Sequence[Word]) -> list[str] | None:
@@ -129,7 +145,14 @@ def _bracket(arguments: Sequence[Word]) -> list[str] | None:
 def _command(arguments: Sequence[Word]) -> list[str] | None:
     """`command -v name` tells where a command is."""
     values = [word.value for word in arguments]
-    return [] if len(values) >= 2 and values[0] in ("-v", "-V") and None not in values else None
+    known = [value for value in values[1:] if value is not None]
+    asks = values[:1] in (["-v"], ["-V"]) and known and len(known) == len(values) - 1
+    return _paths_among(known) if asks else None
+
+
+def _paths_among(operands: Sequence[str]) -> list[str]:
+    """Whether there is such a command tells whether there is such a file."""
+    return [operand for operand in operands if "/" in operand]
 
 
 def _sed(arguments: Sequence[Word]) -> list[str] | None:

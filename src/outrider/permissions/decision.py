@@ -25,6 +25,8 @@ from outrider.permissions.suggestions import exact_rule
 _ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
 _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")
 
+MOST_REASONS = 8
+
 
 class Decision(msgspec.Struct, frozen=True):
     """What is decided about a call."""
@@ -34,6 +36,8 @@ class Decision(msgspec.Struct, frozen=True):
     """Why, in words for a person and for the model; empty if it is allowed."""
     always: tuple[str, ...] = ()
     """The narrowest useful rules that would allow it, as texts; none if no rule can."""
+    places: tuple[str, ...] = ()
+    """Where the paths lead that it is asked about: another answer later is a question of its own."""
 
 
 def decide(policy: Policy, tool: str, effect: str, input: Mapping[str, Any], cwd: Path) -> Decision:
@@ -53,8 +57,13 @@ def _decided(policy: Policy, tool: str, effect: str, input: Mapping[str, Any], c
     if worst == "allow":
         return Decision("allow", "")
     decisive = [finding for finding in findings if finding.verdict == worst]
-    reason = "; ".join(list(dict.fromkeys(finding.reason for finding in decisive))[:3])
-    return Decision(worst, reason, _rules(tool, input, decisive) if worst == "ask" else ())
+    reasons = list(dict.fromkeys(finding.reason for finding in decisive))
+    more = [f"and {len(reasons) - MOST_REASONS} more"] if len(reasons) > MOST_REASONS else []
+    reason = "; ".join([*reasons[:MOST_REASONS], *more])
+    if worst == "deny":
+        return Decision(worst, reason)
+    places = dict.fromkeys(place for finding in decisive for place in finding.places)
+    return Decision(worst, reason, _rules(tool, input, decisive), tuple(places))
 
 
 def _findings(policy: Policy, tool: str, effect: str, input: Mapping[str, Any], cwd: Path) -> Sequence[Finding]:
@@ -83,23 +92,24 @@ def _judge_shell(policy: Policy, command: Any, cwd: Path) -> list[Finding]:
         return [denied("the command must be text")]
     from outrider.permissions.shelljudge import ShellJudge
 
-    findings = ShellJudge(policy, str(cwd)).judge(command)
+    findings = ShellJudge(policy, [str(cwd)]).judge(command)
     if policy.mode == "plan" or not _is_written(policy, command, cwd):
         return findings
     return [each if each.firm else ALLOWED for each in findings]
 
 
 def _is_written(policy: Policy, command: str, cwd: Path) -> bool:
-    """Whether a rule has the very text of the command line, which a person has seen as a whole."""
-    if not any(
+    """Whether a rule has the very text of the command line, which a person has seen as a whole.
+
+    It was agreed to in the folder; elsewhere the same names would mean other files.
+    """
+    return cwd == policy.folder and any(
         rule.tool == "Bash"
         and rule.pattern is not None
         and not rule.is_prefix
         and rule.pattern.strip() == command.strip()
         for rule in policy.allow
-    ):
-        return False
-    return cwd == policy.folder or "/" not in command  # a relative name would mean another file elsewhere
+    )
 
 
 def _judge_fetch(policy: Policy, url: Any) -> Finding:

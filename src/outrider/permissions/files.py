@@ -12,6 +12,9 @@ from outrider.permissions.rules import Rule
 from outrider.permissions.script import Access
 from outrider.permissions.secrets import GUARDED, is_secret
 
+SEARCHES = ("Read", "Grep", "Glob")
+"""The tools whose rules speak of what a search shows."""
+
 PLAN = "this is plan mode, in which nothing is changed: say what you would do instead"
 
 
@@ -19,23 +22,26 @@ def judge_path(policy: Policy, tool: str, access: Access, place: Place) -> Findi
     """Whether a tool may read or write what a path leads to."""
     if place.problem:
         return denied(place.problem)
-    if tool == "Bash" and place.seen[0] in HARMLESS_DEVICES[access]:
+    if tool == "Bash" and place.given in HARMLESS_DEVICES[access]:  # by its text: `x/../dev/null` may lead anywhere
         return ALLOWED
     refusal = denial(policy, _speaking_of(tool, access, wide=True), access, place)
     if refusal:
         return denied(refusal)
     if access == "write" and policy.mode == "plan":
         return denied(PLAN)
-    if any(_covers(rule, policy, place) for rule in policy.ask if rule.tool in _speaking_of(tool, access, wide=True)):
-        return Finding("ask", f"a rule asks about {place.given}", firm=True)
+    if is_asked_about(policy, _speaking_of(tool, access, wide=True), place):
+        return Finding("ask", f"a rule asks about {place.given}", firm=True, places=(place.resolved,))
     if _is_allowed(policy, tool, access, place):
         return ALLOWED
     where = "" if _inside(policy, place) else " outside the folder"
-    return Finding("ask", f"it {access}s {place.given}{where}", _lasting(policy, access, place))
+    lasting = _lasting(policy, access, place)
+    return Finding("ask", f"it {access}s {place.given}{where}", lasting, places=(place.resolved,))
 
 
 def denial(policy: Policy, tools: tuple[str, ...], access: Access, place: Place) -> str:
     """Why nothing opens this path; empty if something may."""
+    if place.problem:
+        return place.problem
     for rule in policy.deny:
         if rule.tool in tools and _covers(rule, policy, place):
             return f"the rule {rule.text} denies {place.given}"
@@ -46,9 +52,18 @@ def denial(policy: Policy, tools: tuple[str, ...], access: Access, place: Place)
     return ""
 
 
+def is_asked_about(policy: Policy, tools: tuple[str, ...], place: Place) -> bool:
+    """Whether a rule asks about what these tools do with a path."""
+    return any(rule.tool in tools and _covers(rule, policy, place) for rule in policy.ask)
+
+
 def hidden(policy: Policy, path: str) -> bool:
-    """Whether nothing may read this file: for searches, which must leave it out of what they show."""
-    return bool(denial(policy, ("Read", "Grep", "Glob"), "read", shell_place(path, str(policy.folder))))
+    """Whether a search must leave this file out of what it shows: nothing may read it, or a rule asks before.
+
+    The question about a search is one about the place where it begins, so what rules ask about is left out always.
+    """
+    found = shell_place(path, str(policy.folder))
+    return bool(denial(policy, SEARCHES, "read", found)) or is_asked_about(policy, SEARCHES, found)
 
 
 def _speaking_of(tool: str, access: Access, *, wide: bool) -> tuple[str, ...]:
@@ -94,6 +109,7 @@ def _lasting(policy: Policy, access: Access, place: Place) -> tuple[str, ...]:
         top = str(policy.folder).rstrip("/") + "/"
         return (f"Edit(./{escaped(path[len(top) :])})",) if path.startswith(top) else (f"Edit({escaped(path)})",)
     around = path if os.path.isdir(path) else path.rpartition("/")[0]
-    if around.count("/") < 2 or around == os.path.expanduser("~"):  # much of the disk
+    holds_the_folder = f"{policy.folder}/".startswith(f"{around}/")
+    if around.count("/") < 2 or around == os.path.expanduser("~") or holds_the_folder:  # much of the disk
         return (f"Read({escaped(path)})",)
     return (f"Read({escaped(around)}/**)",)

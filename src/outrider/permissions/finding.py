@@ -18,6 +18,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Rules that would allow this part."""
     firm: bool = False
     """Whether it is asked about whatever is allowed, because a rule asks or may deny."""
+    places: tuple[str, ...] = ()
+    """Where the paths in question lead at this moment."""
 
 
 ALLOWED = Finding("allow", "")

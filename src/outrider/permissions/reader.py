@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from outrider.permissions.feeding import is_fed
 from outrider.permissions.gaps import comment_doubts, gap_doubts, is_gap
 from outrider.permissions.heredocs import heredoc_doubts
 from outrider.permissions.nodes import DOUBTFUL, KEYWORDS, READING, STRUCTURE, TOKENS, WORDS, WRITING
@@ -178,7 +179,7 @@ class Reader:
         if not words:
             self._doubts.append("it cannot be read for certain")
         self._commands.append(
-            Command(tuple(words), self._text(node), node.start_byte, tuple(assignments), self._loops > 0)
+            Command(tuple(words), self._text(node), node.start_byte, tuple(assignments), self._loops > 0, is_fed(node))
         )
 
     def _test(self, node: Node) -> None:

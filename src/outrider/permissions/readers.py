@@ -14,6 +14,10 @@ class Options(msgspec.Struct, frozen=True):
     """Letters that take no value."""
     valued: str = ""
     """Letters that take one, which is never a path."""
+    counted: str = ""
+    """Letters that take a number: a word that is none may be a file, for another version of the command."""
+    attached: str = ""
+    """Letters that may take a value, but not from the next word."""
     long: frozenset[str] = frozenset()
     long_valued: frozenset[str] = frozenset()
     number: bool = False
@@ -30,57 +34,67 @@ def _options(
     long: str = "",
     long_valued: str = "",
     *,
+    counted: str = "",
+    attached: str = "",
     number: bool = False,
     paths: int | None = None,
     leading: int = 0,
 ) -> Options:
     names = [frozenset(f"--{name}" for name in text.split()) for text in (long, long_valued)]
-    return Options(flags, valued, names[0], names[1], number, paths, leading)
+    return Options(flags, valued, counted, attached, names[0], names[1], number, paths, leading)
 
 
 READERS: Mapping[str, Options] = {
     "cat": _options("AbeEnstTuv", long="number show-all show-ends show-tabs squeeze-blank number-nonblank"),
-    "head": _options("qv", "nc", "quiet verbose", "lines bytes", number=True),
-    "tail": _options("qv", "nc", "quiet verbose", "lines bytes", number=True),
+    "head": _options("qv", "", "quiet verbose", "lines bytes", counted="nc", number=True),
+    "tail": _options("qv", "", "quiet verbose", "lines bytes", counted="nc", number=True),
     "wc": _options("clmwL", long="bytes chars lines words max-line-length"),
     "ls": _options(
-        "aAbBcCdfFgGhHiklLmnNoOpqQrRsStuUvxX1Z",
-        "Iw",
+        "aAbBcCdfFgGhHiklmnNoOpqQrRsStuUvxX1Z",  # not L: with R it follows links out of the folder
+        "",
         "all almost-all directory human-readable inode recursive reverse size classify full-time "
         "group-directories-first",
         "color sort time time-style format ignore width",
+        counted="w",
     ),
     "stat": _options("Lt", "c", "dereference terse", "format"),
     "file": _options("bhikL", long="brief mime mime-type mime-encoding dereference no-dereference"),
     "du": _options(
-        "abchHkLmsSxD", "d", "all bytes total human-readable summarize apparent-size", "max-depth threshold"
+        "abchHkmsSxD",
+        "",
+        "all bytes total human-readable summarize apparent-size",
+        "max-depth threshold",
+        counted="d",
     ),
     "df": _options("ahHkilmPT", long="human-readable inodes local total"),
-    "nl": _options("p", "bdfhilnsvw"),
+    "nl": _options("p", "bdfhns", counted="ilvw"),
     "tac": _options(),
     "cut": _options("ns", "bcdf", "complement only-delimited", "bytes characters delimiter fields output-delimiter"),
     "sort": _options("bcCdfgiMhnRrVsuz", "kt", "reverse unique numeric-sort version-sort ignore-case", "key"),
-    "uniq": _options("cdDiuz", "fsw", "count repeated unique ignore-case", "skip-fields skip-chars", paths=1),
+    "uniq": _options(
+        "cdDiuz", "", "count repeated unique ignore-case", "skip-fields skip-chars", counted="fsw", paths=1
+    ),
     "comm": _options("123z", paths=2),
-    "cmp": _options("bls", "n", paths=2),
+    "cmp": _options("bls", counted="n", paths=2),
     "grep": _options(
         "abcEFGhHiILlnoPqsvwxyzZ",
-        "ABCm",
+        "",
         "count ignore-case invert-match line-number files-with-matches files-without-match only-matching quiet "
         "word-regexp line-regexp extended-regexp fixed-strings perl-regexp no-messages with-filename no-filename",
         "color colour context after-context before-context max-count",
+        counted="ABCm",
         leading=1,
     ),
     "md5sum": _options("bt"),
     "sha1sum": _options("bt"),
     "sha256sum": _options("bt"),
     "cksum": _options(),
-    "od": _options("abcdfiloxsv", "AjNtw"),
+    "od": _options("abcdfiloxsv", "At", counted="jN", attached="w"),
     "readlink": _options("fenmqsvz"),
     "realpath": _options("emLPqsz"),
-    "tree": _options("adfpshDCnFiQrtU", "LPI", "dirsfirst noreport"),
+    "tree": _options("adfpshDCnFiQrtU", "PI", "dirsfirst noreport", counted="L"),
     "column": _options("t", "s"),
-    "fold": _options("bs", "w"),
+    "fold": _options("bs", counted="w"),
     "expand": _options("i", "t"),
     "rev": _options(),
     "cd": _options(paths=1),

@@ -9,6 +9,9 @@
 A rule for Read is also one for Glob and Grep and for what the shell reads; one for Edit also for Write and for what the
 shell writes. Rules that allow are read narrowly: just what they say. Rules that deny or ask are read widely: a folder
 is also all that lies in it, a command is also the command with more arguments, `rm` is also `/bin/rm` and `sudo rm`.
+
+A rule that allows a command holds while the shell stands in the folder of the project, and for a shell or another
+interpreter while nothing is written to it; a rule with the very text of a whole command line holds for that line.
 """
 
 from __future__ import annotations

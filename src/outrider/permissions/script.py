@@ -31,6 +31,8 @@ class Command(msgspec.Struct, frozen=True):
     """Variables set for this command alone."""
     repeated: bool = False
     """Whether it may run again after what follows it: it stands in a loop."""
+    fed: bool = False
+    """Whether something is written to it: it stands behind a pipe, or reads from a file or a text."""
 
     @property
     def values(self) -> list[str | None]:
@@ -41,6 +43,12 @@ class Command(msgspec.Struct, frozen=True):
     def name(self) -> str | None:
         """The name of the program; None if it is not known before."""
         return self.words[0].value if self.words else None
+
+    @property
+    def title(self) -> str:
+        """The command in a few words, for a person."""
+        text = " ".join(self.source.split())
+        return f"`{text[:60]}{'…' if len(text) > 60 else ''}`"
 
     @property
     def is_literal(self) -> bool:
@@ -77,4 +85,6 @@ class Script(msgspec.Struct, frozen=True):
 
 def is_plain_variable(name: str) -> bool:
     """Whether setting a variable of this name touches nothing but the script: programs are led by upper-case ones."""
-    return bool(_VARIABLE_NAME.fullmatch(name)) and not name.endswith("_proxy") and not name.startswith("npm_config")
+    if name in ("histchars", "auto_resume") or name.endswith("_proxy") or name.startswith("npm_config"):
+        return False
+    return bool(_VARIABLE_NAME.fullmatch(name))

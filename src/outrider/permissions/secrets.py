@@ -52,7 +52,10 @@ def names_a_secret(glob: str, patterns: tuple[str, ...]) -> bool:
     return any(found.fullmatch(name) for name in _samples(patterns))
 
 
-_ORDINARY = ("main.py", "index.test.ts", "README.md", "a", "Makefile", "data_2.json", ".gitignore", "environment.yml")
+_ORDINARY = (
+    *("main.py", "index.test.ts", "README.md", "a", "Makefile", "data_2.json", ".gitignore", "environment.yml"),
+    *("src", "setup.py", "config.py", "package.json", "tests", "docs", "lib"),
+)
 
 
 def _spellings(path: str, beneath: str) -> Iterator[tuple[str, str]]:

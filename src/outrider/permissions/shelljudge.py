@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from outrider.permissions.commands import listed_paths, read_paths
+from outrider.permissions.feeding import is_fed_a_program
 from outrider.permissions.files import PLAN, judge_path
 from outrider.permissions.finding import ALLOWED, Finding, denied
 from outrider.permissions.matching import allows, speaks_of
-from outrider.permissions.mentions import denied_mention
+from outrider.permissions.mentions import judge_mentions
 from outrider.permissions.naming import names
-from outrider.permissions.paths import follow, shell_place
+from outrider.permissions.paths import shell_place
 from outrider.permissions.policy import Policy
+from outrider.permissions.rules import Rule
 from outrider.permissions.script import Assignment, Command, Redirection, Script, is_plain_variable
 from outrider.permissions.shell import read_script
+from outrider.permissions.standing import MOST, Standing
 from outrider.permissions.suggestions import lasting_rule
 from outrider.permissions.words import Word
-from outrider.permissions.wrappers import inner_scripts, runs_the_unknown, unwrapped
+from outrider.permissions.wrappers import MOVERS, inner_scripts, runs_the_unknown, unwrapped
 
 DEEPEST = 4
 """As often as one command line is looked for inside another."""
-
-PLACES = 8
-"""As many folders as a command may stand in, depending on which `cd` succeeds."""
 
 HARMLESS_VARIABLES = names(
     "CI NO_COLOR FORCE_COLOR LC_ALL LANG TZ TERM COLUMNS LINES NODE_ENV RUST_BACKTRACE RUST_LOG DEBUG VERBOSE "
@@ -43,10 +42,9 @@ _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.:@,=+-]*")
 class ShellJudge:
     """Goes through a command line once. It keeps in mind where the shell may stand."""
 
-    def __init__(self, policy: Policy, cwd: str, depth: int = 0) -> None:
+    def __init__(self, policy: Policy, places: Sequence[str], depth: int = 0) -> None:
         self._policy = policy
-        self._standing = [cwd]
-        self._logical = follow(cwd)[0] != os.path.normpath(cwd)
+        self._standing = Standing(places, str(policy.folder))
         self._depth = depth
         self._free = policy.mode == "all" or any(
             rule.tool == "Bash" and rule.pattern is None and policy.mode != "plan" for rule in policy.allow
@@ -60,9 +58,9 @@ class ShellJudge:
         parts: list[Command | Redirection] = [*script.commands, *script.redirections]
         for part in sorted(parts, key=lambda each: each.start):
             if isinstance(part, Command):
-                findings.extend(self._command(part))
+                findings.extend(self._command(part, script))
             else:
-                findings.append(self._redirection(part))
+                findings.extend(self._redirection(part))
         if not parts and not script.assignments:
             findings.append(self._asked("there is no command in it"))
         return findings or [ALLOWED]
@@ -101,37 +99,39 @@ class ShellJudge:
             yield self._asked("it is not known what its loop goes through")
         yield from self._reads(paths or (), lasting=True)
 
-    def _command(self, command: Command) -> Iterator[Finding]:
+    def _command(self, command: Command, script: Script) -> Iterator[Finding]:
         words = unwrapped(command.words)
         paths = read_paths(words) if words else None
         yield from self._rules(command)
         if paths is None:
-            refusal = denied_mention(self._policy, command.words, self._standing)
-            if refusal:
-                yield denied(refusal)
+            yield from judge_mentions(self._policy, command.words, self._standing.places)
         yield from self._inner(command)
-        allowed = self._is_allowed(command, words)
+        allowed = self._is_allowed(command, words, self._policy.allow)
         reads = paths is not None and all(_is_harmless(each) for each in command.assignments)
         if not allowed and not reads:
-            reason = f"it runs {_title(command)}"
-            yield self._asked(reason, self._lasting(command, words), wary=runs_the_unknown(command))
+            reason = f"it runs {command.title}"
+            yield self._asked(
+                reason, self._lasting(command, words), wary=runs_the_unknown(command) or is_fed_a_program(command)
+            )
         for finding in self._reads(paths or (), lasting=words[0].value != "cd" if words else False):
             if finding.firm or not allowed:
                 yield finding
         if words and words[0].value == "cd":
-            yield from self._move(command, words)
+            yield from self._move(command, words, script)
+        elif words and words[0].value in MOVERS:
+            self._standing.lose()
 
     def _rules(self, command: Command) -> Iterator[Finding]:
         """What rules say that deny or ask."""
         for rule in self._policy.deny:
             match speaks_of(rule, command):
                 case "yes":
-                    yield denied(f"the rule {rule.text} denies {_title(command)}")
+                    yield denied(f"the rule {rule.text} denies {command.title}")
                 case "maybe":
-                    yield Finding("ask", f"the rule {rule.text} may deny {_title(command)}", firm=True)
+                    yield Finding("ask", f"the rule {rule.text} may deny {command.title}", firm=True)
         for rule in self._policy.ask:
             if speaks_of(rule, command) != "no":
-                yield Finding("ask", f"the rule {rule.text} asks about {_title(command)}", firm=True)
+                yield Finding("ask", f"the rule {rule.text} asks about {command.title}", firm=True)
 
     def _inner(self, command: Command) -> Iterator[Finding]:
         """Command lines in arguments: what is denied in them is denied."""
@@ -139,77 +139,55 @@ class ShellJudge:
             if self._depth >= DEEPEST:
                 yield self._asked("it has command lines in command lines", wary=True)
                 continue
-            inner = ShellJudge(self._policy, self._standing[-1], self._depth + 1)
+            inner = ShellJudge(self._policy, self._standing.places, self._depth + 1)
             yield from (each for each in inner.judge(text) if each.firm)
 
-    def _is_allowed(self, command: Command, words: Sequence[Word]) -> bool:
+    def _is_allowed(self, command: Command, words: Sequence[Word], rules: Sequence[Rule]) -> bool:
         if self._policy.mode == "plan" or not command.is_literal or not words:
             return False
         if not all(_is_harmless(each) for each in command.assignments):
             return False
-        for reading in {tuple(command.words), tuple(words)}:
-            values = [word.value or "" for word in reading]
-            if not self._is_elsewhere(values[0]) and any(allows(rule, values) for rule in self._policy.allow):
-                return True
-        return False
-
-    def _is_elsewhere(self, name: str) -> bool:
-        """Whether a rule for `./run` would mean another program here: rules are read from the folder."""
-        relative = "/" in name and not name.startswith("/")
-        return relative and self._standing != [str(self._policy.folder)]
+        home = self._standing.is_home
+        readings = [[word.value or "" for word in reading] for reading in (command.words, words)]
+        return any(
+            allows(rule, values, self._policy, fed=command.fed, home=home) for values in readings for rule in rules
+        )
 
     def _lasting(self, command: Command, words: Sequence[Word]) -> str:
-        values = [word.value for word in words]
-        known = [value for value in values if value is not None]
-        if not known or len(known) != len(values) or not command.is_literal:
-            return ""
-        return lasting_rule(known)
+        """The rule to offer for a command alone; empty if none would hold."""
+        known = [word.value for word in words if word.value is not None]
+        text = lasting_rule(known) if known and command.is_literal else ""
+        return text if text and self._is_allowed(command, words, [Rule.parse(text)]) else ""
 
     def _reads(self, paths: Sequence[str], *, lasting: bool) -> Iterator[Finding]:
         for path in paths:
-            for folder in self._standing:
+            for folder in self._standing.places:
                 finding = self._relaxed(judge_path(self._policy, "Bash", "read", shell_place(path, folder)))
                 yield finding if lasting else msgspec.structs.replace(finding, always=())
 
-    def _redirection(self, part: Redirection) -> Finding:
+    def _redirection(self, part: Redirection) -> Iterator[Finding]:
         if part.target.value is None:
-            refusal = denied_mention(self._policy, (part.target, part.target), self._standing)
-            if refusal:
-                return denied(refusal)
-            return self._asked(f"it is not known which file {part.target.source} is", wary=True)
+            yield from judge_mentions(self._policy, (part.target, part.target), self._standing.places)
+            yield self._asked(f"it is not known which file {part.target.source} is", wary=True)
+            return
         found = [
             judge_path(self._policy, "Bash", part.access, shell_place(part.target.value, folder))
-            for folder in self._standing
+            for folder in self._standing.places
         ]
-        return self._relaxed(max(found, key=lambda each: ("allow", "ask", "deny").index(each.verdict)))
+        yield self._relaxed(max(found, key=lambda each: ("allow", "ask", "deny").index(each.verdict)))
 
     def _relaxed(self, finding: Finding) -> Finding:
         """A rule that allows every command also allows the files that they open."""
         return ALLOWED if self._free and finding.verdict == "ask" and not finding.firm else finding
 
-    def _move(self, command: Command, words: Sequence[Word]) -> Iterator[Finding]:
-        """Where the shell stands after `cd`: there, or still here if it fails."""
-        operands = [word for word in words[1:] if word.source != "--"]
-        target = operands[0].hint if operands else os.path.expanduser("~")
-        reached = [os.path.normpath(os.path.join(folder, target)) for folder in self._standing]
-        resolved = [shell_place(os.path.join(folder, target), folder).resolved for folder in self._standing]
-        sure = len(operands) == 1 and operands[0].value is not None and not target.startswith("-")
-        simple = reached == resolved and not (self._logical and ".." in target) and not command.assignments
-        if not sure or not simple or command.repeated or len(words) != len(command.words):
-            yield self._asked(f"it is not known where {_title(command)} leads")
-        elif not any(os.path.isdir(path) for path in reached):
-            yield self._asked(f"{target} is no folder yet")
-        self._standing = list(dict.fromkeys((*self._standing, *reached, *filter(None, resolved))))
-        if len(self._standing) > PLACES:
+    def _move(self, command: Command, words: Sequence[Word], script: Script) -> Iterator[Finding]:
+        for doubt in self._standing.move(command, words, script):
+            yield self._asked(doubt)
+        if len(self._standing.places) > MOST:
             yield self._asked("it changes the folder too often", wary=True)
-            self._standing = self._standing[:PLACES]
+            self._standing.places = self._standing.places[:MOST]
 
 
 def _is_harmless(assignment: Assignment) -> bool:
     value = assignment.value.value
     return assignment.name in HARMLESS_VARIABLES and value is not None and bool(_PLAIN_VALUE.fullmatch(value))
-
-
-def _title(command: Command) -> str:
-    text = " ".join(command.source.split())
-    return f"`{text[:60]}{'…' if len(text) > 60 else ''}`"

@@ -7,9 +7,11 @@ by a rule for exactly this command.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
+
+from outrider.permissions.paths import is_inside, shell_place
 
 
 class Trap(msgspec.Struct, frozen=True):
@@ -60,21 +62,39 @@ TRAPS: Mapping[str, Trap] = {
     "date": _trap("set file", "sf"),
     "file": _trap("compile files-from magic-file", "Cfm"),
     "split": _trap("filter"),
-    "cargo": _trap("config manifest-path target-dir out-dir artifact-dir", "C"),
-    "npm": _trap("prefix script-shell userconfig globalconfig node-options", "C"),
-    "pnpm": _trap("dir prefix script-shell", "C"),
-    "yarn": _trap("cwd use-yarnrc script-shell"),
-    "bun": _trap("cwd preload config", "rc"),
+    "test": _trap(words="-v -R"),
+    "[": _trap(words="-v -R"),
+    "wait": _trap(short="p"),
+    "cargo": _trap("config config-path manifest-path lockfile-path target-dir out-dir artifact-dir logfile", "CZ"),
+    "npm": _trap(
+        "prefix script-shell userconfig globalconfig node-options registry git cafile cache workspace workspaces", "Cw"
+    ),
+    "pnpm": _trap("dir prefix script-shell registry filter recursive", "CFr"),
+    "yarn": _trap("cwd use-yarnrc script-shell registry modules-folder cache-folder"),
+    "bun": _trap("cwd preload config registry filter env-file", "rcF"),
 }
 
 _GIT = _trap(
     "config-env exec-path git-dir work-tree output ext-diff textconv upload-pack receive-pack exec no-index "
     "open-files-in-pager contents template separate-git-dir namespace super-prefix",
-    words="-C -c -x -O config submodule bisect filter-branch difftool mergetool instaweb daemon credential",
+    words="-C -c -x -O config submodule bisect filter-branch difftool mergetool instaweb daemon credential remote-ext "
+    "remote-fd merge-index shell hook send-email for-each-repo svn p4 cvsimport",
 )
 _MAKE = _trap("eval file makefile directory include-dir", "fCEI")
-_RUFF = _trap("config output-file cache-dir")
-_PYTEST = _trap("rootdir confcutdir basetemp override-ini pdbcls config-file junit-xml log-file debug", "pco")
+_RUFF = _trap("config output-file cache-dir", "o")
+_PYTEST = _trap(
+    "rootdir confcutdir basetemp override-ini pdbcls config-file junit-xml junitxml log-file debug pyargs pastebin tx "
+    "rsyncdir report-log html",
+    "pco",
+)
+_GO = re.compile(
+    r"--?(?:exec|toolexec|vettool|C|c|o|modfile|overlay|ldflags|gcflags|asmflags|gccgoflags|compiler|pkgdir|trace"
+    r"|outputdir|\w+profile|test\..*)(?:=|$)"
+)
+_STAYING = frozenset({"git", "pytest", "ruff", "go"})
+_CUT = re.compile(r"=|:(?!//)")
+_BUNDLE = 8
+"""Letters of a short option that are looked at: `-aF/x` is `-a -F /x`."""
 _AWK = re.compile(r"system|getline|ENVIRON|printf?\s[^;}]*>|[|@]|>|<")
 
 
@@ -89,6 +109,8 @@ def is_trapped(words: Sequence[str]) -> bool:
 def _git(arguments: Sequence[str]) -> bool:
     if "clone" in arguments and any(argument.startswith("-u") for argument in arguments):
         return True
+    if any(re.match(r"(?:ext|fd)::", argument) for argument in arguments):  # an address that is a command
+        return True
     if _leads_out(arguments):  # `git diff` compares files outside a repository as well
         return True
     return _GIT.catches(arguments) or any(re.match(r"-[cCOx].", argument) for argument in arguments)
@@ -102,10 +124,19 @@ def _awk(arguments: Sequence[str]) -> bool:
 
 
 def _sed(arguments: Sequence[str]) -> bool:
+    return not _only_reads("sed", arguments)
+
+
+def _printf(arguments: Sequence[str]) -> bool:
+    """It can set variables, and so lead the next command astray."""
+    return not _only_reads("printf", arguments)
+
+
+def _only_reads(name: str, arguments: Sequence[str]) -> bool:
     from outrider.permissions.commands import read_paths
     from outrider.permissions.words import Word
 
-    return read_paths([Word(each, each, each) for each in ("sed", *arguments)]) is None
+    return read_paths([Word(each, each, each) for each in (name, *arguments)]) is not None
 
 
 def _uniq(arguments: Sequence[str]) -> bool:
@@ -120,6 +151,8 @@ def _make(arguments: Sequence[str]) -> bool:
 
 def _pytest(arguments: Sequence[str]) -> bool:
     """What it collects, it runs: nothing from elsewhere."""
+    if any(argument.startswith("@") for argument in arguments):  # a file with more arguments
+        return True
     return _PYTEST.catches(arguments) or _leads_out(arguments)
 
 
@@ -129,12 +162,29 @@ def _ruff(arguments: Sequence[str]) -> bool:
 
 def _leads_out(arguments: Sequence[str]) -> bool:
     """Whether an argument looks like a path to somewhere else."""
-    texts = [text for argument in arguments for text in (argument, argument.partition("=")[2])]
+    texts = [text for argument in arguments for text in _paths_in(argument)]
     return any(text.startswith(("/", "~")) or ".." in text.split("/") for text in texts)
 
 
+def strays(words: Sequence[str], folder: str, inside: tuple[str, ...]) -> bool:
+    """Whether an argument leads elsewhere by a link, where the command should stay in the folder."""
+    if words[0].rpartition("/")[2] not in _STAYING:
+        return False
+    texts = {text for argument in words[1:] for text in _paths_in(argument)}
+    return not all(is_inside(shell_place(text, folder).resolved, inside) for text in texts)
+
+
+def _paths_in(argument: str) -> Iterator[str]:
+    """What may be a path in an argument: `--option=x`, `-ox`, `html:x`, `x::test`."""
+    yield argument
+    yield from (argument[cut.end() :] for cut in _CUT.finditer(argument))
+    yield argument.partition("::")[0]
+    if argument.startswith("-") and not argument.startswith("--"):
+        yield from (argument[at:] for at in range(2, min(len(argument), _BUNDLE)))
+
+
 def _go(arguments: Sequence[str]) -> bool:
-    return any(re.match(r"--?(?:exec|toolexec|vettool|C|o|modfile|overlay)(?:=|$)", argument) for argument in arguments)
+    return any(_GO.match(argument) for argument in arguments) or _leads_out(arguments)
 
 
 TRICKY: Mapping[str, Callable[[Sequence[str]], bool]] = {
@@ -144,6 +194,7 @@ TRICKY: Mapping[str, Callable[[Sequence[str]], bool]] = {
     "mawk": _awk,
     "sed": _sed,
     "gsed": _sed,
+    "printf": _printf,
     "uniq": _uniq,
     "make": _make,
     "gmake": _make,

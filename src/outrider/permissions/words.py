@@ -79,6 +79,8 @@ def _bare(text: str, doubts: Doubts) -> Word:
         return Word(text, plain, plain)
     if _HOME.match(text):
         return Word(text, None, os.path.expanduser("~") + plain[1:], single=False)
+    if text.startswith("~"):  # the home of another, or where the shell stands or stood
+        return Word(text, None, UNKNOWN + "".join(plain.partition("/")[1:]), single=False)
     return Word(text, None, plain, single=False)
 
 
@@ -149,6 +151,8 @@ def _joined(node: Node, source: bytes, text: str, doubts: Doubts) -> Word:
 def _part(node: Node, source: bytes, doubts: Doubts, *, first: bool) -> Word:
     """A part of a word: `#` and `~` mean something only where the word begins."""
     text = source[node.start_byte : node.end_byte].decode(errors="replace")
+    if first and text.startswith("~") and "/" not in text:  # whether it is a home depends on what follows
+        return Word(text, None, UNKNOWN, single=False)
     if first or node.type != "word" or not text.startswith(("#", "~")):
         return read_word(node, source, doubts)
     rest = _bare(f"_{text}", doubts)

@@ -13,17 +13,29 @@ WRAPPERS = names(
     "sudo doas su runuser env xargs nohup time timeout nice ionice chrt taskset stdbuf unbuffer setsid exec command "
     "builtin eval source . watch parallel strace ltrace script flock chroot unshare nsenter setarch busybox toybox "
     "caffeinate coproc trap ssh pkexec systemd-run firejail bwrap proot rlwrap entr hyperfine perf gdb valgrind "
-    "dbus-run-session xvfb-run direnv dotenv"
+    "dbus-run-session xvfb-run direnv dotenv prlimit setpriv fakeroot numactl torsocks proxychains cgexec runcon sg "
+    "capsh tsp nix-shell gosu su-exec setuidgid chpst softlimit eatmydata tini dumb-init start-stop-daemon daemonize "
+    "screen tmux dtach chronic cross-env dotenvx concurrently nodemon foreman honcho aws-vault"
 )
 """Commands with a command among their arguments. A rule for how commands begin covers them only if it says which."""
 
-CARRIERS = WRAPPERS | names("find fd npx uvx pipx docker podman kubectl make uv poetry then do else if while until ! {")
+CARRIERS = WRAPPERS | names(
+    "find fd npx bunx uvx pipx docker podman kubectl make uv poetry pdm hatch rye pixi mise conda mamba bundle then do "
+    "else if while until ! {"
+)
 """Words behind which a command may stand that a rule denies."""
 
 SHELLS = names("sh bash dash zsh ksh mksh ash fish rbash")
 
-MOVERS = names("pushd popd dirs")
-"""Commands after which it is not known where the shell stands."""
+MOVERS = names("pushd popd dirs eval trap")
+"""Commands of the shell after which it is not known where it stands."""
+
+CHANGERS = MOVERS | names(
+    "read getopts mapfile readarray declare typeset local export readonly let unset alias unalias set shopt enable "
+    "hash bind source . exec"
+)
+"""Commands of the shell that change it: where it stands, its variables, what its commands mean. Whether that is
+harmless depends on the arguments, so a rule for how they begin does not hold."""
 
 _DURATION = re.compile(r"[0-9]+(?:\.[0-9]+)?[smhd]?")
 _SCRIPT_OPTION = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
@@ -59,18 +71,50 @@ def _is_duration(word: Word) -> bool:
 
 
 def inner_scripts(command: Command) -> list[str]:
-    """Command lines among the arguments that are known: those of `sh -c`, `eval` and `trap`."""
+    """Command lines among the arguments that are known: of `sh -c`, `eval`, `trap`, of whatever runs others."""
     values = [value if value is not None else "" for value in command.values]
-    if values[:1] == ["eval"]:
-        return [" ".join(values[1:])]
-    if values[:1] == ["trap"]:
-        return values[1:2]
+    match base_name(values[0]) if values else "":
+        case "eval":
+            return [" ".join(values[1:])]
+        case "trap":
+            return values[1:2]
+        case "alias":
+            return [value.partition("=")[2] for value in values[1:]]
+        case "git":
+            return _scripts_of_git(values)
+        case name if name in WRAPPERS:
+            return _scripts_of_shells(values) + [text for value in values[1:] for text in _texts(value) if " " in text]
+    return _scripts_of_shells(values)
+
+
+def _scripts_of_shells(values: Sequence[str]) -> list[str]:
     found: list[str] = []
     for at, value in enumerate(values):
         if base_name(value) in SHELLS:
             options = [i for i, each in enumerate(values) if i > at and _SCRIPT_OPTION.fullmatch(each)]
             found.extend(values[options[0] + 1 : options[0] + 2] if options else [])
     return found
+
+
+def _scripts_of_git(values: Sequence[str]) -> list[str]:
+    """What it is told to run: by a setting, for each commit, in each module."""
+    found = [value.partition("=")[2] for value in values if value.startswith("--exec=")]
+    for at, value in enumerate(values[1:], 1):
+        match values[at - 1]:
+            case "-c":
+                found.append(value.partition("=")[2].removeprefix("!"))
+            case "-x" | "--exec":
+                found.append(value)
+            case "foreach" | "run":
+                found.append(" ".join(values[at:]))
+    return found
+
+
+def _texts(value: str) -> list[str]:
+    """An argument, and the value that is attached to an option in it: `-S'rm x'`, `--run='rm x'`."""
+    if value.startswith("--"):
+        return [value.partition("=")[2]]
+    return [value[2:], value[3:]] if value.startswith("-") else [value]
 
 
 def runs_the_unknown(command: Command) -> bool:
