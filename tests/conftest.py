@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ settings.load_profile("outrider")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: the programs that are started here should hear of Ctrl-C all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The tests start many programs: compiled once, each of them starts in a fraction of the time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
