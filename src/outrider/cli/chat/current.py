@@ -68,14 +68,13 @@ class Current:
 
         if self._tools is None:  # once: what the files say by then, nobody may have agreed to
             self._tools = load_tools(self._settings.tool_files)
-        bench = Workbench(self._settings, self.folder, tools=self._tools, ask=self._ask)
-        bench.permissions.mode = self.mode
-        return bench
+        return Workbench(self._settings, self.folder, tools=self._tools, ask=self._ask)
 
     def open(self) -> Session:
         """The session that is open, else a new one."""
         if self.session is None:
             self.session = self.bench.open(self.log, model=self.model, observer=self._observer)
+        self.bench.permissions.mode = self.mode  # it may have been changed while the bench was being made
         return self.session
 
     def go_to(self, name: str) -> Session:
