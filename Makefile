@@ -23,7 +23,7 @@ check: .venv/.ready
 	$(BIN)/lint-imports
 
 test: .venv/.ready
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 2
 
 demo: .venv/.ready
 	@$(BIN)/outrider demo
