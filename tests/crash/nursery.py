@@ -127,7 +127,8 @@ def _listen(source: int, pid: int, until: float) -> bytes:
     """What the child says to its end, which comes at the latest at the given time."""
     said = b""
     while True:
-        if select.select([source], [], [], max(0, until - time.monotonic()))[0]:
+        left = None if until == float("inf") else max(0, until - time.monotonic())
+        if select.select([source], [], [], left)[0]:
             piece = os.read(source, 2**16)
             if not piece:
                 return said
@@ -135,7 +136,7 @@ def _listen(source: int, pid: int, until: float) -> bytes:
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            return said
+            until = float("inf")  # it may have come to its end this very moment: then what it says counts
 
 
 if __name__ == "__main__":

@@ -254,8 +254,10 @@ async def test_what_is_typed_while_the_model_answers_is_the_beginning_of_the_nex
         terminal.say("Tell me.")
         await terminal.wait_for("The first half")
         terminal.type("And thx\x7fen?")
-        server.release.set()
         await terminal.wait_for("› And then?")
+        server.release.set()
+        await terminal.wait_for("The second half.")
+        await terminal.wait_for_prompt()
         terminal.press("enter")
         await terminal.wait_for("The next answer.")
         assert b"And then?" in server.requests[1].body
