@@ -163,8 +163,8 @@ def test_a_session_is_not_taken_from_a_living_process_when_the_clock_jumps(
 @pytest.fixture
 def watched_seconds(monkeypatch: pytest.MonkeyPatch) -> float:
     """For how long a heart is watched that may have stopped: not as long as it would be elsewhere."""
-    monkeypatch.setattr("outrider.log.lock.BEAT_SECONDS", 0.5)
-    return 1.5 * 0.5
+    monkeypatch.setattr("outrider.log.lock.BEAT_SECONDS", 1.5)
+    return 1.5 * 1.5
 
 
 def move_to_another_machine(log: Log, id: str) -> None:
