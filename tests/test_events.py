@@ -14,6 +14,8 @@ from outrider.events import (
     ReplyDiscarded,
     RunFinished,
     RunStatus,
+    SubagentEvent,
+    SubagentStarted,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -97,6 +99,14 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
     (
         RunFinished("error", 1, Usage(), error="overloaded"),
         {"type": "run_finished", "status": "error", "turns": 1, "usage": {}, "error": "overloaded"},
+    ),
+    (
+        SubagentStarted("c1", "s2", "Explore", "find it"),
+        {"type": "subagent_started", "call_id": "c1", "session": "s2", "name": "Explore", "title": "find it"},
+    ),
+    (
+        SubagentEvent("c1", "s2", TextDelta("x")),
+        {"type": "subagent_event", "call_id": "c1", "session": "s2", "event": {"type": "text_delta", "text": "x"}},
     ),
 ]
 EXAMPLE_IDS = [f"{plain['type']}-{number}" for number, (_, plain) in enumerate(EXAMPLES)]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider import instructions
-from outrider.instructions import MAX_BYTES, Instruction, as_prompt, project_instructions
+from outrider.instructions import as_prompt, project_instructions
+from outrider.project_texts import MAX_BYTES, ProjectText
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 
@@ -43,9 +43,9 @@ def test_in_a_repository_they_are_read_from_its_root_to_the_folder(repository: P
     put(repository / "a/b/c/AGENTS.md", "c")
     put(repository / "a/b/c/d/AGENTS.md", "too deep")
     assert project_instructions(repository / "a/b/c", home=home) == [
-        Instruction(repository / "AGENTS.md", "root"),
-        Instruction(repository / "a/CLAUDE.md", "a"),
-        Instruction(repository / "a/b/c/AGENTS.md", "c"),
+        ProjectText(repository / "AGENTS.md", "root"),
+        ProjectText(repository / "a/CLAUDE.md", "a"),
+        ProjectText(repository / "a/b/c/AGENTS.md", "c"),
     ]
 
 
@@ -178,4 +178,4 @@ def test_the_prompt_names_each_file(repository: Path, home: Path) -> None:
 def test_without_a_home_the_users_is_taken(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home))
     put(home / "work/AGENTS.md", "work")
-    assert [each.text for each in instructions.project_instructions(home / "work")] == ["home", "work"]
+    assert [each.text for each in project_instructions(home / "work")] == ["home", "work"]

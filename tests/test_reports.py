@@ -173,7 +173,7 @@ def test_a_schema_of_a_thousand_levels_is_refused() -> None:
 def test_the_prompts_name_the_tool() -> None:
     report = Report({})
     assert report.tool.name == "report_back"
-    assert "`report_back`" in report.guidance
+    assert "`report_back`" in report.tool.guidance
     assert "`report_back`" in prompt("report_reminder")
     assert report.tool.effect == "read"
 

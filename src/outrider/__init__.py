@@ -1,8 +1,8 @@
 """Outrider: an agent runtime with one conversation model and one loop.
 
-For scripts: `think` asks a model once, `run` lets it work with tools, `dumps` and `loads` store the conversation.
-For programs: an `Agent` describes who answers, a `Session` is the conversation with it, and `outrider.events` has the
-events that tell what happens.
+For scripts: `think` asks a model once, `run` lets it work with tools, `ask` gets an answer as data of a type, `dumps`
+and `loads` store the conversation. For programs: an `Agent` describes who answers, a `Session` is the conversation with
+it, `with_subagents` lets it send out others, and `outrider.events` has the events that tell what happens.
 """
 
 from importlib import import_module
@@ -13,6 +13,7 @@ from outrider.version import __version__ as __version__
 if TYPE_CHECKING:
     from outrider.agent import Agent as Agent
     from outrider.attachments import Attachment as Attachment
+    from outrider.errors import AnswerError as AnswerError
     from outrider.errors import AttachmentError as AttachmentError
     from outrider.errors import ConfigError as ConfigError
     from outrider.errors import ConversationError as ConversationError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from outrider.results import ToolResult as ToolResult
     from outrider.runs import RunResult as RunResult
     from outrider.scripting import Turn as Turn
+    from outrider.scripting import ask as ask
     from outrider.scripting import default_log as default_log
     from outrider.scripting import dumps as dumps
     from outrider.scripting import loads as loads
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from outrider.session import Session as Session
     from outrider.store import FolderStore as FolderStore
     from outrider.store import MemoryStore as MemoryStore
+    from outrider.subagents.delegating import with_subagents as with_subagents
+    from outrider.subagents.profile import Profile as Profile
     from outrider.tools import Tool as Tool
     from outrider.tools import ToolContext as ToolContext
     from outrider.tools import tool as tool
@@ -57,6 +61,7 @@ _HOMES = {
     "agent": ("Agent",),
     "attachments": ("Attachment",),
     "errors": (
+        "AnswerError",
         "AttachmentError",
         "ConfigError",
         "ConversationError",
@@ -83,11 +88,13 @@ _HOMES = {
         "Usage",
     ),
     "providers.scripted": ("ScriptedModel",),
-    "scripting": ("Turn", "default_log", "dumps", "loads", "run", "think"),
+    "scripting": ("Turn", "ask", "default_log", "dumps", "loads", "run", "think"),
     "runs": ("RunResult",),
     "session": ("Session",),
     "store": ("FolderStore", "MemoryStore"),
     "results": ("ToolResult",),
+    "subagents.delegating": ("with_subagents",),
+    "subagents.profile": ("Profile",),
     "tools": ("Tool", "ToolContext", "tool"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -23,7 +23,7 @@ from outrider.results import ToolResult
 from outrider.store import AttachmentStore
 from outrider.text import clean, shorten
 from outrider.threads import Threads
-from outrider.tools import Tool, ToolContext
+from outrider.tools import Spawn, Tool, ToolContext
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -47,6 +47,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Where intents and answers are made durable, if they are."""
     permit: Permit | None = None
     """Who is asked whether a call may run; without one, each may."""
+    spawn: Spawn | None = None
+    """What opens a session for a sub-agent; None in the session of one."""
 
 
 MOST_AT_ONCE = 64
@@ -140,7 +142,9 @@ class Call:
         self._announced = False
         self._tool = tool
         self._key = begun.key if begun else f"{around.session}/{use.id}"
-        self._context = ToolContext(use.id, around.cwd, around.threads, self._progress, self._key, around.store)
+        self._context = ToolContext(
+            use.id, around.cwd, around.threads, self._progress, self._key, around.store, around.spawn
+        )
         self._task: asyncio.Task[Answer] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
@@ -224,7 +228,8 @@ class Call:
             self._finish(_error(self.use.id, reason))
         else:
             self._task.cancel()
-            self._after(CANCEL_GRACE, self.abandon)
+            # A sub-agent has calls of its own to stop, for which it has that time too.
+            self._after(CANCEL_GRACE * (2 if self._context.has_spawned else 1), self.abandon)
 
     def abandon(self) -> None:
         """Answer now, without the tool."""

@@ -1,7 +1,8 @@
 """What observers of a session see, as it happens.
 
 The order is a promise: a message is announced when it stands in the history; a call starts after the reply that asks
-for it was announced and finishes before the message with its result is; nothing comes after `RunFinished`.
+for it was announced and finishes before the message with its result is; nothing comes after `RunFinished`. What a
+sub-agent does comes while the call that sent it out runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import msgspec
 
 from outrider.messages import Message, ToolResultBlock, Usage
 
-RunStatus: TypeAlias = Literal["done", "max_turns", "max_tokens", "max_cost", "max_seconds", "cancelled", "error"]
+RunStatus: TypeAlias = Literal[
+    "done", "max_turns", "max_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "error"
+]
 
 
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="turn_started"):
@@ -101,8 +104,19 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     """Why the last reply ended; see `provider.StopReason`."""
 
 
+class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_started"):
+    """A call has sent a sub-agent out, in a session of its own; or takes up one that was cut off."""
+
+    call_id: str
+    session: str
+    name: str
+    """Who it is."""
+    title: str
+    """What it is to do, in a few words."""
+
+
 Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
-Event: TypeAlias = (
+OwnEvent: TypeAlias = (
     TurnStarted
     | Delta
     | ReplyDiscarded
@@ -113,3 +127,16 @@ Event: TypeAlias = (
     | Notice
     | RunFinished
 )
+"""What a session itself does."""
+
+
+class SubagentEvent(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_event"):
+    """Something happened in the session of a sub-agent."""
+
+    call_id: str
+    """The call that sent it out."""
+    session: str
+    event: OwnEvent
+
+
+Event: TypeAlias = OwnEvent | SubagentStarted | SubagentEvent

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from outrider.events import Delta, Event
+from outrider.events import Delta, Event, SubagentEvent
 from outrider.providers.debugging import logger
 
 Observer: TypeAlias = Callable[[Event], None]
@@ -41,5 +41,5 @@ class Observers:
 
 
 def _log(event: Event) -> None:
-    if not isinstance(event, Delta):
+    if not isinstance(event.event if isinstance(event, SubagentEvent) else event, Delta):
         logger.debug("%s", msgspec.json.encode(event, enc_hook=repr).decode())

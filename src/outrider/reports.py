@@ -57,13 +57,9 @@ class Report:
             description=prompt_text("report_back_tool"),
             effect="read",
             schema=wrapped(root, WRAPPED) if self._is_wrapped else root,
+            guidance=prompt_text("report_back"),
         )
-        """What the model calls. Its result is final, and its text is the JSON of the data."""
-
-    @property
-    def guidance(self) -> str:
-        """What the system prompt has to say of it."""
-        return prompt_text("report_back")
+        """What the model calls. Its result is final, its text is the JSON of the data, its details have the data."""
 
     @property
     def has_data(self) -> bool:
@@ -104,7 +100,7 @@ class Report:
         self._schema.decode(data)  # a type may want more than its JSON Schema can say
         text = _json(data)
         self._data = (data,)
-        return ToolResult(text, final=True)
+        return ToolResult(text, final=True, details={"structured_output": data})
 
     def _unwrapped(self, arguments: Mapping[str, Any]) -> Any:
         return arguments.get(WRAPPED) if self._is_wrapped else dict(arguments)
@@ -120,7 +116,7 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     began = clock()
     first = await session.run(prompt)
     report.recall(first.conversation)
-    if report.has_data or first.status != "done":
+    if report.has_data or first.status != "done" or _was_reminded(first.conversation):
         return _reported(first, report)
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
@@ -129,6 +125,12 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
         second = await session.run(prompt_text("report_reminder"))
     report.recall(second.conversation)
     return _reported(_joined(first, second), report)
+
+
+def _was_reminded(messages: Sequence[Message]) -> bool:
+    """Whether the last thing that was said to the model is the reminder: by a process that ended since, say."""
+    said = (message.text for message in reversed(messages) if message.role == "user" and message.text)
+    return next(said, "") == prompt_text("report_reminder")
 
 
 def _reported(result: RunResult, report: Report) -> RunResult:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from outrider.events import RunStatus
 from outrider.limits import Limits
-from outrider.messages import Message, Usage
+from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
+from outrider.repetition import Repetition
 
 
 class RunResult(msgspec.Struct, frozen=True):
     """How a run ended. The conversation can be continued, whatever the status."""
 
     status: RunStatus
-    """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `cancelled`, `error`."""
+    """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `max_repeats`, `cancelled`,
+    `error`."""
     text: str
     """The model's last words, or those of the result that ended the run."""
     turns: int
     """How often the model was asked."""
     usage: Usage
-    """What this run used."""
+    """What this run used, that of its sub-agents included."""
     conversation: list[Message]
     """All messages, those from before the run included."""
     error: str = ""
@@ -32,12 +36,15 @@ class RunResult(msgspec.Struct, frozen=True):
 class Progress:
     """How far a run has come, against its limits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, within: Progress | None = None) -> None:
         self.turns = 0
         self.usage = Usage()
         self.text = ""
         self.stop_reason = StopReason.END
         self._limits = limits
+        self._within = within
+        """The run of the session that sent this one out, whose budget this one uses up as well."""
+        self._repetition = Repetition()
 
     def begin_turn(self) -> None:
         """The model is about to be asked once more."""
@@ -45,9 +52,18 @@ class Progress:
 
     def count(self, reply: Reply) -> None:
         """What the reply said and used."""
-        self.usage += reply.usage
+        self._use(reply.usage)
         self.text = reply.text
         self.stop_reason = reply.stop_reason
+
+    def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
+        """What the reply's calls came to."""
+        self._repetition.take(calls, results)
+
+    def _use(self, usage: Usage) -> None:
+        self.usage += usage
+        if self._within:
+            self._within._use(usage)
 
     @property
     def on_last_turn(self) -> bool:
@@ -55,17 +71,33 @@ class Progress:
         return self.turns == self._limits.turns
 
     @property
+    def repeats(self) -> int:
+        """How many turns in a row have brought nothing new."""
+        return self._repetition.streak
+
+    @property
     def cost_is_unknown(self) -> bool:
         """Whether there is a limit on the cost that cannot be kept, for nobody knows the price."""
-        return self._limits.cost is not None and self.turns == 1 and self.usage.cost is None
+        return self._has_cost_limit and self.turns == 1 and self.usage.cost is None
+
+    @property
+    def _has_cost_limit(self) -> bool:
+        return self._limits.cost is not None or bool(self._within and self._within._has_cost_limit)
 
     def limit_reached(self) -> RunStatus | None:
         """The limit that allows no further turn, if there is one."""
         limits = self._limits
         if limits.turns is not None and self.turns >= limits.turns:
             return "max_turns"
+        if limits.repeats is not None and self.repeats >= limits.repeats:
+            return "max_repeats"
+        return self._budget_reached()
+
+    def _budget_reached(self) -> RunStatus | None:
+        """The limit on tokens or cost that is used up: of this run, or of the one that it belongs to."""
+        limits = self._limits
         if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
             return "max_tokens"
         if limits.cost is not None and (self.usage.cost or 0) >= limits.cost:
             return "max_cost"
-        return None
+        return self._within._budget_reached() if self._within else None

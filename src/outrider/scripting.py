@@ -1,9 +1,9 @@
-"""think() and run() for scripts and notebooks: plain calls that hold, continue and store a conversation."""
+"""think(), run() and ask() for scripts and notebooks: plain calls that hold, continue and store a conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
@@ -23,6 +23,7 @@ from outrider.store import AttachmentStore, FolderStore
 if TYPE_CHECKING:
     from outrider.log.log import Log
 
+T = TypeVar("T")
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
 
 
@@ -141,6 +142,62 @@ def run(
     except KeyboardInterrupt as interrupt:
         interrupt.conversation = session.messages  # type: ignore[attr-defined]
         raise
+
+
+@overload
+def ask(
+    prompt: Prompt,
+    *,
+    model: str | Provider | None = None,
+    system: str = "",
+    tools: Iterable[Callable[..., Any]] = (),
+    limits: Limits | None = None,
+    store: AttachmentStore | None = None,
+) -> str: ...
+@overload
+def ask(
+    prompt: Prompt,
+    output: type[T],
+    *,
+    model: str | Provider | None = None,
+    system: str = "",
+    tools: Iterable[Callable[..., Any]] = (),
+    limits: Limits | None = None,
+    store: AttachmentStore | None = None,
+) -> T: ...
+@overload
+def ask(
+    prompt: Prompt,
+    output: Any,
+    *,
+    model: str | Provider | None = None,
+    system: str = "",
+    tools: Iterable[Callable[..., Any]] = (),
+    limits: Limits | None = None,
+    store: AttachmentStore | None = None,
+) -> Any: ...
+def ask(
+    prompt: Prompt,
+    output: Any = None,
+    *,
+    model: str | Provider | None = None,
+    system: str = "",
+    tools: Iterable[Callable[..., Any]] = (),
+    limits: Limits | None = None,
+    store: AttachmentStore | None = None,
+) -> Any:
+    """Ask, let the model work with tools, and get the answer: text, or what `output` describes.
+
+    `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. Raises
+    AnswerError if the model ends without an answer; its `result` has the run.
+
+    >>> ask("What's 2+2?", model="demo")
+    '4'
+    """
+    agent = Agent(
+        model=model or default_model(), system=system, tools=_listed(tools), limits=limits if limits else Limits()
+    )
+    return drive(agent.ask(prompt, output, store=_or_default(store)))
 
 
 def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: AttachmentStore | None = None) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +16,19 @@ from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.calls import Call, Surroundings, carry_out, first_intents
 from outrider.conversation import MessageLike, read_conversation, read_tool_results
-from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
-from outrider.events import Event, MessageAdded, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
+from outrider.errors import ConversationError, LogError, ProviderError, SessionCancelledError
+from outrider.events import (
+    Event,
+    MessageAdded,
+    Notice,
+    OwnEvent,
+    ReplyDiscarded,
+    RunFinished,
+    RunStatus,
+    SubagentEvent,
+    SubagentStarted,
+    TurnStarted,
+)
 from outrider.history import UNANSWERED, History
 from outrider.log.entries import Answer, Cancelled, Said, Settings
 from outrider.log.replay import changes
@@ -29,12 +41,14 @@ from outrider.prompt import Part, Prompt, parts_of
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.recorded import agent_of, cwd_of, settings_of
+from outrider.repetition import WARNED_AT
 from outrider.replies import Receiver
 from outrider.runs import Progress, RunResult
 from outrider.store import AttachmentStore, MemoryStore
 from outrider.text import clean
 from outrider.threads import Threads
-from outrider.tools import make_tools
+from outrider.tools import Errand, make_tools
+from outrider.work import Work
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -79,7 +93,8 @@ class Session:
         self.provider = agent.provider
         self.history = History(read_conversation(messages))
         self.usage = Usage()
-        """What all requests of this session used."""
+        """What all requests of this session used, without those of its sub-agents."""
+        self._children_usage = Usage()
         self._observers = Observers()
         if observer:
             self._observers.add(observer)
@@ -95,11 +110,16 @@ class Session:
             agent.limits,
             Path(cwd or ".").resolve(),
             permit=permit,
+            spawn=self._spawn,
         )
         self._standing = Standing()
         self._memory: dict[str, Any] = {}
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling = False
+        self._doing = Work()
+        self._progress: Progress | None = None
+        """How far the run is that goes on, if one does."""
+        self._within: Progress | None = None
+        """The run to whose budget this session belongs, if it is a sub-agent's."""
+        self._log: Log | None = None
 
     @classmethod
     def open(
@@ -159,6 +179,11 @@ class Session:
         return last is not None and self._standing.final is None and (last.role == "user" or bool(self.history.pending))
 
     @property
+    def total_usage(self) -> Usage:
+        """What this session and its sub-agents used."""
+        return self.usage + self._children_usage
+
+    @property
     def store(self) -> AttachmentStore:
         """Where the files of the conversation are."""
         return self._around.store
@@ -186,7 +211,7 @@ class Session:
 
         Ends with a status, not with an exception, for all that a model or a tool can do.
         """
-        progress = Progress(self.agent.limits)
+        self._progress = progress = Progress(self.agent.limits, self._within)
         status: RunStatus = "cancelled"
         error = ""
         try:
@@ -225,13 +250,7 @@ class Session:
         Every call is answered. `run` returns with the status `cancelled`; `think` and `act` raise
         SessionCancelledError.
         """
-        if task := self._task:
-            self._cancelling = True
-            loop = task.get_loop()
-            if loop is _running_loop():
-                task.cancel()
-            else:
-                loop.call_soon_threadsafe(task.cancel)
+        self._doing.cancel()
 
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Have each event from now on given to the observer, in order, as it happens."""
@@ -256,11 +275,13 @@ class Session:
                 return reached
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
-            reminder = prompt_text("final_turn") if progress.on_last_turn else ""
-            progress.count(await self._think(reminder, acting=True))
+            reply = await self._think(_reminder(progress), acting=True)
+            progress.count(reply)
             if progress.cost_is_unknown:
                 self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
             final = await self._act_if_called()
+            if (last := self.history.last) is not None:
+                progress.count_calls(reply.message.tool_calls, last.tool_results)
         progress.text = final.result.text
         return "done"
 
@@ -271,7 +292,7 @@ class Session:
         messages = self.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: what was said is blank")
-        request = Request(messages, self.store, self.agent.system, self._specs, reminder, self._memory)
+        request = Request(messages, self.store, self.agent.instructions, self._specs, reminder, self._memory)
         receiver = Receiver(self.provider, self._emit)
         try:
             reply = await receiver.receive(request)
@@ -415,26 +436,42 @@ class Session:
         self.history, self._standing = resume(log, journal)
         self.id = journal.id
         self.usage = journal.usage
+        self._children_usage = log.usage_of_children(journal.id) if self.history.last else Usage()
+        self._log = log
         self._around = msgspec.structs.replace(self._around, session=journal.id, store=journal.files, journal=journal)
+
+    # Sub-agents
+
+    async def _spawn(self, errand: Errand, agent: Agent, permit: Permit | None, cwd: Path | None) -> Session:
+        """A session for a sub-agent, which sends out none itself. In a log, the one that this errand had before."""
+        around = self._around
+        child = Session(agent, store=around.store, cwd=cwd or around.cwd, permit=permit or around.permit)
+        child._within = self._progress
+        child._around = msgspec.structs.replace(child._around, spawn=None)
+        if self._log and around.journal:
+            settings = msgspec.structs.replace(
+                settings_of(agent, child._around.cwd), title=clean(f"{agent.name}: {errand.title}")
+            )
+            open_child = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
+            child._take_up(await around.threads.run(open_child), self._log)
+        self._emit(SubagentStarted(errand.call_id, child.id, agent.name, errand.title))
+        child.observe(partial(self._relay, errand.call_id, child.id))
+        return child
+
+    def _relay(self, call_id: str, child: str, event: Event) -> None:
+        if isinstance(event, MessageAdded) and event.usage:
+            self._children_usage += event.usage
+        if isinstance(event, OwnEvent):
+            self._emit(SubagentEvent(call_id, child, event))
 
     # Who watches, who works
 
     async def _work(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do one thing at a time, in a task of its own: `cancel` ends that task and not the caller's."""
-        if self._task is not None:
-            work.close()
-            raise SessionBusyError("this session is still at work; wait for it, or cancel() it first")
-        self._cancelling = False
-        self._task = task = asyncio.ensure_future(self._recording_cancels(work))
+        """Do one thing at a time; a cancel is written down."""
+        recording = self._recording_cancels(work)
         try:
-            return await task
-        except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            if self._cancelling and not (caller and caller.cancelling()):
-                raise SessionCancelledError("the session was cancelled") from None
-            raise
+            return await self._doing.do(recording)
         finally:
-            self._task = None
             work.close()  # in case it was cancelled before it began
 
     async def _recording_cancels(self, work: Coroutine[Any, Any, T]) -> T:
@@ -449,11 +486,11 @@ class Session:
             raise
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+def _reminder(progress: Progress) -> str:
+    """What the model is told with one request alone."""
+    if progress.on_last_turn:
+        return prompt_text("final_turn")
+    return prompt_text("repeating").format(repeats=progress.repeats) if progress.repeats >= WARNED_AT else ""
 
 
 def _unanswered(call_id: str) -> ToolResultBlock:

@@ -11,19 +11,24 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import msgspec
 
-from outrider.attachments import Attachment
+from outrider.attachments import Attachment, sha256
 from outrider.errors import AttachmentError, ToolDefinitionError
 from outrider.messages import AttachmentBlock
 from outrider.results import ToolResult, as_attachment, as_result
 from outrider.schema import Schema, Signature
 from outrider.store import SIZE_UNKNOWN, AttachmentStore
 from outrider.threads import Threads
+
+if TYPE_CHECKING:
+    from outrider.agent import Agent
+    from outrider.permit import Permit
+    from outrider.session import Session
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
@@ -33,10 +38,27 @@ RESERVED_NAMES = frozenset({"final", "functions", "multi_tool_use"})
 """Names to which models or their servers give a meaning of their own."""
 
 
+class Errand(msgspec.Struct, frozen=True):
+    """What a sub-agent is sent out for."""
+
+    call_id: str
+    """The call that sends it."""
+    session: str
+    """The id that its session has in a log: the same when the call is carried out again."""
+    title: str
+    """What it is to do, in a few words."""
+
+
+Spawn: TypeAlias = "Callable[[Errand, Agent, Permit | None, Path | None], Awaitable[Session]]"
+
+
 class ToolContext:
     """What a running tool knows of its call. Ask for it with a parameter of this type."""
 
-    __slots__ = ("_attachments", "_cancelled", "_progress", "_store", "_threads", "call_id", "cwd", "key")
+    __slots__ = (
+        *("_attachments", "_cancelled", "_progress", "_spawn", "_spawned", "_store", "_threads"),
+        *("call_id", "cwd", "key"),
+    )
 
     def __init__(
         self,
@@ -46,6 +68,7 @@ class ToolContext:
         progress: Callable[[Any], None],
         key: str = "",
         store: AttachmentStore | None = None,
+        spawn: Spawn | None = None,
     ) -> None:
         self.call_id = call_id
         """The id of the call in the conversation."""
@@ -56,6 +79,8 @@ class ToolContext:
         self._threads = threads
         self._progress = progress
         self._store = store
+        self._spawn = spawn
+        self._spawned = 0
         self._attachments: list[Attachment] = []
         self._cancelled = False
 
@@ -72,6 +97,26 @@ class ToolContext:
         if self._store is None:
             raise AttachmentError("this session has no stored files")
         return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
+
+    async def spawn(
+        self, agent: Agent, *, title: str = "", permit: Permit | None = None, cwd: Path | None = None
+    ) -> Session:
+        """A session for a sub-agent: run it, and close it. Observers see what it does below this call.
+
+        In a log it is a session of its own. When this call is carried out again after a crash, it is the same session,
+        with all that was said there: go on with `run()`. A sub-agent cannot send out others. Without a permit of its
+        own it has that of this session, and what it uses counts for the run that this call belongs to.
+        """
+        if self._spawn is None:
+            raise RuntimeError("a sub-agent cannot send out sub-agents")
+        self._spawned += 1
+        name = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
+        return await self._spawn(Errand(self.call_id, name, title), agent, permit, cwd)
+
+    @property
+    def has_spawned(self) -> bool:
+        """Whether it has sent out a sub-agent."""
+        return self._spawned > 0
 
     @property
     def cancelled(self) -> bool:
@@ -95,6 +140,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Seconds until the call is given up; None leaves it to the agent's limits."""
     concurrent: bool = True
     """Whether it may run beside other calls of the same turn."""
+    guidance: str = ""
+    """What the system prompt says of it, wherever an agent has it."""
     asynchronous: bool = False
     """Whether the function gives back something to await or to iterate; otherwise it runs in a thread."""
 
@@ -169,11 +216,13 @@ def tool(
     timeout: float | None = None,
     concurrent: bool = True,
     schema: Mapping[str, Any] | None = None,
+    guidance: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: its name, its docstring and its annotations are what the model is told.
 
-    With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are.
+    With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are. `guidance` stands in
+    the system prompt wherever an agent has the tool.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -201,6 +250,7 @@ def make_tool(
     timeout: float | None = None,
     concurrent: bool = True,
     schema: Mapping[str, Any] | None = None,
+    guidance: str = "",
     namespace: Mapping[str, Any] | None = None,
 ) -> Tool:
     """A tool from a function, or the tool itself if it is one already."""
@@ -222,6 +272,7 @@ def make_tool(
         effect,
         timeout,
         concurrent,
+        guidance,
         _is_async(function),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +27,16 @@ from outrider.permissions.policy import Policy
 from outrider.permissions.question import Ask
 from outrider.permissions.rules import Rule
 from outrider.prompts import prompt
+from outrider.provider import Provider
+from outrider.providers import resolve
 from outrider.providers.secrets import without_model_keys
 from outrider.reports import Report
 from outrider.session import Session
-from outrider.toolbox import TOOL_NAMES, standard
+from outrider.subagents.files import Found, find_profiles
+from outrider.subagents.models import model_for, same_vendor
+from outrider.subagents.profile import Profile, built_in
+from outrider.subagents.task import Task, Worker
+from outrider.toolbox import ALL_NAMES, TOOL_NAMES, standard
 from outrider.toolbox.search import ripgrep
 from outrider.toolbox.shell.sandbox import Sandbox, find_sandbox
 from outrider.toolbox.workspace import Workspace
@@ -53,6 +60,9 @@ class Workbench:
         self.settings = settings
         self.workspace = Workspace(folder)
         self._own_tools = tools
+        self._sender: Provider | None = None
+        """Who answers here, once that is known."""
+        self._providers: dict[str, Provider] = {}
         remembered = RememberedRules(data_folder(), self.folder)
         self.permissions = Permissions(
             _policy(settings, self.workspace, remembered.rules()),
@@ -85,25 +95,33 @@ class Workbench:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The toolbox, as far as the settings want it, and the user's own tools."""
-        wanted = TOOL_NAMES if self.settings.tools is None else self.settings.tools
-        standing = standard(
-            self.workspace,
-            sandbox=self.sandbox if "Bash" in wanted else None,
-            environment=_for_commands(os.environ),
-            private_addresses=self.settings.web.private_addresses,
-            hidden=lambda path: hidden(self.permissions.policy, path),
-        )
-        return make_tools([*(tool for tool in standing if tool.name in wanted), *self._own_tools])
+        """The toolbox, as far as the settings want it, the user's own tools, and whoever can be sent out."""
+        tools = self._tools_in(self.workspace)
+        if "Task" in self._wanted:
+            profiles = [profile for profile in self._found.profiles if profile.tools_of(tools)]
+            tools += [Task(profiles, self._engage).tool] if profiles else []
+        return make_tools(tools)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the profiles of sub-agents that were found."""
+        return self._found.notes if "Task" in self._wanted else ()
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Who can be sent out."""
+        return self._found.profiles
 
     def agent(self, *, model: str | None = None, report: Report | None = None) -> Agent:
         """Who works here."""
-        return Agent(
+        agent = Agent(
             model=model or self.settings.model or default_model(),
-            system=self._system(report),
+            system=self._system(prompt("agent")),
             tools=[*self.tools, report.tool] if report else self.tools,
             limits=self.settings.limits,
         )
+        self._sender = agent.provider
+        return agent
 
     def open(
         self,
@@ -120,9 +138,61 @@ class Workbench:
         agent = self.agent(model=model, report=report)
         return Session.open(log, id, agent, cwd=self.folder, observer=observer, permit=self.permissions)
 
-    def _system(self, report: Report | None) -> str:
+    # Sub-agents
+
+    @cached_property
+    def _found(self) -> Found:
+        own = [tool.name for tool in self._own_tools]
+        users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
+        return find_profiles(self.folder, users, built_in(), tools=[*TOOL_NAMES, *own], home=Path.home())
+
+    @contextmanager
+    def _engage(self, profile: Profile, title: str, tier: str) -> Iterator[Worker]:
+        """A sub-agent in the same folder, with the same permissions and tools that know nothing of its sender."""
+        workspace = self.workspace.for_subagent()
+        agent = Agent(
+            model=self._model_of(profile, tier),
+            system=self._system(prompt("subagent"), profile.prompt),
+            tools=profile.tools_of(self._tools_in(workspace)),
+            limits=profile.limits_within(self.settings.limits),
+            name=profile.name,
+        )
+        permit = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
+        try:
+            yield Worker(agent, permit, self.folder)
+        finally:
+            workspace.close()
+
+    def _model_of(self, profile: Profile, tier: str) -> Provider:
+        """Who answers for a sub-agent: one connection for all of them. A project does not choose another vendor."""
+        sender = self._sender or resolve(self.settings.model or default_model())
+        allowed = not profile.is_foreign or same_vendor(profile.model, sender)
+        model = model_for(tier or (profile.model if allowed else ""), sender)
+        if not isinstance(model, str):
+            return model
+        if model not in self._providers:
+            self._providers[model] = resolve(model)
+        return self._providers[model]
+
+    # What both are made of
+
+    @cached_property
+    def _wanted(self) -> Sequence[str]:
+        return ALL_NAMES if self.settings.tools is None else self.settings.tools
+
+    def _tools_in(self, workspace: Workspace) -> list[Tool]:
+        standing = standard(
+            workspace,
+            sandbox=self.sandbox if "Bash" in self._wanted else None,
+            environment=_for_commands(os.environ),
+            private_addresses=self.settings.web.private_addresses,
+            hidden=lambda path: hidden(self.permissions.policy, path),
+        )
+        return [*(tool for tool in standing if tool.name in self._wanted), *self._own_tools]
+
+    def _system(self, *words: str) -> str:
         instructions = as_prompt(project_instructions(self.folder, home=Path.home()))
-        parts = [prompt("agent"), instructions, report.guidance if report else "", self._surroundings()]
+        parts = [*words, instructions, self._surroundings()]
         return "\n\n".join(part for part in parts if part)
 
     def _surroundings(self) -> str:

@@ -211,7 +211,8 @@ def test_sessions_in_which_nothing_was_said_and_those_of_sub_agents_are_not_list
     child = store(*exchange("Count the files.", usage=Usage(1, 2, cost=0.5)), parent=session)
     store()
     assert [line.split()[0] for line in here("list").stdout.splitlines()[1:]] == [session[:8]]
-    assert f"\n  sub-agent {child[:8]} 1 turn, $0.5000: Count the files.\n" in here("show", session).stdout
+    shown = here("show", session).stdout
+    assert f"\n    └─ {child[:8]}  Count the files. · 1 turn, $0.5000\n    together 2 turns, $0.5" in shown
 
 
 def test_the_list_has_the_newest_30_and_all_if_they_are_wanted(here: Run) -> None:

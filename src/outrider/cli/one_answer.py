@@ -34,7 +34,7 @@ from outrider.runs import RunResult
 from outrider.scripting import default_log
 from outrider.session import Session
 from outrider.text import counted
-from outrider.toolbox import TOOL_NAMES
+from outrider.toolbox import ALL_NAMES
 from outrider.workbench import Workbench
 
 _KEPT_LIMITS = ("turns", "tokens", "cost", "seconds")
@@ -147,10 +147,12 @@ class Asking:
     def _tell_notes(self, loaded: Loaded, recorded: Recorded, bench: Workbench, session: Session) -> None:
         for note in loaded.notes:
             self._note(f"outrider: {note}")
+        for note in bench.notes:
+            self._note(f"outrider: {note}")
         if loaded.waiting:
             keys = ", ".join(each.key for each in loaded.waiting.widenings)
             self._note(f"What this project would widen ({keys}) waits for you to agree: outrider config trust")
-        known = {TOOL, *TOOL_NAMES, *(tool.name for tool in bench.tools)}
+        known = {TOOL, *ALL_NAMES, *(tool.name for tool in bench.tools)}
         if gone := [name for name in recorded.tools or () if name not in known]:
             names = plain(", ".join(gone))
             self._note(f"This session had tools ({names}); to go on with them, give --tools again.")

@@ -8,12 +8,15 @@ from typing import Any, TextIO
 
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
+from outrider.cli.subagent_line import SubagentLine
 from outrider.events import (
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
     RunFinished,
+    SubagentEvent,
+    SubagentStarted,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -21,11 +24,11 @@ from outrider.events import (
 )
 from outrider.messages import ToolResultBlock
 from outrider.text import counted, human_size
-from outrider.toolbox import TOOL_NAMES
+from outrider.toolbox import ALL_NAMES
 from outrider.toolbox.titles import title
 
-LONGEST, LONGEST_REFUSAL = 120, 300
-"""Characters of a call, and of why it was not run."""
+LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
+"""Characters of a call, of why it was not run, and of what a sub-agent is doing."""
 
 
 class Screen:
@@ -36,6 +39,8 @@ class Screen:
         self._stream = stream
         self._calls: dict[str, str] = {}
         """The calls whose lines stand at the bottom of the screen, and what to call them."""
+        self._subagents: dict[str, SubagentLine] = {}
+        """Those who were sent out, by their sessions."""
 
     def show(self, event: Event) -> None:
         """Show one event."""
@@ -52,15 +57,36 @@ class Screen:
                 self._call(call_id, "started", new=True)
             case ToolProgress(call_id=call_id, content=content) if self.live:
                 self._call(call_id, plain(_glimpse(content)))
-            case ToolFinished(call_id=call_id, result=result) if call_id not in self._calls and result.is_error:
-                self.failure(fit(plain(result.text), LONGEST_REFUSAL))  # it was refused, or never was a call
-            case ToolFinished(call_id=call_id, result=result, details=details):
-                mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
-                self._call(call_id, f"{mark} {plain(_in_short(result, details))}", new=not self.live)
+            case ToolFinished():
+                self._finished(event)
+            case SubagentStarted() | SubagentEvent():
+                self._show_subagent(event)
             case Notice(text=text) | ReplyDiscarded(reason=text):
                 self.failure(plain_lines(text))
             case RunFinished():
                 self._calls.clear()
+
+    def _finished(self, event: ToolFinished) -> None:
+        result = event.result
+        if event.call_id not in self._calls and result.is_error:  # it was refused, or never was a call
+            self.failure(fit(plain(result.text), LONGEST_REFUSAL))
+            return
+        mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
+        self._call(event.call_id, f"{mark} {plain(_in_short(result, event.details))}", new=not self.live)
+
+    def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+        """In its call's line, where lines move; elsewhere a line for each of its calls."""
+        if isinstance(event, SubagentStarted):
+            self._subagents[event.session] = SubagentLine(event)
+            return
+        subagent = self._subagents[event.session]
+        subagent.show(event.event)
+        if self.live:
+            self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
+        elif isinstance(event.event, ToolStarted):
+            self._write(f"    {subagent.name} ({subagent.title}): {subagent.doing}\n")
+        elif isinstance(event.event, Notice):
+            self.failure(f"{subagent.name}: {plain_lines(event.event.text)}")
 
     def heading(self, title: str, subtitle: str) -> None:
         """A title with what it is about."""
@@ -108,7 +134,7 @@ class Screen:
 
 def _called(name: str, input: dict[str, Any]) -> str:
     """A call in a few words: what a built-in tool is about, or all that another one is given."""
-    return title(name, input) if name in TOOL_NAMES else f"{name}({', '.join(map(str, input.values()))})"
+    return title(name, input) if name in ALL_NAMES else f"{name}({', '.join(map(str, input.values()))})"
 
 
 def _glimpse(content: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.session_tree import Branch, tree_lines
 from outrider.log.entries import (
     Answer,
     Began,
@@ -43,12 +44,13 @@ def listed(summaries: Sequence[Summary]) -> Iterator[str]:
         )
 
 
-def described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
-    """A session above its entries, and those of its sub-agents with what they cost."""
-    return map(plain, _described(summary, children))
+def described(branch: Branch) -> Iterator[str]:
+    """A session above its entries, and the tree of its sub-agents with what they cost."""
+    return map(plain, _described(branch))
 
 
-def _described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
+def _described(branch: Branch) -> Iterator[str]:
+    summary = branch.summary
     yield summary.title or "(nothing was said yet)"
     yield f"  id        {summary.id}"
     yield f"  model     {summary.model}"
@@ -60,9 +62,11 @@ def _described(summary: Summary, children: Sequence[Summary]) -> Iterator[str]:
     if summary.holder:
         state = "open in" if summary.holder.lives() is not False else "was left open by"
         yield f"  {state:<9} {summary.holder}"
-    for child in children:
-        used = f"{counted(child.turns, 'turn')}, {_cost(child.usage.cost)}"
-        yield f"  sub-agent {child.id[:8]} {used}: {child.title}"
+    if summary.parent:
+        yield f"  sent by   {summary.parent}"
+    if branch.children:
+        yield "  sub-agents"
+        yield from (f"    {line}" for line in list(tree_lines(branch))[1:])
     yield ""
 
 

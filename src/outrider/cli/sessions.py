@@ -11,6 +11,7 @@ import msgspec
 
 from outrider.cli.plain import plain
 from outrider.cli.session_lines import described, listed, told
+from outrider.cli.session_tree import tree_of
 from outrider.errors import OutriderError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.recovery import recover
@@ -136,7 +137,7 @@ def _list(log: Log, options: argparse.Namespace) -> None:
 
 def _show(log: Log, options: argparse.Namespace) -> None:
     summary = log.session(options.id)
-    for line in described(summary, log.children(summary.id)):
+    for line in described(tree_of(log, summary.id)):
         print(line)
     records = log.records(summary.id) if options.all else log.newest(summary.id, SHOWN)
     if not options.all and summary.last > SHOWN:

@@ -12,7 +12,7 @@ from outrider.config.kinds import Choice, Kind, Name, Number, Paths, Patterns, R
 from outrider.config.settings import SandboxUse, Settings, flattened
 from outrider.config.showing import quoted
 from outrider.permissions.question import MODES
-from outrider.toolbox import TOOL_NAMES
+from outrider.toolbox import ALL_NAMES
 
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
@@ -29,7 +29,7 @@ class Key(msgspec.Struct, frozen=True):
 
 KEYS: dict[str, Key] = {
     "model": Key(Name(), "OUTRIDER_MODEL", "--model"),
-    "tools": Key(ToolNames("names of tools", known=TOOL_NAMES), "OUTRIDER_TOOLS", "--tools"),
+    "tools": Key(ToolNames("names of tools", known=ALL_NAMES), "OUTRIDER_TOOLS", "--tools"),
     "tool_files": Key(Paths("paths of Python files", together=True), flag="--tools"),
     "permissions.mode": Key(Choice(MODES), "OUTRIDER_PERMISSIONS", "--permissions"),
     "permissions.allow": Key(Rules("rules", together=True)),
@@ -44,6 +44,7 @@ KEYS: dict[str, Key] = {
     "limits.tokens": Key(Number(whole=True), "OUTRIDER_MAX_TOKENS"),
     "limits.cost": Key(Number(), "OUTRIDER_MAX_COST", "--max-cost"),
     "limits.seconds": Key(Number(), "OUTRIDER_MAX_SECONDS"),
+    "limits.repeats": Key(Number(whole=True), "OUTRIDER_MAX_REPEATS"),
     "limits.tool_seconds": Key(Number(), "OUTRIDER_TOOL_SECONDS"),
     "limits.result_characters": Key(Number(whole=True, unlimited=False)),
     "limits.attachment_bytes": Key(Number(whole=True, unlimited=False)),

@@ -70,6 +70,10 @@ class Journal:
             raise
         self._written(append)
 
+    def appending(self, *entries: Entry) -> Append:
+        """Entries to be written together with something else: work for the writer."""
+        return self._append(entries)
+
     def close(self) -> None:
         """Let the session go, so that others can open it. Nothing can be written any more."""
         if self._forgotten.detach():

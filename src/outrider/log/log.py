@@ -14,7 +14,7 @@ from outrider.attachments import Attachment
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.copying import Foreign, Fork, add
 from outrider.log.database import in_words, reading
-from outrider.log.entries import Began, Record, Settings
+from outrider.log.entries import Began, Delegated, Record, Settings
 from outrider.log.files import SessionFiles, remove_forgotten
 from outrider.log.filesystem import network_file_system
 from outrider.log.holder import BEAT_SECONDS, Holder
@@ -145,16 +145,35 @@ class Log:
         """The sessions of the sub-agents that this one sent out, in order."""
         return [row.summary for row in self._children(self._find(id))]
 
+    def usage_of_children(self, id: str) -> Usage:
+        """What the sub-agents of a session used, together."""
+        return sum((child.usage for child in self.children(id)), Usage())
+
     # Opening
 
     def begin(self, settings: Settings | None = None, *, parent: str = "") -> Journal:
         """A new session, held by this process."""
-        began = Began(os.urandom(16).hex(), __version__, parent=parent)
+        return self._begin(Began(os.urandom(16).hex(), __version__, parent=parent), settings)
+
+    def open_child(self, id: str, settings: Settings, parent: Journal, call_id: str) -> Journal:
+        """The session of a sub-agent that a call of the parent's sends out, held by this process: begun if it is new.
+
+        It is begun, and the parent knows of it, in one commit.
+        """
+        try:
+            return self.open(id)
+        except UnknownSessionError:
+            began = Began(id, __version__, parent=parent.id)
+            return self._begin(began, settings, parent.appending(Delegated(call_id, id)))
+
+    def _begin(self, began: Began, settings: Settings | None, link: Append | None = None) -> Journal:
         entries = [began, settings] if settings else [began]
 
         def work(connection: sqlite3.Connection) -> int:
             number = insert(connection, began, written(Holder.here(self._token)))
             Append(number, 1, entries, Settings())(connection)
+            if link:
+                link(connection)
             return number
 
         extent = Extent(self._writer.do(work), len(entries))

@@ -14,6 +14,7 @@ from outrider.errors import ConfigError
 from outrider.messages import ToolUseBlock
 from outrider.permissions.policy import Policy
 from outrider.permissions.question import Ask, Mode, Question
+from outrider.permit import Permit
 from outrider.tools import Tool
 
 if TYPE_CHECKING:
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
 CHANGED = "it changed while the user was asked, so it was not done; look again before you repeat it"
 """What the model is told where an answer is for something else by now."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A call that is to be judged."""
+
+    use: ToolUseBlock
+    tool: Tool
+    cwd: Callable[[], Path]
+    """Where the shell stands of whoever makes it."""
+    asker: str = ""
+    """Who that is, if it is a sub-agent."""
 
 
 class Permissions:
@@ -38,7 +50,7 @@ class Permissions:
         self._policy = policy
         self._ask = ask
         self._remember = remember
-        self._cwd = cwd
+        self._cwd = cwd or (lambda: self._policy.folder)
         self._asking = asyncio.Lock()
 
     @property
@@ -57,24 +69,36 @@ class Permissions:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:
         """Why a call may not run, in words for the model; empty if it may."""
-        decision = self._decide(use, tool)
+        return await self._judged(Case(use, tool, self._cwd))
+
+    def on_behalf_of(self, asker: str, cwd: Callable[[], Path]) -> Permit:
+        """The same permissions for a sub-agent whose shell stands elsewhere: its questions say whose they are."""
+
+        async def permit(use: ToolUseBlock, tool: Tool) -> str:
+            return await self._judged(Case(use, tool, cwd, asker))
+
+        return permit
+
+    async def _judged(self, case: Case) -> str:
+        decision = self._decide(case)
         if decision.verdict == "ask" and self._ask is not None:
             async with self._asking:
-                decision = self._decide(use, tool)  # an answer to the question before may have settled it
+                decision = self._decide(case)  # an answer to the question before may have settled it
                 if decision.verdict == "ask":
-                    return await self._answered(self._ask, use, tool, decision)
+                    return await self._answered(self._ask, case, decision)
         match decision.verdict:
             case "allow":
                 return ""
             case "deny":
                 return f"this is not permitted: {decision.reason}"
-        return self._refusal(use, tool, decision)
+        return self._refusal(case, decision)
 
-    async def _answered(self, ask: Ask, use: ToolUseBlock, tool: Tool, decision: Decision) -> str:
-        answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always))
+    async def _answered(self, ask: Ask, case: Case, decision: Decision) -> str:
+        use = case.use
+        answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always, case.asker))
         if answer.verdict == "no":
             return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
-        if self._has_changed(use, tool, decision):
+        if self._has_changed(case, decision):
             return CHANGED
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
@@ -83,21 +107,21 @@ class Permissions:
                     self._remember(decision.always)
         return ""
 
-    def _has_changed(self, use: ToolUseBlock, tool: Tool, decision: Decision) -> bool:
+    def _has_changed(self, case: Case, decision: Decision) -> bool:
         """Whether the call would now do something else than the person was asked about: a link leads elsewhere, say."""
-        now = self._decide(use, tool)
+        now = self._decide(case)
         return now.verdict != "allow" and now != decision
 
-    def _decide(self, use: ToolUseBlock, tool: Tool, policy: Policy | None = None) -> Decision:
+    def _decide(self, case: Case, policy: Policy | None = None) -> Decision:
         from outrider.permissions.decision import decide  # not needed before the first call
 
-        where = self._policy.folder if self._cwd is None else self._cwd()
-        return decide(policy or self._policy, use.name, tool.effect, use.input, where)
+        use = case.use
+        return decide(policy or self._policy, use.name, case.tool.effect, use.input, case.cwd())
 
-    def _refusal(self, use: ToolUseBlock, tool: Tool, decision: Decision) -> str:
+    def _refusal(self, case: Case, decision: Decision) -> str:
         """Nobody can be asked: what would have allowed it."""
         modes: tuple[Mode, ...] = ("edits", "all")
-        enough = [mode for mode in modes if self._is_enough(use, tool, mode)]
+        enough = [mode for mode in modes if self._is_enough(case, mode)]
         advice = (
             [f"run again with --permissions {' (or '.join(enough)}{')' if len(enough) > 1 else ''}"] if enough else []
         )
@@ -109,6 +133,6 @@ class Permissions:
         hint = f": {', or '.join(advice)}" if advice else "; run it in a terminal"
         return f"it needs permission ({decision.reason}), and there is no terminal to ask{hint}"
 
-    def _is_enough(self, use: ToolUseBlock, tool: Tool, mode: Mode) -> bool:
+    def _is_enough(self, case: Case, mode: Mode) -> bool:
         policy = msgspec.structs.replace(self._policy, mode=mode)
-        return self._decide(use, tool, policy).verdict == "allow"
+        return self._decide(case, policy).verdict == "allow"

@@ -26,6 +26,8 @@ _ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
 _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")
 
 MOST_REASONS = 8
+HARMLESS = ("Todo", "Task")
+"""Tools that change nothing by themselves: of what a sub-agent does, each call is judged by itself."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -147,11 +149,11 @@ def _judge_other(policy: Policy, tool: str, effect: str) -> Finding:
     """A tool of which only the name and the effect are known."""
     if any(rule.tool == tool for rule in policy.deny):
         return denied(f"the rule {tool} denies it")
-    if policy.mode == "plan" and effect != "read" and tool != "Todo":
+    if policy.mode == "plan" and effect != "read" and tool not in HARMLESS:
         return denied(PLAN)
     if any(rule.tool == tool for rule in policy.ask):
         return Finding("ask", f"a rule asks about {tool}", firm=True)
-    if tool == "Todo" or effect == "read" or policy.mode == "all" or any(rule.tool == tool for rule in policy.allow):
+    if tool in HARMLESS or effect == "read" or policy.mode == "all" or any(rule.tool == tool for rule in policy.allow):
         return ALLOWED
     return Finding("ask", f"{tool} may change something", (tool,))
 

@@ -23,6 +23,8 @@ class Question(msgspec.Struct, frozen=True):
     """Why it is asked about, in a few words."""
     always: tuple[str, ...] = ()
     """The rules that would allow it, and calls like it, for this project; none if it cannot be allowed for good."""
+    asker: str = ""
+    """Who wants to make the call, if it is a sub-agent: what it is and what it is to do."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from outrider.tools import Tool
 
 TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
+ALL_NAMES = (*TOOL_NAMES, "Task")
+"""With the one that sends out sub-agents, which is made elsewhere."""
 
 
 def standard(

@@ -15,6 +15,7 @@ _TELLING = {
     "Grep": "pattern",
     "Bash": "command",
     "WebFetch": "url",
+    "Task": "description",
 }
 """The argument that says most about a call."""
 
@@ -30,6 +31,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     telling = input.get(_TELLING.get(name, ""))
     if not isinstance(telling, str):
         return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in input.items())})"
+    if name == "Task" and isinstance(input.get("subagent_type"), str):
+        return f"Task({input['subagent_type']}: {telling})"
     if name in ("Read", "Write", "Edit"):
         telling = shown_path(telling, folder)
     where = input.get("path")

@@ -37,7 +37,7 @@ class Stamp(msgspec.Struct, frozen=True):
 class Workspace:
     """Where a session's tools work. Each session has its own."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, within: Workspace | None = None) -> None:
         self.folder = Path(folder).resolve()
         """The project: what is inside may be worked on."""
         self.shell_cwd = self.folder
@@ -49,7 +49,9 @@ class Workspace:
         self.processes = Processes()
         """The commands that run, also in the background."""
 
-        self.temporary_name = Path(gettempdir()).resolve() / f"outrider-{os.urandom(8).hex()}"
+        self._within = within
+        above = within.temporary_name if within else Path(gettempdir()).resolve()
+        self.temporary_name: Path = above / f"outrider-{os.urandom(8).hex()}"
         """Where the temporary folder will be, once it is needed."""
 
     @cached_property
@@ -57,9 +59,15 @@ class Workspace:
         """A folder for the owner alone, which ends with the workspace: what commands printed."""
         import shutil
 
+        if self._within:
+            _ = self._within.temporary
         self.temporary_name.mkdir(mode=0o700)
         self._remove_temporary = weakref.finalize(self, shutil.rmtree, self.temporary_name, ignore_errors=True)
         return self.temporary_name
+
+    def for_subagent(self) -> Workspace:
+        """A workspace in the same folder which remembers nothing of this one; what it keeps lies below its folder."""
+        return Workspace(self.folder, within=self)
 
     def close(self) -> None:
         """End the commands that still run, and remove what they printed. The workspace can be used again."""

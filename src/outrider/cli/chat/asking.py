@@ -82,6 +82,8 @@ class Asker:
 def _asked(question: Question, width: int, folder: Path) -> Iterator[str]:
     head = exact(title(question.tool, question.input, folder)).replace("\n", "⏎")
     yield ""
+    if question.asker:
+        yield styled(f"  {fit(plain(question.asker), width - 2)} asks:", YELLOW)
     yield styled(f"? {fit(f'May I? {head}', width - 2)}", BOLD, YELLOW)
     yield from _preview(question, width, is_cut=columns(head) > width - 10)
     if question.reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styled
+from outrider.cli.subagent_line import SubagentLine
 from outrider.events import ToolFinished
 from outrider.messages import AttachmentBlock, ToolResultBlock
 from outrider.text import counted, human_size
@@ -32,6 +34,8 @@ class RunningCall:
         self._began = time.monotonic()
         self._output = ""
         self._state = ""
+        self.subagents: dict[str, SubagentLine] = {}
+        """Those whom the call has sent out, by their sessions."""
 
     def show(self, content: Any) -> None:
         """Take what the tool shows: more output, or how far it is."""
@@ -47,6 +51,8 @@ class RunningCall:
         yield f"{styled(spinner(seconds), CYAN)} {fit(self._title, width - 10)}{styled(took, DIM)}"
         if self._state:
             yield styled(f"  {fit(self._state, width - 2)}", DIM)
+        for subagent in self.subagents.values():
+            yield styled(f"  └ {fit(str(subagent), width - 4)}", DIM)
         yield from _indented(printed_lines(self._output)[-LIVE_LINES:], width)
 
 
@@ -73,6 +79,8 @@ def finished(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
         yield from _todos(todos, width)
     elif isinstance(diff := details.get("diff"), str) and diff:
         yield from diff_lines(diff, width)
+    elif "structured_output" in details:
+        yield from _data(details["structured_output"], width)
     elif result.is_error or "exit_code" in details:
         yield from _ending(result, width)
 
@@ -123,6 +131,9 @@ def _in_short(result: ToolResultBlock, details: dict[str, Any]) -> str:
         seconds = f"{took:.1f} s" if isinstance(took, float | int) and took >= 1 else ""
         said = "" if code in (0, None) else plain(f"exit code {code}")
         return ", ".join(filter(None, (said, seconds)))
+    if isinstance(turns := details.get("turns"), int):
+        cost = details.get("cost")
+        return ", ".join([counted(turns, "turn"), *([f"${cost:.4f}"] if isinstance(cost, float) else [])])
     if result.attachments:
         return counted(len(result.attachments), "file")
     if result.is_error or "todos" in details:
@@ -140,6 +151,14 @@ def _ending(result: ToolResultBlock, width: int) -> Iterator[str]:
 def _indented(lines: list[str], width: int) -> Iterator[str]:
     for line in lines:
         yield styled(f"    {fit(line, width - 4)}", DIM)
+
+
+def _data(data: Any, width: int) -> Iterator[str]:
+    """What a sub-agent has reported, as JSON."""
+    lines = json.dumps(data, indent=2, ensure_ascii=False, default=str).split("\n")
+    yield from _indented([plain(line) for line in lines[:SHOWN_LINES]], width)
+    if len(lines) > SHOWN_LINES:
+        yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')}", DIM)
 
 
 def _todos(todos: list[Any], width: int) -> Iterator[str]:

@@ -40,6 +40,7 @@ class Commands:
             "fork": ("go on in a copy of this session", self._fork),
             "wire": ("the request as it would be sent; /wire MODEL for another", self._wire),
             "cost": ("what this session has used", self._cost),
+            "tree": ("the sub-agents of this session, and what each has used", self._tree),
             "thinking": ("the model's last thoughts", self._thinking),
             "clear": ("begin a new session", self._clear),
             "exit": ("leave", self._exit),
@@ -155,7 +156,7 @@ class Commands:
             return
         specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._current.bench.tools)
         provider = sending_provider(model or self._current.model_name)
-        body = provider.render(Request(messages, session.store, session.agent.system, specs))
+        body = provider.render(Request(messages, session.store, session.agent.instructions, specs))
         lines = plain_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
         if len(lines) > WIRE_LINES:
             self._view.dim(f"… {len(lines) - WIRE_LINES} lines before these")
@@ -174,6 +175,16 @@ class Commands:
                 f"  output  {usage.output_tokens:,} tokens, {usage.reasoning_tokens:,} of them thoughts",
             ]
         )
+
+    def _tree(self, _: str) -> None:
+        from outrider.cli.session_tree import tree_lines, tree_of
+
+        session = self._current.session
+        if session is None:
+            self._view.dim("Nothing was said yet.")
+            return
+        lines = tree_lines(tree_of(self._current.log, session.id))
+        self._view.write([fit(plain(line), self._view.region.width) for line in lines])
 
     def _thinking(self, _: str) -> None:
         thoughts = self._view.thoughts

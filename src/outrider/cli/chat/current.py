@@ -135,7 +135,7 @@ class Current:
     @property
     def usage(self) -> Usage | None:
         """What the session has used."""
-        return self.session.usage if self.session else None
+        return self.session.total_usage if self.session else None
 
     def close(self) -> None:
         """Let go of everything."""

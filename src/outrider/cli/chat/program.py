@@ -38,6 +38,7 @@ ENDINGS = {
     "max_turns": "The limit of turns is used up. Say “go on” to let it continue.",
     "max_tokens": "The limit of tokens is used up. Say “go on” to let it continue.",
     "max_cost": "The limit on the cost is used up. Say “go on” to let it continue.",
+    "max_repeats": "It made the same calls again and again, and was stopped. Tell it what to do differently.",
     "max_seconds": "The time is used up. Say “go on” to let it continue.",
     "cancelled": "Interrupted. What was said and done so far is kept.",
 }
@@ -65,6 +66,8 @@ class Chat:
         self._asker = Asker(self._view, self._keyboard, folder, self._interrupt)
         self._editor = Editor(folder, history_file(), self._commands.purposes, self._status, self._next_mode)
         self._prepared: asyncio.Future[None] | None = None
+        self._is_told = False
+        """Whether the notes of the workbench were shown."""
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[RunResult] | None = None
         self._interrupted = False
@@ -209,6 +212,10 @@ class Chat:
     async def _ready(self) -> None:
         assert self._prepared
         await asyncio.shield(self._prepared)
+        if not self._is_told:
+            self._is_told = True
+            for note in self._current.bench.notes:
+                self._view.note(note)
 
     def _greet(self) -> None:
         where = plain(home_relative(self._current.folder))

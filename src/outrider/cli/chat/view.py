@@ -13,12 +13,15 @@ from outrider.cli.chat.pictures import LARGEST, Protocol, inline
 from outrider.cli.chat.region import Region
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
+from outrider.cli.subagent_line import SubagentLine
 from outrider.errors import AttachmentError
 from outrider.events import (
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    SubagentEvent,
+    SubagentStarted,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -81,6 +84,13 @@ class View:
                 self._thinking.append(text)
             case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
                 self._arriving[call_id] = (name, self._arriving.get(call_id, ("", 0))[1] + len(arguments))
+            case SubagentStarted() | SubagentEvent():
+                self._show_subagent(event)
+            case _:
+                self._show_step(event)
+
+    def _show_step(self, event: Event) -> None:
+        match event:
             case MessageAdded(message=message):
                 self._added(message)
             case ToolStarted(call_id=call_id, name=name, input=input):
@@ -95,6 +105,17 @@ class View:
                 self.problem(f"{reason} (What was shown of this reply does not count.)")
             case Notice(text=text):
                 self.note(text)
+
+    def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return
+        if isinstance(event, SubagentStarted):
+            call.subagents[event.session] = SubagentLine(event, self._folder)
+        elif subagent := call.subagents.get(event.session):
+            subagent.show(event.event)
+            if isinstance(event.event, Notice):
+                self.note(f"{subagent.name}: {event.event.text}")
 
     def _added(self, message: Message) -> None:
         if message.role != "assistant":

@@ -1,0 +1,43 @@
+"""One question to an agent, and its answer: text, data that satisfies a JSON Schema, or a value of a Python type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.agent import Agent
+from outrider.errors import AnswerError
+from outrider.events import Event
+from outrider.permit import Permit
+from outrider.prompt import Prompt
+from outrider.reports import Report, run_to_report
+from outrider.session import Session
+from outrider.store import AttachmentStore
+
+WITHOUT_ANSWER = "the agent was asked, and ended without an answer"
+
+
+async def answer(
+    agent: Agent,
+    prompt: Prompt,
+    output: Any = None,
+    *,
+    cwd: str | Path | None = None,
+    store: AttachmentStore | None = None,
+    observer: Callable[[Event], None] | None = None,
+    permit: Permit | None = None,
+) -> Any:
+    """What the agent answers, in a session of its own. Raises AnswerError, which has the run, if nothing comes."""
+    report = None if output is None else Report(output)
+    if report:
+        agent = msgspec.structs.replace(agent, model=agent.provider, tools=[*agent.tools, report.tool])
+    session = Session(agent, store=store, cwd=cwd, observer=observer, permit=permit)
+    result = await (run_to_report(session, report, prompt) if report else session.run(prompt))
+    if report and report.has_data:
+        return report.value
+    if result.status != "done":
+        raise AnswerError(f"{WITHOUT_ANSWER} ({result.status}){f': {result.error}' if result.error else ''}", result)
+    return result.text

@@ -1,0 +1,41 @@
+"""An agent that can send out others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from outrider.agent import Agent
+from outrider.subagents.models import model_for
+from outrider.subagents.profile import Profile, built_in
+from outrider.subagents.task import AT_ONCE, Task, Worker
+from outrider.tools import make_tools
+
+
+def with_subagents(agent: Agent, profiles: Sequence[Profile] | None = None, *, at_once: int = AT_ONCE) -> Agent:
+    """The same agent with the Task tool: it sends out sub-agents that have its tools, or fewer, and come back.
+
+    Without profiles they are Explore, Plan, Bash and General, as far as the agent has tools for them.
+
+    >>> team = with_subagents(Agent(model="demo"), [Profile(name="Poet", description="Writes verse.")])
+    >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.instructions
+    (['Task'], True)
+    """
+    tools = [tool for tool in make_tools(agent.tools) if tool.name != "Task"]
+    chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
+
+    @contextmanager
+    def engage(profile: Profile, title: str, tier: str) -> Iterator[Worker]:
+        yield Worker(
+            Agent(
+                model=model_for(tier or profile.model, agent.provider),
+                system=profile.prompt,
+                tools=profile.tools_of(tools),
+                limits=profile.limits_within(agent.limits),
+                name=profile.name,
+            )
+        )
+
+    return msgspec.structs.replace(agent, tools=[*tools, Task(chosen, engage, at_once=at_once).tool])

@@ -1,0 +1,97 @@
+"""The lines between `---` at the beginning of a Markdown file: the small part of YAML that such files use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+Value: TypeAlias = "str | list[str] | dict[str, str]"
+
+_FENCE = re.compile(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FIELD = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*)|[ \t]*)$")
+_BLOCK = re.compile(r"([|>])[-+]?$")
+
+
+def split(text: str) -> tuple[dict[str, Value], str]:
+    """The fields and the text behind them. Raises ValueError, which names the line that cannot be read.
+
+    >>> split("---\\nname: reader\\ntools: [Read, Grep]\\n---\\nYou read.")
+    ({'name': 'reader', 'tools': ['Read', 'Grep']}, 'You read.')
+    """
+    text = text.replace("\r\n", "\n")
+    found = _FENCE.match(text)
+    if not found:
+        return {}, text
+    return dict(_fields((found[1] or "").split("\n"))), text[found.end() :].strip()
+
+
+def _fields(lines: list[str]) -> Iterator[tuple[str, Value]]:
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        field = _FIELD.fullmatch(line.rstrip())
+        if not field:
+            raise ValueError(f"line {at + 1}: {line.strip()[:60]!r} is not of the form `name: value`")
+        name, first = field[1], _without_comment(field[2] or "")
+        below = []
+        while at < len(lines) and (lines[at].startswith((" ", "\t", "- ")) or not lines[at].strip()):
+            below.append(lines[at])
+            at += 1
+        yield name, _value(first, below)
+
+
+def _value(first: str, below: list[str]) -> Value:
+    """What stands behind the colon, and in the lines below that belong to it."""
+    if block := _BLOCK.fullmatch(first):
+        stripped = [line.strip() for line in below]
+        return ("\n" if block[1] == "|" else " ").join(stripped).strip()
+    filled = [line.strip() for line in below if line.strip() and not line.strip().startswith("#")]
+    if first:
+        inline = _inline(first)
+        return " ".join([inline, *filled]) if isinstance(inline, str) and filled else inline
+    if filled and all(line.startswith("-") for line in filled):
+        return [_plain(_without_comment(line[1:].strip())) for line in filled]
+    pairs = [_FIELD.fullmatch(line) for line in filled]
+    if filled and all(pairs):
+        return {pair[1]: _plain(_without_comment(pair[2] or "")) for pair in pairs if pair}
+    return " ".join(filled)
+
+
+def _inline(text: str) -> Value:
+    if text.startswith("[") and text.endswith("]"):
+        return [_plain(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    if text.startswith("{") and text.endswith("}"):
+        pairs = (part.partition(":") for part in text[1:-1].split(",") if part.strip())
+        return {_plain(name.strip()): _plain(value.strip()) for name, _, value in pairs}
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
+    for quote in ('"', "'"):
+        if len(text) >= 2 and text[0] == text[-1] == quote:
+            inside = text[1:-1]
+            return inside.replace("''", "'") if quote == "'" else _unescaped(inside)
+    return text
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r'\\(["\\n])', lambda found: "\n" if found[1] == "n" else found[1], text)
+
+
+def _without_comment(text: str) -> str:
+    if text.startswith(('"', "'")):
+        return text
+    return re.split(r"\s#", text, maxsplit=1)[0].rstrip()
+
+
+def as_list(value: Any) -> list[str]:
+    """A value that may be a list, or names with commas between them.
+
+    >>> as_list("Read, Grep")
+    ['Read', 'Grep']
+    """
+    return list(value) if isinstance(value, list) else [part.strip() for part in str(value).split(",") if part.strip()]

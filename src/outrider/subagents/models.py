@@ -1,0 +1,26 @@
+"""Who answers for a sub-agent."""
+
+from __future__ import annotations
+
+from outrider.provider import Provider
+from outrider.providers.tiers import TIERS, models_of, override_of
+
+AS_SENDER = ("", "inherit")
+
+
+def model_for(wanted: str, sender: Provider) -> str | Provider:
+    """The model that is wanted: by name, a tier of whoever answers the sender, or the sender's own.
+
+    A tier does not lead to another vendor, unless the user has set it to: what a conversation says stays where it is.
+    """
+    if wanted not in TIERS:
+        return sender if wanted in AS_SENDER else wanted
+    if override_of(wanted):
+        return wanted
+    provider = sender.name.partition("/")[0]
+    return f"{provider}/{wanted}" if models_of(provider) else sender
+
+
+def same_vendor(wanted: str, sender: Provider) -> bool:
+    """Whether a model by name is one of those who answer the sender anyway."""
+    return wanted in (*AS_SENDER, *TIERS) or wanted.partition("/")[0] == sender.name.partition("/")[0]

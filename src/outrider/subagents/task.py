@@ -1,0 +1,169 @@
+"""The Task tool: sends a sub-agent out, waits for it, and hands up only what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from outrider.agent import Agent
+from outrider.errors import OutriderError, SchemaError
+from outrider.permit import Permit
+from outrider.prompts import prompt as prompt_text
+from outrider.providers.tiers import TIERS
+from outrider.reports import Report, run_to_report
+from outrider.results import ToolResult
+from outrider.runs import RunResult
+from outrider.session import Session
+from outrider.subagents.profile import Profile
+from outrider.tools import Tool, ToolContext, make_tool
+
+TOOL = "Task"
+AT_ONCE = 8
+"""Sub-agents of one session that work at the same time; more of them wait for their turn."""
+
+_ENDINGS = {
+    "max_turns": "its turns were used up",
+    "max_tokens": "the tokens were used up",
+    "max_cost": "the budget was used up",
+    "max_seconds": "its time was used up",
+    "max_repeats": "it repeated the same calls again and again",
+    "cancelled": "it was cancelled",
+}
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """A sub-agent that is ready to be sent out."""
+
+    agent: Agent
+    permit: Permit | None = None
+    """Who is asked about its calls; None for whoever is asked about those of its sender."""
+    cwd: Path | None = None
+
+
+Engage: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[Worker]]
+"""Makes a worker of a profile, what it is to do in a few words, and a tier that is asked for; ends it afterwards."""
+
+
+class Task:
+    """Sends out the sub-agents of one session."""
+
+    def __init__(self, profiles: Sequence[Profile], engage: Engage, *, at_once: int = AT_ONCE) -> None:
+        self._profiles = {profile.name: profile for profile in profiles}
+        self._engage = engage
+        self._places = asyncio.Semaphore(at_once)
+        self.tool: Tool = make_tool(
+            self._send,
+            name=TOOL,
+            description=prompt_text("task_tool"),
+            effect="idempotent",  # carried out again, it goes on with the session that it began
+            timeout=math.inf,  # a sub-agent has limits of its own
+            schema=_parameters(list(self._profiles.values())),
+            guidance="\n".join([prompt_text("task"), "", *_listed(self._profiles.values())]),
+        )
+
+    async def _send(
+        self,
+        context: ToolContext,
+        description: str,
+        prompt: str,
+        subagent_type: str,
+        model: str = "",
+        **more: Any,
+    ) -> ToolResult:
+        profile = self._profiles[subagent_type]
+        report = None
+        if "output_schema" in more:  # {} is a schema too
+            if not profile.schemas:
+                return _refused(f"{profile.name} does not report by a schema: ask it for text, or send another")
+            try:
+                report = await asyncio.to_thread(Report, more["output_schema"])
+            except SchemaError as error:
+                return _refused(f"output_schema cannot be used: {error}")
+        async with self._places:
+            with self._engage(profile, description, model) as worker:
+                agent = _with_report(worker.agent, report)
+                child = await context.spawn(agent, title=description, permit=worker.permit, cwd=worker.cwd)
+                with child:
+                    result = await _run(child, report, prompt)
+        return _told(profile, child, result, report)
+
+
+def _with_report(agent: Agent, report: Report | None) -> Agent:
+    return msgspec.structs.replace(agent, tools=[*agent.tools, report.tool]) if report else agent
+
+
+async def _run(child: Session, report: Report | None, prompt: str) -> RunResult:
+    """From the beginning, or from where the program stopped the last time."""
+    said = prompt if child.history.last is None else ""
+    return await (run_to_report(child, report, said) if report else child.run(said))
+
+
+def _told(profile: Profile, child: Session, result: RunResult, report: Report | None) -> ToolResult:
+    """What goes up: the last words, or the data as JSON."""
+    details: dict[str, Any] = {
+        "session": child.id,
+        "profile": profile.name,
+        "status": result.status,
+        "turns": result.turns,
+        "cost": result.usage.cost,
+    }
+    if report and report.has_data:
+        return ToolResult(report.text, details=details | {"structured_output": report.data})
+    if result.status == "done":
+        return ToolResult(result.text or "(The sub-agent ended without a word.)", details=details)
+    why = result.error or _ENDINGS.get(result.status, result.status)
+    last = f"\n\nIts last words were:\n{result.text}" if result.text.strip() else ""
+    return ToolResult(f"The sub-agent did not finish: {why}.{last}", is_error=True, details=details)
+
+
+def _refused(why: str) -> ToolResult:
+    return ToolResult(f"No sub-agent was sent out: {why}.", is_error=True)
+
+
+def _listed(profiles: Any) -> list[str]:
+    return [f"- {profile.name}: {' '.join(profile.description.split())}" for profile in profiles]
+
+
+def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
+    """The arguments as a JSON Schema. A report by a schema is offered only if somebody gives one."""
+    if not profiles:
+        raise OutriderError("there is no profile, so that nobody could be sent out")
+    properties: dict[str, Any] = {
+        "description": {"type": "string", "description": "The task in three to six words, for those who watch."},
+        "prompt": {
+            "type": "string",
+            "minLength": 1,
+            "description": "The whole task. The sub-agent knows nothing of this conversation: say what it is for, "
+            "where to look, what to do and what to leave alone, and what to come back with.",
+        },
+        "subagent_type": {
+            "type": "string",
+            "enum": [profile.name for profile in profiles],
+            "description": "Who is sent out.",
+        },
+    }
+    with_schemas = [profile.name for profile in profiles if profile.schemas]
+    if with_schemas:
+        only = "" if len(with_schemas) == len(profiles) else f" Only for: {', '.join(with_schemas)}."
+        properties["output_schema"] = {
+            "type": "object",
+            "description": "A JSON Schema. If it is given, the sub-agent comes back with data that satisfies it, as "
+            f"JSON, instead of text.{only}",
+        }
+    properties["model"] = {
+        "type": "string",
+        "enum": list(TIERS),
+        "description": "How able a model it needs; leave it out unless the task asks for another than usual.",
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["description", "prompt", "subagent_type"],
+        "additionalProperties": False,
+    }
