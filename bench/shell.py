@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.figure import Figure
-from outrider import Agent, ScriptedModel, Session
+from outrider import Agent, Limits, ScriptedModel, Session
 from outrider.providers.scripted import Step, call
 from outrider.store import FolderStore
 from outrider.toolbox.shell.bash import bash
@@ -58,7 +58,8 @@ def _plain_bash() -> str:
 def _session(folder: str, *steps: Step) -> float:
     """Seconds from the prompt to the end of a session with these calls; what is too long for it is stored on disk."""
     workspace = Workspace(folder)
-    agent = Agent(model=ScriptedModel([*steps, "done"]), tools=[bash(workspace)])
+    limits = Limits(repeats=None)
+    agent = Agent(model=ScriptedModel([*steps, "done"]), tools=[bash(workspace)], limits=limits)
     session = Session(agent, store=FolderStore(Path(folder, "store")))
     started = time.perf_counter()
     result = asyncio.run(session.run("go"))

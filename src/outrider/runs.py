@@ -10,7 +10,7 @@ from outrider.events import RunStatus
 from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
-from outrider.repetition import Repetition
+from outrider.repetition import WARNED_AT, Repetition
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -74,6 +74,12 @@ class Progress:
     def repeats(self) -> int:
         """How many turns in a row have brought nothing new."""
         return self._repetition.streak
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether the model should be told that it gets nowhere, before it is stopped for it."""
+        most = self._limits.repeats
+        return most is not None and self.repeats >= max(1, min(WARNED_AT, most - 1))
 
     @property
     def cost_is_unknown(self) -> bool:

@@ -41,7 +41,6 @@ from outrider.prompt import Part, Prompt, parts_of
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.recorded import agent_of, cwd_of, settings_of
-from outrider.repetition import WARNED_AT
 from outrider.replies import Receiver
 from outrider.runs import Progress, RunResult
 from outrider.store import AttachmentStore, MemoryStore
@@ -119,6 +118,8 @@ class Session:
         """How far the run is that goes on, if one does."""
         self._within: Progress | None = None
         """The run to whose budget this session belongs, if it is a sub-agent's."""
+        self._before = 0, Usage()
+        """The turns of a sub-agent that was cut off, and what they used: its limits count for all of its errand."""
         self._log: Log | None = None
 
     @classmethod
@@ -211,7 +212,8 @@ class Session:
 
         Ends with a status, not with an exception, for all that a model or a tool can do.
         """
-        self._progress = progress = Progress(self.agent.limits, self._within)
+        progress = Progress(self.agent.limits, self._within)
+        (progress.turns, progress.usage), self._before = self._before, (0, Usage())
         status: RunStatus = "cancelled"
         error = ""
         try:
@@ -259,10 +261,14 @@ class Session:
     # The loop
 
     async def _run(self, prompt: Prompt, progress: Progress) -> RunStatus:
-        async with asyncio.timeout(self.agent.limits.seconds):
-            status = await self._turns(prompt, progress)
-            await deliver_cancel()  # while it still counts as the time-out that it may be
-            return status
+        self._progress = progress
+        try:
+            async with asyncio.timeout(self.agent.limits.seconds):
+                status = await self._turns(prompt, progress)
+                await deliver_cancel()  # while it still counts as the time-out that it may be
+                return status
+        finally:
+            self._progress = None
 
     async def _turns(self, prompt: Prompt, progress: Progress) -> RunStatus:
         await self._add(prompt)
@@ -453,10 +459,21 @@ class Session:
                 settings_of(agent, child._around.cwd), title=clean(f"{agent.name}: {errand.title}")
             )
             open_child = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
-            child._take_up(await around.threads.run(open_child), self._log)
+            child._take_up(await self._opened(open_child), self._log)
+            child._before = sum(message.role == "assistant" for message in child.messages), child.usage
         self._emit(SubagentStarted(errand.call_id, child.id, agent.name, errand.title))
         child.observe(partial(self._relay, errand.call_id, child.id))
         return child
+
+    async def _opened(self, open_child: Callable[[], Journal]) -> Journal:
+        """What is opened in a thread; let go at once if nobody waits for it any more."""
+        opening = asyncio.ensure_future(self._around.threads.run(open_child))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with contextlib.suppress(LogError):
+                (await opening).close()
+            raise
 
     def _relay(self, call_id: str, child: str, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
@@ -490,7 +507,7 @@ def _reminder(progress: Progress) -> str:
     """What the model is told with one request alone."""
     if progress.on_last_turn:
         return prompt_text("final_turn")
-    return prompt_text("repeating").format(repeats=progress.repeats) if progress.repeats >= WARNED_AT else ""
+    return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
 
 
 def _unanswered(call_id: str) -> ToolResultBlock:

@@ -96,7 +96,7 @@ class Workbench:
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """The toolbox, as far as the settings want it, the user's own tools, and whoever can be sent out."""
-        tools = self._tools_in(self.workspace)
+        tools = self._tools_in(self.workspace, self._tool_names)
         if "Task" in self._wanted:
             profiles = [profile for profile in self._found.profiles if profile.tools_of(tools)]
             tools += [Task(profiles, self._engage).tool] if profiles else []
@@ -142,9 +142,8 @@ class Workbench:
 
     @cached_property
     def _found(self) -> Found:
-        own = [tool.name for tool in self._own_tools]
         users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
-        return find_profiles(self.folder, users, built_in(), tools=[*TOOL_NAMES, *own], home=Path.home())
+        return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home())
 
     @contextmanager
     def _engage(self, profile: Profile, title: str, tier: str) -> Iterator[Worker]:
@@ -153,7 +152,7 @@ class Workbench:
         agent = Agent(
             model=self._model_of(profile, tier),
             system=self._system(prompt("subagent"), profile.prompt),
-            tools=profile.tools_of(self._tools_in(workspace)),
+            tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             limits=profile.limits_within(self.settings.limits),
             name=profile.name,
         )
@@ -180,15 +179,21 @@ class Workbench:
     def _wanted(self) -> Sequence[str]:
         return ALL_NAMES if self.settings.tools is None else self.settings.tools
 
-    def _tools_in(self, workspace: Workspace) -> list[Tool]:
+    def _tools_in(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
+        """Those of the tools that are wanted here which are named."""
         standing = standard(
             workspace,
+            [name for name in self._wanted if name in names],
             sandbox=self.sandbox if "Bash" in self._wanted else None,
             environment=_for_commands(os.environ),
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: hidden(self.permissions.policy, path),
         )
-        return [*(tool for tool in standing if tool.name in self._wanted), *self._own_tools]
+        return [*standing, *(tool for tool in self._own_tools if tool.name in names)]
+
+    @property
+    def _tool_names(self) -> list[str]:
+        return [*TOOL_NAMES, *(tool.name for tool in self._own_tools)]
 
     def _system(self, *words: str) -> str:
         instructions = as_prompt(project_instructions(self.folder, home=Path.home()))

@@ -96,11 +96,21 @@ def findings() -> Iterator[Finding]:
         _data_folder(),
         _sessions(),
         _settings(settings),
+        _subagents(settings),
         _model(settings),
         _keys(),
         _network(),
         _extras(),
     )
+
+
+def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
+    from outrider.workbench import Workbench
+
+    if isinstance(loaded, Loaded):
+        bench = Workbench(loaded.settings, Path.cwd())
+        yield Finding("fine", plain(f"sub-agents: {', '.join(profile.name for profile in bench.profiles)}"))
+        yield from (Finding("absent", plain(note)) for note in bench.notes)
 
 
 def _loaded() -> Loaded | ConfigError:

@@ -14,7 +14,13 @@ LOOKED_AT = 200
 def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> str | None:
     """Its id; None if none is wanted. Raises UnknownSessionError."""
     if named:
-        return log.session(named).id
+        found = log.session(named)
+        if found.parent:
+            raise UnknownSessionError(
+                f"{found.id[:8]} is the session of a sub-agent, which its sender goes on with: outrider --resume "
+                f"{found.parent[:8]}; or take a copy: outrider sessions fork {found.id[:8]}"
+            )
+        return found.id
     if not latest:
         return None
     newest = log.sessions(limit=LOOKED_AT)

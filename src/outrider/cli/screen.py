@@ -84,7 +84,8 @@ class Screen:
         if self.live:
             self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
         elif isinstance(event.event, ToolStarted):
-            self._write(f"    {subagent.name} ({subagent.title}): {subagent.doing}\n")
+            started = plain(_called(event.event.name, event.event.input))
+            self._write(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}\n")
         elif isinstance(event.event, Notice):
             self.failure(f"{subagent.name}: {plain_lines(event.event.text)}")
 

@@ -51,6 +51,7 @@ class SubagentLine:
                 self._running.pop(call_id, None)
             case MessageAdded(usage=usage) if usage:
                 self.usage += usage
+                self._doing = "waiting"
             case RunFinished(status=status):
                 self._running.clear()
                 self._doing = status.replace("_", " ")

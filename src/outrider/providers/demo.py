@@ -20,6 +20,8 @@ from outrider.events import Delta, TextDelta, ToolCallDelta
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt
 from outrider.provider import Reply, Request, StopReason, ToolSpec
+from outrider.providers.demo_delegation import reported, tasks
+from outrider.schema import inline_references
 from outrider.store import AttachmentStore
 from outrider.text import counted, human_size
 
@@ -69,6 +71,8 @@ def answer(request: Request) -> Message:
     question, since = _question(request.messages)
     done = list(_exchanges(since))
     calls = [] if request.reminder else _next_calls(question, done, request.tools)
+    if not calls and (reporting := _tool(request.tools, "^report")):
+        calls = [(reporting.name, reported(inline_references(reporting.parameters), done))]
     if calls:
         number = len(request.messages)
         blocks = [ToolUseBlock(f"demo_{number}_{index}", name, args) for index, (name, args) in enumerate(calls, 1)]
@@ -110,7 +114,7 @@ def _next_calls(question: str, done: list[tuple[ToolUseBlock, ToolResultBlock]],
 
 def _first_calls(question: str, tools: Sequence[ToolSpec]) -> _Calls:
     if _DELEGATE.search(question) and (task := _tool(tools, "^task$")):
-        return [(task.name, _arguments(task, description="the user's request", prompt=question))]
+        return [(task.name, arguments) for arguments in tasks(question, task)]
     if (command := _RUN.search(question)) and (shell := _tool(tools, "^bash$|shell")):
         return [(shell.name, _arguments(shell, command=command[1]))]
     if (found := _SEARCH.search(question)) and (search := _tool(tools, "search|grep|find")):
@@ -145,8 +149,6 @@ _ALIASES = {
     "path": ("path", "file_path", "file", "filename", "folder", "directory", "name"),
     "pattern": ("pattern", "query", "text", "regex", "word"),
     "command": ("command", "cmd", "script"),
-    "description": ("description",),
-    "prompt": ("prompt", "task"),
 }
 
 

@@ -56,7 +56,8 @@ class Task:
     def __init__(self, profiles: Sequence[Profile], engage: Engage, *, at_once: int = AT_ONCE) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
         self._engage = engage
-        self._places = asyncio.Semaphore(at_once)
+        self._at_once = at_once
+        self._places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
         self.tool: Tool = make_tool(
             self._send,
             name=TOOL,
@@ -85,13 +86,21 @@ class Task:
                 report = await asyncio.to_thread(Report, more["output_schema"])
             except SchemaError as error:
                 return _refused(f"output_schema cannot be used: {error}")
-        async with self._places:
+        async with self._places_here():
             with self._engage(profile, description, model) as worker:
                 agent = _with_report(worker.agent, report)
                 child = await context.spawn(agent, title=description, permit=worker.permit, cwd=worker.cwd)
                 with child:
                     result = await _run(child, report, prompt)
         return _told(profile, child, result, report)
+
+    def _places_here(self) -> asyncio.Semaphore:
+        """Those of the running loop: an agent may be used in one after the other, and whoever waits does so in one."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._places:
+            self._places = {each: places for each, places in self._places.items() if not each.is_closed()}
+            self._places[loop] = asyncio.Semaphore(self._at_once)
+        return self._places[loop]
 
 
 def _with_report(agent: Agent, report: Report | None) -> Agent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ ALL_NAMES = (*TOOL_NAMES, "Task")
 
 def standard(
     workspace: Workspace,
+    names: Iterable[str] = TOOL_NAMES,
     *,
     sandbox: Sandbox | None = None,
     environment: Mapping[str, str] | None = None,
     private_addresses: bool = False,
     hidden: Callable[[str], bool] | None = None,
-) -> tuple[Tool, ...]:
-    """All of them, for one session. `hidden` says of a path whether a search must leave it out."""
+) -> list[Tool]:
+    """Those that are named, for one session. `hidden` says of a path whether a search must leave it out."""
     from outrider.toolbox.files.edit import edit
     from outrider.toolbox.files.read import read
     from outrider.toolbox.files.write import write
@@ -34,13 +35,14 @@ def standard(
     from outrider.toolbox.todo import todo
     from outrider.toolbox.web.webfetch import web_fetch
 
-    return (
-        read(workspace),
-        write(workspace),
-        edit(workspace),
-        glob(workspace, hidden=hidden or nothing),
-        grep(workspace, hidden=hidden or nothing),
-        bash(workspace, sandbox, environment=environment),
-        web_fetch(private_addresses=private_addresses),
-        todo(workspace),
-    )
+    makers: dict[str, Callable[[], Tool]] = {
+        "Read": lambda: read(workspace),
+        "Write": lambda: write(workspace),
+        "Edit": lambda: edit(workspace),
+        "Glob": lambda: glob(workspace, hidden=hidden or nothing),
+        "Grep": lambda: grep(workspace, hidden=hidden or nothing),
+        "Bash": lambda: bash(workspace, sandbox, environment=environment),
+        "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
+        "Todo": lambda: todo(workspace),
+    }
+    return [makers[name]() for name in TOOL_NAMES if name in names]

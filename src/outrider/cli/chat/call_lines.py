@@ -154,9 +154,10 @@ def _indented(lines: list[str], width: int) -> Iterator[str]:
 
 
 def _data(data: Any, width: int) -> Iterator[str]:
-    """What a sub-agent has reported, as JSON."""
-    lines = json.dumps(data, indent=2, ensure_ascii=False, default=str).split("\n")
-    yield from _indented([plain(line) for line in lines[:SHOWN_LINES]], width)
+    """What a sub-agent has reported, as JSON: a line for each item, or for each field."""
+    rows = data if isinstance(data, list) else [{key: data[key]} for key in data] if isinstance(data, dict) else [data]
+    lines = [plain(json.dumps(row, ensure_ascii=False, default=str)) for row in rows]
+    yield from _indented(lines[:SHOWN_LINES], width)
     if len(lines) > SHOWN_LINES:
         yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')}", DIM)
 

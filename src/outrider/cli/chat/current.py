@@ -79,7 +79,10 @@ class Current:
 
     def go_to(self, name: str) -> Session:
         """Leave this session for another, by the beginning of its id."""
-        found = self.log.session(name).id
+        from outrider.cli.last_session import find_session
+
+        found = find_session(self.log, name, latest=False, folder=self.folder)
+        assert found
         if self.session and self.session.id == found:
             return self.session
         bench = self._new_bench() if self.session else self.bench
