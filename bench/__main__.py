@@ -6,7 +6,7 @@ import platform
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "shell", "subagents")
+MEASUREMENTS = ("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "shell", "subagents", "updates")
 
 
 def main() -> int:

@@ -280,6 +280,7 @@ class Call:
         for timer in self._timers:
             timer.cancel()
         self.answer = answer
+        self._context.close()
         if self.around.journal:
             self.written = self.around.journal.write(answer)
             self.written.then(self._announce)

@@ -10,9 +10,12 @@ import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
 from outrider.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.messages import Message, Usage
+from outrider.messages import Block, Message, ToolUseBlock, Usage
 from outrider.provider import Provider, Reply, Request
+from outrider.schema.violations import too_deep
 
+DEEPEST_ARGUMENTS = 180
+"""Levels of a call's arguments; the log takes a few more around them."""
 SHOWN = (ThinkingDelta, ToolCallDelta, Notice)
 
 
@@ -75,11 +78,27 @@ class Receiver:
     def _checked(self, reply: Reply) -> Reply:
         if not isinstance(reply.message, Message) or not isinstance(reply.usage, Usage):
             raise ProviderError(f"{self._provider.name} sent a reply without a Message or without a Usage")
-        usage = _whole_numbers(reply.usage)
-        return reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)
+        usage, message = _whole_numbers(reply.usage), _shallow(reply.message)
+        if usage is reply.usage and message is reply.message:
+            return reply
+        return msgspec.structs.replace(reply, usage=usage, message=message)
 
     def _failed(self, error: BaseException) -> ProviderError:
         return ProviderError(f"{self._provider.name} failed: {type(error).__name__}: {error}")
+
+
+def _shallow(message: Message) -> Message:
+    """Arguments that are nested so deeply that nothing could store them are kept as text: the call is not run."""
+    if not any(too_deep(call.input, DEEPEST_ARGUMENTS) for call in message.tool_calls):
+        return message
+    return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
+
+
+def _shallow_block(block: Block) -> Block:
+    if not isinstance(block, ToolUseBlock) or not too_deep(block.input, DEEPEST_ARGUMENTS):
+        return block
+    text = "(nested too deeply to be shown)"
+    return msgspec.structs.replace(block, input={}, invalid_input=text)
 
 
 def _whole_numbers(usage: Usage) -> Usage:

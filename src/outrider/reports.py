@@ -19,6 +19,7 @@ from outrider.prompts import prompt as prompt_text
 from outrider.results import ToolResult
 from outrider.runs import Progress, RunResult
 from outrider.schema import Schema
+from outrider.schema.raw_schemas import refuse_names
 from outrider.schema.wrapping import describes_objects, followed, wrapped
 from outrider.session import Session
 from outrider.text import clean_value
@@ -43,11 +44,16 @@ class Report:
     False
     """
 
-    def __init__(self, schema: Any) -> None:
-        """From a JSON Schema, true, or a type. Raises SchemaError for one that cannot be used."""
+    def __init__(self, schema: Any, *, is_trusted: bool = True) -> None:
+        """From a JSON Schema, true, or a type. Raises SchemaError for one that cannot be used.
+
+        One that is not trusted, such as a model's, may refer to its parts by path only.
+        """
         if schema is False:
             raise SchemaError("no data can satisfy the schema false")
         self._schema = Schema.of(schema)
+        if not is_trusted:
+            refuse_names(self._schema.json)
         root = followed(self._schema.json)
         self._is_wrapped = not describes_objects(root)
         self._data: tuple[Any, ...] = ()

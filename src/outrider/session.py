@@ -120,6 +120,7 @@ class Session:
         """The run to whose budget this session belongs, if it is a sub-agent's."""
         self._before = 0, Usage()
         """The turns of a sub-agent that was cut off, and what they used: its limits count for all of its errand."""
+        self._opening = asyncio.Lock()
         self._log: Log | None = None
 
     @classmethod
@@ -461,30 +462,33 @@ class Session:
             open_child = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
             child._take_up(await self._opened(open_child), self._log)
             child._before = sum(message.role == "assistant" for message in child.messages), child.usage
-        self._emit(SubagentStarted(errand.call_id, child.id, agent.name, errand.title))
-        child.observe(partial(self._relay, errand.call_id, child.id))
+        if not errand.is_over():
+            self._emit(SubagentStarted(errand.call_id, child.id, agent.name, errand.title))
+        child.observe(partial(self._relay, errand, child.id))
         return child
 
     async def _opened(self, open_child: Callable[[], Journal]) -> Journal:
         """What is opened in a thread; let go at once if nobody waits for it any more."""
-        opening = asyncio.ensure_future(self._around.threads.run(open_child))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            with contextlib.suppress(LogError):
-                (await opening).close()
-            raise
+        async with self._opening:  # one after the other, so that they stand in the log in the order of their calls
+            opening = asyncio.ensure_future(self._around.threads.run(open_child))
+            try:
+                return await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                with contextlib.suppress(LogError):
+                    (await opening).close()
+                raise
 
-    def _relay(self, call_id: str, child: str, event: Event) -> None:
+    def _relay(self, errand: Errand, child: str, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
             self._children_usage += event.usage
-        if isinstance(event, OwnEvent):
-            self._emit(SubagentEvent(call_id, child, event))
+        if isinstance(event, OwnEvent) and not errand.is_over():
+            self._emit(SubagentEvent(errand.call_id, child, event))
 
     # Who watches, who works
 
     async def _work(self, work: Coroutine[Any, Any, T]) -> T:
         """Do one thing at a time; a cancel is written down."""
+        self._opening = asyncio.Lock()  # anew each time, for it belongs to a loop
         recording = self._recording_cancels(work)
         try:
             return await self._doing.do(recording)

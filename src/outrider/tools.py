@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import msgspec
 
 from outrider.attachments import Attachment, sha256
-from outrider.errors import AttachmentError, ToolDefinitionError
+from outrider.errors import AttachmentError, ToolDefinitionError, ValidationError
 from outrider.messages import AttachmentBlock
 from outrider.results import ToolResult, as_attachment, as_result
 from outrider.schema import Schema, Signature
@@ -47,6 +47,8 @@ class Errand(msgspec.Struct, frozen=True):
     """The id that its session has in a log: the same when the call is carried out again."""
     title: str
     """What it is to do, in a few words."""
+    is_over: Callable[[], bool]
+    """Whether the call has its answer: what the sub-agent still does is then shown to nobody."""
 
 
 Spawn: TypeAlias = "Callable[[Errand, Agent, Permit | None, Path | None], Awaitable[Session]]"
@@ -56,7 +58,7 @@ class ToolContext:
     """What a running tool knows of its call. Ask for it with a parameter of this type."""
 
     __slots__ = (
-        *("_attachments", "_cancelled", "_progress", "_spawn", "_spawned", "_store", "_threads"),
+        *("_answered", "_attachments", "_cancelled", "_progress", "_spawn", "_spawned", "_store", "_threads"),
         *("call_id", "cwd", "key"),
     )
 
@@ -83,6 +85,7 @@ class ToolContext:
         self._spawned = 0
         self._attachments: list[Attachment] = []
         self._cancelled = False
+        self._answered = False
 
     def progress(self, content: Any) -> None:
         """Show observers how far it is: text or any JSON value. Safe from any thread."""
@@ -111,7 +114,7 @@ class ToolContext:
             raise RuntimeError("a sub-agent cannot send out sub-agents")
         self._spawned += 1
         name = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
-        return await self._spawn(Errand(self.call_id, name, title), agent, permit, cwd)
+        return await self._spawn(Errand(self.call_id, name, title, lambda: self._answered), agent, permit, cwd)
 
     @property
     def has_spawned(self) -> bool:
@@ -126,6 +129,10 @@ class ToolContext:
     def cancel(self) -> None:
         """Tell the tool that nobody waits for it any more."""
         self._cancelled = True
+
+    def close(self) -> None:
+        """The call has its answer: nothing more is shown of it."""
+        self._answered = True
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -173,11 +180,11 @@ class Tool(msgspec.Struct, frozen=True):
 
     def check(self, arguments: dict[str, Any]) -> None:
         """Raise ValidationError if these arguments do not fit."""
-        self.signature.bind(_copied(arguments))
+        self.signature.bind(_own(arguments))
 
     async def invoke(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Validate the arguments, run the function, and make a result of whatever it gives back."""
-        args, kwargs = self.signature.bind(_copied(arguments))
+        args, kwargs = self.signature.bind(_own(arguments))
         if self.signature.injected:
             kwargs[self.signature.injected] = context
         if self.asynchronous:
@@ -288,6 +295,13 @@ def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
             raise ToolDefinitionError(f"two tools have the name {each.name!r}; give one of them another with name=")
         names.add(each.name)
     return tools
+
+
+def _own(arguments: dict[str, Any]) -> Any:
+    try:
+        return _copied(arguments)
+    except RecursionError:
+        raise ValidationError(["(the value): is nested too deeply"]) from None
 
 
 def _copied(value: Any) -> Any:

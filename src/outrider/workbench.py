@@ -29,7 +29,7 @@ from outrider.permissions.rules import Rule
 from outrider.prompts import prompt
 from outrider.provider import Provider
 from outrider.providers import resolve
-from outrider.providers.secrets import without_model_keys
+from outrider.providers.secrets import MODEL_KEYS, without_model_keys
 from outrider.reports import Report
 from outrider.session import Session
 from outrider.subagents.files import Found, find_profiles
@@ -188,6 +188,7 @@ class Workbench:
             environment=_for_commands(os.environ),
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: hidden(self.permissions.policy, path),
+            unwanted=(*MODEL_KEYS, *UNWANTED),
         )
         return [*standing, *(tool for tool in self._own_tools if tool.name in names)]
 

@@ -17,6 +17,7 @@ from outrider.log import database
 from outrider.log import log as log_module
 from outrider.log.log import Log
 from outrider.session import Session
+from tests.crash import family, family_sabotage
 from tests.crash import sabotage as sabotages
 from tests.crash.ledger import Ledger
 from tests.crash.points import Points
@@ -51,6 +52,27 @@ async def _play(folder: Path, life: int, points: Points) -> dict[str, Any]:
         known = found[0].id if found else None
         with Session.open(log, known, who, observer=show(folder, life, points.passed)) as session:
             return ended(session, await converse(session))
+
+
+def play_with_children(
+    folder: str, life: int = 1, *, kill_at: str = "", record: bool = False, sabotage: str = ""
+) -> dict[str, Any]:
+    """One life of a session that sends out sub-agents. Changes this process for good, too."""
+    where = Path(folder)
+    points = Points(kill_at, Ledger(where, "points", life) if record else None)
+    points.install()
+    if sabotage:
+        getattr(family_sabotage, sabotage)()
+    return asyncio.run(_play_with_children(where, life, points))
+
+
+async def _play_with_children(folder: Path, life: int, points: Points) -> dict[str, Any]:
+    with Log(folder / "log") as log:
+        found = log.sessions()
+        who, observer = family.agent(folder, life, points.passed), family.show(folder, life, points.passed)
+        with Session.open(log, found[0].id if found else None, who, observer=observer) as session:
+            result = await session.run("" if session.messages else family.PROMPT)
+            return ended(session, result) | {"usage": msgspec.to_builtins(session.total_usage)}
 
 
 def hold(folder: Path, beat: float) -> None:

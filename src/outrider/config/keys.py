@@ -49,6 +49,7 @@ KEYS: dict[str, Key] = {
     "limits.result_characters": Key(Number(whole=True, unlimited=False)),
     "limits.attachment_bytes": Key(Number(whole=True, unlimited=False)),
     "chat.show_thinking": Key(YesNo()),
+    "acp.full_updates": Key(Patterns("names of editors")),
 }
 """Every setting, in the order in which they are shown."""
 

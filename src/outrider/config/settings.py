@@ -51,6 +51,13 @@ class ChatSettings(msgspec.Struct, frozen=True):
     """Whether the model's thinking is shown whole instead of folded."""
 
 
+class AcpSettings(msgspec.Struct, frozen=True):
+    """How editors are told things."""
+
+    full_updates: tuple[str, ...] = ()
+    """Names of editors that want each update of a call whole, because they forget what is left out."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Everything that can be set."""
 
@@ -65,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
     web: WebSettings = WebSettings()
     limits: Limits = Limits()
     chat: ChatSettings = ChatSettings()
+    acp: AcpSettings = AcpSettings()
 
 
 def flattened(settings: Settings) -> dict[str, Any]:

@@ -103,5 +103,6 @@ _WIDER: dict[str, tuple[Test, str]] = {
     "limits.result_characters": (_raises, "results may be longer than you have set"),
     "limits.attachment_bytes": (_raises, "files may be larger than you have set"),
     "chat.show_thinking": (_never, ""),
+    "acp.full_updates": (_never, ""),
 }
 """For each key, when a project's value is wider than the user's, and what that means."""

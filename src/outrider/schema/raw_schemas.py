@@ -14,6 +14,8 @@ LARGEST = 1_000_000
 DEEPEST = 100
 """Levels of objects and arrays within each other."""
 
+_NAMES = ("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id", "id")
+"""Keywords by which schemas are named, or meant by their names. As names of properties they have no text."""
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _SINGLES = (
@@ -35,6 +37,30 @@ def accept(raw: Mapping[str, Any] | bool) -> dict[str, Any]:
         raise SchemaError(f"the schema is {len(encoded):,} bytes long; at most {LARGEST:,} are allowed")
     copy: dict[str, Any] = _lower_types(msgspec.json.decode(encoded))
     return copy
+
+
+def refuse_names(schema: Any) -> None:
+    """Raise SchemaError if schemas refer to each other by name: what that leads to cannot be told beforehand.
+
+    For schemas of strangers: references by path are counted and followed before anything is checked.
+    """
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            _refuse_names(value, is_root=value is schema)
+
+
+def _refuse_names(schema: dict[str, Any], *, is_root: bool) -> None:
+    named = [name for name in _NAMES if isinstance(schema.get(name), str) and not (is_root and name == "$id")]
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
+        named.append("$ref")
+    if named:
+        raise SchemaError(f"{named[0]} refers by name; refer by path, as in {{\"$ref\": \"#/$defs/Name\"}}")
 
 
 def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:

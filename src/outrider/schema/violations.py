@@ -19,6 +19,7 @@ _MOST_STEPS = 50_000
 _FLAT = frozenset((str, int, float, bool, type(None)))
 _IN_PLACE = ("not", "if", "then", "else")
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_DEPENDENT = ("dependentSchemas", "dependencies")
 
 
 def sentence(place: Iterable[str | int], message: str) -> str:
@@ -130,6 +131,9 @@ def _in_place(root: Mapping[str, Any], schema: dict[str, Any], value: Any) -> It
     for name in _ALTERNATIVES:
         for each in schema.get(name, ()):
             yield each, value
+    for name in _DEPENDENT:
+        for each in schema.get(name, {}).values():
+            yield each, value
 
 
 def _inside(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
@@ -142,8 +146,13 @@ def _inside(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
                 if isinstance(within, dict):
                     yield within, each
     elif isinstance(value, list):
-        leading = schema.get("prefixItems", ())
+        items = schema.get("items")
+        leading, rest = (
+            (items, schema.get("additionalItems"))
+            if isinstance(items, list)
+            else (schema.get("prefixItems", ()), items)
+        )
         for number, each in enumerate(value):
-            within = leading[number] if number < len(leading) else schema.get("items")
+            within = leading[number] if number < len(leading) else rest
             if isinstance(within, dict):
                 yield within, each

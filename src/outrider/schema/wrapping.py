@@ -65,6 +65,8 @@ class _Place:
         if not isinstance(schema, dict) or "$id" in schema:
             return schema
         moved = map_subschemas(schema, self.moved)
+        if moved.get("$recursiveRef") == "#" and "$ref" not in moved:
+            moved["$ref"] = moved.pop("$recursiveRef")
         if isinstance(reference := moved.get("$ref"), str):
             moved["$ref"] = self._rewritten(reference.removeprefix(self._own_name))
         return moved

@@ -17,7 +17,7 @@ FOLDERS = (".claude/agents", ".outrider/agents")
 _ALSO_CALLED = {"TodoWrite": "Todo", "MultiEdit": "Edit", "LS": "Glob", "NotebookRead": "Read", "NotebookEdit": "Edit"}
 """Names that the tools have in other programs which read such files."""
 _TIERS = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
-_FIELDS = ("name", "description", "tools", "model", "tier", "limits", "schemas")
+_FIELDS = ("name", "description", "tools", "disallowedTools", "model", "tier", "limits", "schemas")
 _NO = ("false", "no", "off", "0")
 _YES = ("true", "yes", "on", "1")
 
@@ -76,7 +76,7 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
         name=str(fields.get("name") or file.path.stem),
         description=str(fields.get("description", "")),
         prompt=text,
-        tools=_tools(fields.get("tools"), tools, remarks),
+        tools=_without(fields.get("disallowedTools"), _tools(fields.get("tools"), tools, remarks), tools),
         model=_model(str(fields.get("model") or fields.get("tier") or "")),
         limits=_limits(fields.get("limits")),
         schemas=_yes_or_no("schemas", str(fields.get("schemas", "true"))),
@@ -87,12 +87,20 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
 
 def _tools(value: Any, known: frozenset[str], remarks: list[str]) -> tuple[str, ...] | None:
     """The tools that it names, as far as there are such. One that is only partly allowed is left out altogether."""
-    if value is None or value in ("*", ["*"], "", []):
+    if value is None or value in ("*", ["*"], ""):
         return None
     names = [_ALSO_CALLED.get(name, name) for name in as_list(value)]
     if unknown := [name for name in names if name not in known and name != "Task"]:
         remarks.append(f"there is no tool {', '.join(unknown)}; it goes without")
     return tuple(dict.fromkeys(name for name in names if name in known))
+
+
+def _without(value: Any, names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
+    """Without those that it must not have. One that is denied in part is left out altogether."""
+    denied = {_ALSO_CALLED.get(name, name) for name in (each.partition("(")[0] for each in as_list(value or ""))}
+    if not denied:
+        return names
+    return tuple(name for name in (sorted(known) if names is None else names) if name not in denied)
 
 
 def _model(name: str) -> str:
@@ -114,7 +122,11 @@ def _number(name: str, text: str) -> float | None:
         number = float(text)
     except ValueError:
         raise ValueError(f"the limit {name} is {text!r}; it is a number, or none") from None
-    return int(number) if number.is_integer() else number
+    if number.is_integer():
+        return int(number)
+    if name not in ("cost", "seconds", "tool_seconds"):
+        raise ValueError(f"the limit {name} is {text!r}; it is a whole number, or none")
+    return number
 
 
 def _yes_or_no(name: str, text: str) -> bool:

@@ -11,6 +11,7 @@ Value: TypeAlias = "str | list[str] | dict[str, str]"
 _FENCE = re.compile(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*)|[ \t]*)$")
 _BLOCK = re.compile(r"([|>])[-+]?$")
+_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?:\s+#.*)?""")
 
 
 def split(text: str) -> tuple[dict[str, Value], str]:
@@ -63,7 +64,7 @@ def _value(first: str, below: list[str]) -> Value:
 
 def _inline(text: str) -> Value:
     if text.startswith("[") and text.endswith("]"):
-        return [_plain(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+        return [_plain(part) for part in _parts(text[1:-1])]
     if text.startswith("{") and text.endswith("}"):
         pairs = (part.partition(":") for part in text[1:-1].split(",") if part.strip())
         return {_plain(name.strip()): _plain(value.strip()) for name, _, value in pairs}
@@ -84,8 +85,21 @@ def _unescaped(text: str) -> str:
 
 def _without_comment(text: str) -> str:
     if text.startswith(('"', "'")):
-        return text
+        quoted = _QUOTED.fullmatch(text)
+        return quoted[1] if quoted else text
     return re.split(r"\s#", text, maxsplit=1)[0].rstrip()
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between the commas; those in brackets belong to a name: `Bash(git add, git push)` is one."""
+    parts, depth = [""], 0
+    for char in text:
+        depth = max(0, depth + (char == "(") - (char == ")"))
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
 
 
 def as_list(value: Any) -> list[str]:
@@ -94,4 +108,4 @@ def as_list(value: Any) -> list[str]:
     >>> as_list("Read, Grep")
     ['Read', 'Grep']
     """
-    return list(value) if isinstance(value, list) else [part.strip() for part in str(value).split(",") if part.strip()]
+    return list(value) if isinstance(value, list) else _parts(str(value))

@@ -23,4 +23,12 @@ def model_for(wanted: str, sender: Provider) -> str | Provider:
 
 def same_vendor(wanted: str, sender: Provider) -> bool:
     """Whether a model by name is one of those who answer the sender anyway."""
-    return wanted in (*AS_SENDER, *TIERS) or wanted.partition("/")[0] == sender.name.partition("/")[0]
+    return wanted in (*AS_SENDER, *TIERS) or _vendor(wanted) == _vendor(sender.name)
+
+
+def _vendor(model: str) -> str:
+    """Who reads what is sent to a model: a provider, a server by its address, or whom LiteLLM passes it on to."""
+    if "://" in model:
+        return model.partition("#")[0].rstrip("/")
+    parts = model.split("/")
+    return "/".join(parts[:2] if parts[0] == "litellm" else parts[:1])

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,7 +26,9 @@ from outrider.tools import Tool, ToolContext, make_tool
 
 TOOL = "Task"
 AT_ONCE = 8
-"""Sub-agents of one session that work at the same time; more of them wait for their turn."""
+"""Sub-agents that one Task tool has at work at the same time; more of them wait for their turn."""
+SHORT_SCHEMA = 10_000
+"""Bytes."""
 
 _ENDINGS = {
     "max_turns": "its turns were used up",
@@ -83,7 +86,7 @@ class Task:
             if not profile.schemas:
                 return _refused(f"{profile.name} does not report by a schema: ask it for text, or send another")
             try:
-                report = await asyncio.to_thread(Report, more["output_schema"])
+                report = await _report_by(more["output_schema"])
             except SchemaError as error:
                 return _refused(f"output_schema cannot be used: {error}")
         async with self._places_here():
@@ -101,6 +104,13 @@ class Task:
             self._places = {each: places for each, places in self._places.items() if not each.is_closed()}
             self._places[loop] = asyncio.Semaphore(self._at_once)
         return self._places[loop]
+
+
+async def _report_by(schema: Any) -> Report:
+    """A schema that is long is looked at in a thread; a short one takes no time, and its call keeps its turn."""
+    is_short = len(msgspec.json.encode(schema)) <= SHORT_SCHEMA
+    make = partial(Report, schema, is_trusted=False)
+    return make() if is_short else await asyncio.to_thread(make)
 
 
 def _with_report(agent: Agent, report: Report | None) -> Agent:

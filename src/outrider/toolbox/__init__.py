@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,8 +23,12 @@ def standard(
     environment: Mapping[str, str] | None = None,
     private_addresses: bool = False,
     hidden: Callable[[str], bool] | None = None,
+    unwanted: Sequence[str] = (),
 ) -> list[Tool]:
-    """Those that are named, for one session. `hidden` says of a path whether a search must leave it out."""
+    """Those that are named, for one session.
+
+    `hidden` says of a path whether a search must leave it out; `unwanted` variables do not reach commands.
+    """
     from outrider.toolbox.files.edit import edit
     from outrider.toolbox.files.read import read
     from outrider.toolbox.files.write import write
@@ -41,7 +45,7 @@ def standard(
         "Edit": lambda: edit(workspace),
         "Glob": lambda: glob(workspace, hidden=hidden or nothing),
         "Grep": lambda: grep(workspace, hidden=hidden or nothing),
-        "Bash": lambda: bash(workspace, sandbox, environment=environment),
+        "Bash": lambda: bash(workspace, sandbox, environment=environment, unwanted=unwanted),
         "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
         "Todo": lambda: todo(workspace),
     }

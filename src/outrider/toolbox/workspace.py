@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from outrider.toolbox.shell.processes import Processes
+
+if TYPE_CHECKING:
+    from outrider.toolbox.editor import Buffers, Terminals
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -48,6 +51,10 @@ class Workspace:
         """The plan."""
         self.processes = Processes()
         """The commands that run, also in the background."""
+        self.buffers: Buffers | None = within.buffers if within else None
+        """The files as an editor has them, if one lends them."""
+        self.terminals: Terminals | None = within.terminals if within else None
+        """Where an editor runs commands, if one does."""
 
         self._within = within
         above = within.temporary_name if within else Path(gettempdir()).resolve()

@@ -37,11 +37,12 @@ class Region:
             self._write(self._up() + "".join(f"{line}\x1b[K\n" for line in lines))
             self._drawn = lines
 
-    def commit(self, lines: Sequence[str]) -> None:
-        """Let lines stand above for good; what changes is drawn anew below them."""
+    def commit(self, lines: Sequence[str], below: Sequence[str] | None = None) -> None:
+        """Let lines stand above for good; what changes is drawn anew below them, as it was or as it is now."""
         if lines:
-            kept = self._drawn
+            kept = self._drawn if below is None else list(below[-(self.height - 1) :])
             self._write(self._up() + "".join(f"{line}\x1b[K\n" for line in [*lines, *kept]))
+            self._drawn = kept
 
     def clear(self) -> None:
         """Take away what changes."""

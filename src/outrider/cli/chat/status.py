@@ -5,7 +5,6 @@ from __future__ import annotations
 from outrider.cli.chat.current import Current
 from outrider.cli.plain import plain
 from outrider.messages import Usage
-from outrider.provider import Provider
 
 
 class Status:
@@ -41,6 +40,8 @@ class Status:
             return ""
         used = self._last[1].total_tokens
         if self._window[0] != session.provider.name:
+            from outrider.providers.windows import window_of
+
             self._window = session.provider.name, window_of(session.provider)
         window = self._window[1]
         return f"context {used / window:.0%}/{_thousands(window)}" if window else f"context {_thousands(used)} tokens"
@@ -48,17 +49,6 @@ class Status:
     def _cost(self) -> str:
         usage = self._current.usage
         return "" if usage is None or usage.cost is None else f"${usage.cost:.4f}"
-
-
-def window_of(provider: Provider) -> int | None:
-    """How many tokens the model can take in, if that is known."""
-    from outrider.providers.api import ApiProvider
-
-    if not isinstance(provider, ApiProvider):
-        return None
-    from outrider.providers.prices import context_tokens
-
-    return context_tokens(provider.prefix, provider.model) or provider.capabilities.context_tokens
 
 
 def _thousands(number: int) -> str:

@@ -169,7 +169,7 @@ class View:
 
     def write(self, lines: Sequence[str] | Iterator[str]) -> None:
         """Lines that stay."""
-        self.region.commit(list(lines))
+        self.region.commit(list(lines), list(self._lines()) if self._timer else None)
 
     def note(self, text: str) -> None:
         """Something that the person should know."""
@@ -206,12 +206,12 @@ class View:
         if self._timer:
             self._timer.cancel()
             self._timer = None
+        self.region.clear()
         self._settle_thinking()
         self._say(self._markdown.end())
         self._calls.clear()
         self._arriving.clear()
         self._titles.clear()
-        self.region.clear()
         if self._calls_above:
             self.write([""])
             self._calls_above = False

@@ -10,10 +10,11 @@ from outrider.toolbox.files.near_misses import near_miss
 from outrider.toolbox.files.regular_files import located
 from outrider.toolbox.files.replacing import PLACES, Replacement
 from outrider.toolbox.files.saving import save
-from outrider.toolbox.files.stamps import WHOLE, check_seen, current, stamp_of
+from outrider.toolbox.files.stamps import WHOLE, check_seen
 from outrider.toolbox.files.text_files import Encoding, encoding_of
+from outrider.toolbox.files.versions import Version, version
 from outrider.toolbox.refusals import RefusalError, refusal, shown
-from outrider.toolbox.workspace import Stamp, Workspace
+from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, ToolContext, tool
 
 AROUND = 3
@@ -55,9 +56,9 @@ def _edited(workspace: Workspace, name: str, old: str, new: str, every: bool, co
     if old == new:
         raise RefusalError("old_string and new_string are the same: there is nothing to change.")
     path = located(workspace, name)
-    stamp, data = current(path, name)
-    check_seen(workspace, path, name, stamp)
-    text, encoding = _text_of(name, stamp, data)
+    before = version(workspace, path, name)
+    check_seen(workspace, path, name, before.stamp)
+    text, encoding = _text_of(name, before)
     replacement = Replacement.within(text, old, new)
     places = _places(replacement, old, name, every)
     changed = replacement.all()
@@ -65,17 +66,17 @@ def _edited(workspace: Workspace, name: str, old: str, new: str, every: bool, co
         raise RefusalError(
             "old_string and new_string differ only in how their lines end, which stays as it is in the file."
         )
-    encoded = encoding.encode(changed)
-    save(path, name, encoded, stamp, context)
-    workspace.seen[path] = stamp_of(encoded)
+    note = save(workspace, path, name, encoding.encode(changed), before, context)
     said = _said(replacement, places, name, changed)
-    return ToolResult(said, details=change(path, name, text, changed))
+    return ToolResult(f"{said}\n{note}" if note else said, details=change(path, name, text, changed))
 
 
-def _text_of(name: str, stamp: Stamp, data: bytes | None) -> tuple[str, Encoding]:
+def _text_of(name: str, before: Version) -> tuple[str, Encoding]:
+    data = before.data
     if data is None:
+        size = before.stamp.size if before.stamp else 0
         raise RefusalError(
-            f"{shown(name)} has {human_size(stamp.size)}; Edit works on files up to {human_size(WHOLE)}. "
+            f"{shown(name)} has {human_size(size)}; Edit works on files up to {human_size(WHOLE)}. "
             "Change it with a command instead."
         )
     encoding = encoding_of(data)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from outrider.attachments import MAX_BYTES, Attachment, sniff
 from outrider.errors import AttachmentError
@@ -29,6 +31,7 @@ from outrider.toolbox.files.text_files import (
     pieces_of_text,
     text_for_looking,
 )
+from outrider.toolbox.files.versions import SilentEditorError, Version, lent
 from outrider.toolbox.refusals import RefusalError, refusal, shown
 from outrider.toolbox.workspace import Stamp, Workspace
 from outrider.tools import Tool, ToolContext, tool
@@ -37,6 +40,10 @@ STORED = "attachment:"
 """What the name of a stored result begins with."""
 BETWEEN_NEWS = 512 * 1024 * 1024
 """Bytes of a large file from one word about progress to the next."""
+UNSAVED = (
+    "The editor has changes in this file that are not saved; they are shown here. Commands and searches see the disk."
+)
+SILENT = "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -52,6 +59,8 @@ class Source(msgspec.Struct, frozen=True):
     attachment: Attachment
     path: Path | None = None
     """Where the file is; None for a stored result."""
+    note: str = ""
+    """What else there is to say of it."""
 
 
 def read(workspace: Workspace) -> Tool:
@@ -78,7 +87,7 @@ def read(workspace: Workspace) -> Tool:
         """
         try:
             span = Span.of(offset, limit)
-            with _source(workspace, file_path, context) as source:
+            with _source(workspace, file_path, context, original) as source:
                 result = _attached(source) if original else _looked_at(source, span, context)
         except RefusalError as refused:
             return ToolResult(str(refused), is_error=True)
@@ -86,13 +95,13 @@ def read(workspace: Workspace) -> Tool:
             return ToolResult(str(refusal(error, file_path)), is_error=True)
         if source.path:
             workspace.seen[source.path] = source.stamp
-        return result
+        return replace(result, text=f"{result.text}\n[{source.note}]") if source.note else result
 
     return read_file
 
 
 @contextmanager
-def _source(workspace: Workspace, name: str, context: ToolContext) -> Iterator[Source]:
+def _source(workspace: Workspace, name: str, context: ToolContext, original: bool) -> Iterator[Source]:
     if name.startswith(STORED):
         try:
             data = context.stored(name.removeprefix(STORED))
@@ -103,12 +112,41 @@ def _source(workspace: Workspace, name: str, context: ToolContext) -> Iterator[S
         )
         return
     path = located(workspace, name)
+    if not original and (source := _only_in_editor(workspace, path, name)):
+        yield source
+        return
     with opened(path, name) as file:
         stamp, whole = stamped(file)
         file.seek(0)
         head = file.read(HEAD) if whole is None else whole[:HEAD]
         attachment = Attachment.from_path(path, name=Path(name).name)
-        yield Source(name, head, whole, file, stamp, attachment, path)
+        source = Source(name, head, whole, file, stamp, attachment, path)
+        yield source if original else _as_in_editor(workspace, path, source)
+
+
+def _only_in_editor(workspace: Workspace, path: Path, name: str) -> Source | None:
+    """A file that was never saved."""
+    if os.path.lexists(path):
+        return None
+    with suppress(SilentEditorError):
+        return _unsaved(path, name, lent(workspace, path, name, None, b""))
+    return None
+
+
+def _as_in_editor(workspace: Workspace, path: Path, on_disk: Source) -> Source:
+    try:
+        now = lent(workspace, path, on_disk.name, on_disk.stamp, on_disk.data)
+    except SilentEditorError:
+        return replace(on_disk, note=SILENT)
+    return _unsaved(path, on_disk.name, now) or on_disk
+
+
+def _unsaved(path: Path, name: str, now: Version) -> Source | None:
+    """The file as the editor has it, if that is something else than what is on disk."""
+    if not now.unsaved or now.stamp is None or now.data is None:
+        return None
+    attachment = Attachment(now.data, name=Path(name).name)
+    return Source(name, now.data[:HEAD], now.data, io.BytesIO(now.data), now.stamp, attachment, path, UNSAVED)
 
 
 def _attached(source: Source) -> ToolResult:

@@ -37,7 +37,7 @@ def current(path: Path, name: str) -> tuple[Stamp, bytes | None]:
         return stamped(file)
 
 
-def check_seen(workspace: Workspace, path: Path, name: str, now: Stamp) -> None:
+def check_seen(workspace: Workspace, path: Path, name: str, now: Stamp | None) -> None:
     """Refuse to change a file of which the model does not know what is in it."""
     seen = workspace.seen.get(path)
     if seen is None:

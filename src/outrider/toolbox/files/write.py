@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from outrider.results import ToolResult
@@ -11,10 +10,11 @@ from outrider.toolbox.files.changes import change
 from outrider.toolbox.files.line_ranges import line_count
 from outrider.toolbox.files.regular_files import located
 from outrider.toolbox.files.saving import save
-from outrider.toolbox.files.stamps import check_seen, current, stamp_of
+from outrider.toolbox.files.stamps import check_seen, stamp_of
 from outrider.toolbox.files.text_files import Encoding, encoding_of, has_crlf, text_for_looking, with_crlf
+from outrider.toolbox.files.versions import Version, version_if_any
 from outrider.toolbox.refusals import RefusalError, refusal, shown
-from outrider.toolbox.workspace import Stamp, Workspace
+from outrider.toolbox.workspace import Workspace
 from outrider.tools import Tool, ToolContext, tool
 
 
@@ -44,20 +44,16 @@ def write(workspace: Workspace) -> Tool:
 
 def _written(workspace: Workspace, name: str, content: str, context: ToolContext) -> ToolResult:
     path = located(workspace, name)
-    stamp, before = current(path, name) if _is_there(path) else (None, b"")
-    old, data = _in_the_form_of(before, content)
-    if stamp == stamp_of(data):
-        workspace.seen[path] = stamp
+    before = version_if_any(workspace, path, name)
+    old, data = _in_the_form_of(before.data, content)
+    same = before.stamp == stamp_of(data)
+    if before.stamp and same and not before.unsaved:
+        workspace.seen[path] = before.stamp
         return ToolResult(f"{shown(name)} has exactly this content already; nothing was written.")
-    if stamp and stamp.size:
-        check_seen(workspace, path, name, stamp)
-    save(path, name, data, stamp, context)
-    workspace.seen[path] = stamp_of(data)
-    return _result(path, name, old, content, stamp)
-
-
-def _is_there(path: Path) -> bool:
-    return os.path.lexists(path)
+    if before.stamp and before.stamp.size and not same:
+        check_seen(workspace, path, name, before.stamp)
+    note = save(workspace, path, name, data, before, context)
+    return _result(path, name, old, content, before, note)
 
 
 def _in_the_form_of(before: bytes | None, content: str) -> tuple[str, bytes]:
@@ -70,7 +66,7 @@ def _in_the_form_of(before: bytes | None, content: str) -> tuple[str, bytes]:
     return old, encoding.encode(with_crlf(content) if has_crlf(old) else content)
 
 
-def _result(path: Path, name: str, old: str, content: str, stamp: Stamp | None) -> ToolResult:
+def _result(path: Path, name: str, old: str, content: str, before: Version, note: str) -> ToolResult:
     lines = counted(line_count(content), "line")
-    text = f"Wrote {lines} to {shown(name)}." if stamp else f"Created {shown(name)} with {lines}."
-    return ToolResult(text, details=change(path, name, old, content))
+    text = f"Wrote {lines} to {shown(name)}." if before.stamp else f"Created {shown(name)} with {lines}."
+    return ToolResult(f"{text} {note}".rstrip(), details=change(path, name, old, content))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from outrider.threads import Threads
 from outrider.toolbox.refusals import RefusalError
 from outrider.toolbox.shell.background import start_in_background
 from outrider.toolbox.shell.following import Ending, Follower, Reader, make_pipe
+from outrider.toolbox.shell.in_terminal import InTerminal
 from outrider.toolbox.shell.outcomes import as_result
 from outrider.toolbox.shell.output import Output
 from outrider.toolbox.shell.sandbox import Sandbox
@@ -27,12 +27,19 @@ DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 120_000, 600_000
 """Milliseconds, as models know them."""
 _GIVEN_UP_AFTER = 630.0
 """Seconds: over the longest time-out, which is the tool's own to keep."""
-_CHANGES_FOLDER = re.compile(r"\b(cd|pushd|popd)\b")
 
 
-def bash(workspace: Workspace, sandbox: Sandbox | None = None, environment: Mapping[str, str] | None = None) -> Tool:
-    """The tool that runs shell commands. Without an `environment` of their own, commands have that of this process."""
-    shell, threads = Shell(workspace, sandbox, environment), Threads()
+def bash(
+    workspace: Workspace,
+    sandbox: Sandbox | None = None,
+    environment: Mapping[str, str] | None = None,
+    unwanted: Sequence[str] = (),
+) -> Tool:
+    """The tool that runs shell commands. Without an `environment` of their own, commands have that of this process.
+
+    In a terminal of an editor they have the editor's, with the PATH of `environment` and without what is `unwanted`.
+    """
+    shell, threads = Shell(workspace, sandbox, environment, unwanted), Threads()
 
     async def run(
         command: str,
@@ -60,7 +67,13 @@ def bash(workspace: Workspace, sandbox: Sandbox | None = None, environment: Mapp
             _check(command, timeout)
             if run_in_background:
                 return await start_in_background(shell, command, threads)
-            return await _Foreground(shell, command, timeout, context.progress).run(threads)
+            seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
+            if terminals := workspace.terminals:
+                in_terminal = InTerminal(shell, terminals, command, seconds, context.progress)
+                if result := await in_terminal.run(threads):
+                    return result
+                notes = in_terminal.notes
+            return await _Foreground(shell, command, seconds, context.progress, notes).run(threads)
         except RefusalError as refusal:
             return ToolResult(str(refusal), is_error=True)
 
@@ -80,12 +93,15 @@ def _check(command: str, timeout: float) -> None:
 class _Foreground:
     """One command that the call waits for."""
 
-    def __init__(self, shell: Shell, command: str, timeout: float, progress: Callable[[object], None]) -> None:
+    def __init__(
+        self, shell: Shell, command: str, seconds: float, progress: Callable[[object], None], notes: Sequence[str]
+    ) -> None:
         self._shell = shell
         self._command = command
-        self._seconds = min(timeout, LONGEST_TIMEOUT) / 1000
+        self._notes = notes
+        self._seconds = seconds
         self._progress = progress
-        self._follower = Follower(self._seconds)
+        self._follower = Follower(seconds)
 
     async def run(self, threads: Threads) -> ToolResult:
         """The result; when it is cancelled, that of the command as far as it came.
@@ -106,12 +122,12 @@ class _Foreground:
         shell, workspace = self._shell, self._shell.workspace
         if self._follower.stopped:
             raise RefusalError("The command was not run.")
-        notes = [shell.enter_folder()]
+        notes = [*self._notes, shell.enter_folder()]
         output = Output(shell.new_spool())
         with contextlib.closing(FolderReport(workspace.temporary)) as report:
             ending = self._follow(output, report)
             if ending.cause == "ended":
-                notes.append(self._leave_folder(report))
+                notes.append(shell.leave_folder(self._command, report))
         result = as_result(ending, output, self._seconds, workspace.shell_cwd, notes)
         if result.whole is None:
             output.spool.unlink(missing_ok=True)
@@ -133,10 +149,3 @@ class _Foreground:
 
     def _show(self, news: str) -> None:
         self._progress({"output": news})
-
-    def _leave_folder(self, report: FolderReport) -> str:
-        reported = report.read()
-        note = self._shell.leave_folder(reported)
-        if reported is None and not note and _CHANGES_FOLDER.search(self._command):
-            return f"The shell did not say in which folder it ended: the next command runs in {self._shell.folder}."
-        return note

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from outrider.toolbox.refusals import RefusalError, shown
@@ -30,6 +31,7 @@ ENV = "/usr/bin/env"
 _HIGH = 87
 """Scripts use low numbers for files of their own, and 200 for locks."""
 _LONGEST_REPORT = 64 * 1024
+_CHANGES_FOLDER = re.compile(r"\b(cd|pushd|popd)\b")
 
 
 class FolderReport:
@@ -46,10 +48,12 @@ class FolderReport:
 
     def trap(self, shell: str) -> str:
         """What makes the shell report, however it ends: at its end, by `exit`, by an error."""
+        say = f"{{ printf %s {self._key}; command pwd -P || :; printf %s {self._key}; }} 2>/dev/null"
+        return f"trap {shlex.quote(f'{say} {self._place(shell)}')} EXIT"
+
+    def _place(self, shell: str) -> str:
         # Other shells than bash know no numbers above 9 here.
-        place = f">&{self.handle}" if shell == "bash" else f">>/dev/fd/{self.handle}"
-        say = f"{{ printf %s {self._key}; command pwd -P || :; printf %s {self._key}; }} 2>/dev/null {place}"
-        return f"trap {shlex.quote(say)} EXIT"
+        return f">&{self.handle}" if shell == "bash" else f">>/dev/fd/{self.handle}"
 
     def read(self) -> str | None:
         """The folder; empty if it does not exist any more; None if the shell did not say."""
@@ -63,14 +67,40 @@ class FolderReport:
         os.close(self.handle)
 
 
+class NamedFolderReport(FolderReport):
+    """A report for a shell that somebody else starts, to whom no handle can be passed on: a file for the owner alone.
+
+    It is read by the handle that it was made with, whatever the command puts in its place.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"folder-{os.urandom(8).hex()}.txt"
+        self.handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._key = os.urandom(8).hex()
+
+    def _place(self, shell: str) -> str:
+        return f">>{shlex.quote(str(self._path))}"
+
+    def close(self) -> None:
+        """It is not needed any more."""
+        super().close()
+        self._path.unlink(missing_ok=True)
+
+
 class Shell:
     """Starts commands in the folder where the last one ended."""
 
     def __init__(
-        self, workspace: Workspace, sandbox: Sandbox | None = None, environment: Mapping[str, str] | None = None
+        self,
+        workspace: Workspace,
+        sandbox: Sandbox | None = None,
+        environment: Mapping[str, str] | None = None,
+        unwanted: Sequence[str] = (),
     ) -> None:
         self.workspace = workspace
         self.sandbox = sandbox
+        self.unwanted = unwanted
+        """Variables that commands must not have, also where they are started from another environment."""
         self._environment = environment
         self._spool: Path | None = None
 
@@ -78,6 +108,12 @@ class Shell:
     def folder(self) -> Path:
         """Where the next command runs."""
         return self.workspace.shell_cwd
+
+    def reachable_folder(self) -> Path:
+        """A temporary folder to which commands can write, those in a sandbox too."""
+        folder = self.workspace.temporary / "tmp"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def new_spool(self) -> Path:
         """A path for the output of a command. That of the one before is removed: whoever wanted it has stored it."""
@@ -88,16 +124,10 @@ class Shell:
 
     def start(self, command: str, output: int, report: FolderReport | None = None) -> Process:
         """Start a command that prints to `output`. Raises RefusalError where that is impossible."""
-        program = self._program()
         mark = self.workspace.processes.next_mark()
-        name = os.path.basename(program)
-        settings = [f"{key}={value}" for key, value in {**SETTINGS, MARK: mark}.items()]
-        # By way of an argument and `eval`, errors in the command are its own, and its lines keep their numbers.
-        script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
-        argv = [ENV, *settings, program, "-c", script, name, command]
         try:
             return self.workspace.processes.start(
-                self._fenced(argv),
+                self._argv(command, mark, SETTINGS, report),
                 mark,
                 folder=self.workspace.shell_cwd,
                 environment=self._environment,
@@ -106,6 +136,22 @@ class Shell:
             )
         except OSError as error:
             raise self._refusal(error, command) from None
+
+    def for_another(self, command: str, mark: str, report: FolderReport) -> list[str]:
+        """The program that runs a command as `start` does, wherever it is started. Raises RefusalError."""
+        path = (self._environment or {}).get("PATH")
+        settings = SETTINGS if path is None else {**SETTINGS, "PATH": path}
+        argv = self._argv(command, mark, settings, report)
+        without = [word for name in self.unwanted for word in ("-u", name)]
+        return [ENV, *without, *argv] if without else argv  # outside a sandbox, whose first process shows what it has
+
+    def _argv(self, command: str, mark: str, settings: Mapping[str, str], report: FolderReport | None) -> list[str]:
+        program = self._program()
+        name = os.path.basename(program)
+        variables = [f"{key}={value}" for key, value in {**settings, MARK: mark}.items()]
+        # By way of an argument and `eval`, errors in the command are its own, and its lines keep their numbers.
+        script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
+        return self._fenced([ENV, *variables, program, "-c", script, name, command])
 
     def enter_folder(self) -> str:
         """Make sure that the folder is there. Gives a note for the model if it is another than before."""
@@ -117,8 +163,15 @@ class Shell:
             raise RefusalError(f"The command was not run: the folder {shown(str(workspace.folder))} does not exist.")
         return f"The folder {shown(str(gone))} does not exist any more, so the command ran in {workspace.folder}."
 
-    def leave_folder(self, report: str | None) -> str:
+    def leave_folder(self, command: str, report: FolderReport) -> str:
         """Keep the folder in which a command ended for the next one. Gives a note for the model if it is not kept."""
+        reported = report.read()
+        note = self._go_to(reported)
+        if reported is None and not note and _CHANGES_FOLDER.search(command):
+            return f"The shell did not say in which folder it ended: the next command runs in {self.folder}."
+        return note
+
+    def _go_to(self, report: str | None) -> str:
         workspace = self.workspace
         if report is None:
             return "" if workspace.shell_cwd.is_dir() else self._back("The shell's folder does not exist any more")
@@ -147,9 +200,7 @@ class Shell:
     def _fenced(self, argv: list[str]) -> list[str]:
         if self.sandbox is None:
             return argv
-        temporary = self.workspace.temporary / "tmp"
-        temporary.mkdir(mode=0o700, exist_ok=True)
-        return self.sandbox.wrap(argv, self.workspace.folder, self.workspace.shell_cwd, temporary)
+        return self.sandbox.wrap(argv, self.workspace.folder, self.workspace.shell_cwd, self.reachable_folder())
 
     def _refusal(self, error: OSError, command: str) -> RefusalError:
         if error.errno == errno.E2BIG:

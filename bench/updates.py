@@ -1,0 +1,272 @@
+"""What updates of tool calls cost and how much they save, beside whole objects and the Python SDK of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from bench.figure import Figure
+from outrider.updates.engine import Appending, Engine
+from outrider.updates.state import CallState, Diff, Item, Location, Terminal, Text
+from outrider.updates.update import Update
+
+CALLS, UPDATES, ROUNDS = 5_000, 10_000, 3
+LINES = [f"{number:>79}\n" for number in range(2_000)]
+PEER = Path(__file__).parent / ".peers/acp/bin/python"
+EDIT = CallState(
+    "call_0001",
+    title="Edit src/server.py",
+    name="Edit",
+    kind="edit",
+    content=(Diff("/home/user/src/server.py", "    return a new line\n" * 30, "    return an old line\n" * 30),),
+    locations=(Location("/home/user/src/server.py", 12),),
+    raw_input={"path": "/home/user/src/server.py"},
+)
+
+
+def measure() -> Iterator[Figure]:
+    """Times are of the CPU, the best of several rounds; bytes are those of whole lines of JSON-RPC."""
+    yield from _detection()
+    yield from _rate()
+    yield from _sizes()
+    for appending, most in (("replace", 2.0), ("meta", 1.3)):
+        ratio, updates = _printed(appending)  # type: ignore[arg-type]
+        name = f"2,000 lines of 80 characters, sent against printed ({appending})"
+        yield Figure(name, ratio, "x", most, f"{updates} updates")
+
+
+class Sink:
+    """Whoever reads the lines: how many there are, and how long. Time passes when it is told to."""
+
+    def __init__(self, write: Callable[[bytes], object] = len) -> None:
+        self.bytes = self.updates = 0
+        self.now = 0.0
+        self._write = write
+        self._due: list[tuple[float, Callable[[], None]]] = []
+
+    def send(self, update: Update) -> int:
+        """Write one update as a line."""
+        data = line(update)
+        self._write(data)
+        self.bytes += len(data)
+        self.updates += 1
+        return len(data)
+
+    def engine(self, **options: Any) -> Engine:
+        """An engine that writes here."""
+        return Engine(self.send, clock=lambda: self.now, call_later=self._call_later, **options)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        due, self._due = self._due, []
+        for when, callback in due:
+            if when <= self.now:
+                callback()
+            else:
+                self._due.append((when, callback))
+
+    def _call_later(self, delay: float, callback: Callable[[], None]) -> Sink:
+        self._due.append((self.now + delay, callback))
+        return self
+
+    def cancel(self) -> None:
+        """The timers of a sink are few, and all of them fire."""
+
+
+class _Fields(msgspec.Struct, rename="camel", omit_defaults=True):
+    session_update: str
+    tool_call_id: str
+    title: Any = UNSET
+    name: Any = UNSET
+    kind: Any = UNSET
+    status: Any = UNSET
+    content: Any = UNSET
+    locations: Any = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+    meta: Any = msgspec.field(default=UNSET, name="_meta")
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def line(update: Update) -> bytes:
+    """A notification as an editor gets it."""
+    fields = _Fields(
+        "tool_call" if update.is_new else "tool_call_update",
+        update.id,
+        update.title,
+        update.name,
+        update.kind,
+        update.status,
+        UNSET if update.content is UNSET else [_item(item) for item in update.content],
+        update.locations,
+        update.raw_input,
+        update.raw_output,
+        UNSET if update.output is UNSET else {"terminal_output": {"terminal_id": update.id, "data": update.output}},
+    )
+    params = {"sessionId": "sess_0123456789abcdef", "update": fields}
+    return _encoder.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+
+
+def _item(item: Item) -> dict[str, Any]:
+    if isinstance(item, Text):
+        return {"type": "content", "content": {"type": "text", "text": item.text}}
+    if isinstance(item, Diff):
+        return {"type": "diff", "path": item.path, "oldText": item.old, "newText": item.new}
+    assert isinstance(item, Terminal)
+    return {"type": "terminal", "terminalId": item.id}
+
+
+def _whole(state: CallState) -> int:
+    return len(line(Update(**msgspec.structs.asdict(state))))
+
+
+def _detection() -> Iterator[Figure]:
+    found, all_of_it = min(_status_changes() for _ in range(ROUNDS))
+    yield Figure(
+        "a change of status, finding the difference", found * 1e6, "µs", 5, f"with its update {all_of_it * 1e6:.1f} µs"
+    )
+    engine = Sink().engine()
+    engine.announce(CallState("call", content=(Text("x" * 100_000),)))
+    contents = [(Text("x" * 100_000),) for _ in range(200)]
+    started = time.process_time()
+    for content in contents:
+        engine.change("call", content=content)
+    spent = (time.process_time() - started) / len(contents)
+    assert engine.metrics.suppressed == len(contents)
+    yield Figure("a change of nothing, with 100 KB of content", spent * 1e6, "µs", 50)
+
+
+def _status_changes() -> tuple[float, float]:
+    """Seconds a change, as the engine itself measures its detection, and in all with an update that goes nowhere."""
+    names = [f"call_{number}" for number in range(CALLS)]
+    spent = []
+    for timed in (True, False):
+        engine = Engine(lambda update: 100, clock=time.monotonic, call_later=Sink()._call_later, timed=timed)
+        for name in names:
+            engine.announce(CallState(name, title="Read", content=(Text("some text"),)))
+        before, started = engine.metrics.detecting or 0.0, time.process_time()
+        for name in names:
+            engine.change(name, status="in_progress")
+        spent.append((engine.metrics.detecting or 0.0) - before if timed else time.process_time() - started)
+    return spent[0] / CALLS, spent[1] / CALLS
+
+
+def _rate() -> Iterator[Figure]:
+    name = f"{UPDATES:,} updates of one field, each written"
+    python = os.environ.get("OUTRIDER_BENCH_ACP_PYTHON") or (str(PEER) if PEER.exists() else "")
+    ours = min(asyncio.run(_written_updates()) for _ in range(ROUNDS))
+    said = f"{UPDATES / ours:,.0f} a second"
+    if not python:
+        missing = "the Python SDK is missing: name its interpreter in OUTRIDER_BENCH_ACP_PYTHON"
+        yield Figure(name, ours / UPDATES * 1e6, "µs", None, f"{said}; {missing}")
+        return
+    theirs = min(_of_the_sdk(python) for _ in range(ROUNDS))
+    detail = f"{said} against {UPDATES / theirs:,.0f}"
+    yield Figure(f"{name}, against the Python SDK", ours / theirs, "x", 1 / 3, detail)
+
+
+async def _written_updates() -> float:
+    """CPU seconds from the change to the write, through the stream that the SDK has too, and nothing coalesced."""
+    loop = asyncio.get_running_loop()
+    with open(os.devnull, "wb") as nowhere:  # noqa: ASYNC230 - nothing is read, and nothing waits
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, nowhere)
+        writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        engine = Sink(writer.write).engine()
+        engine.announce(EDIT)
+        started = time.process_time()
+        for number in range(UPDATES):
+            engine.change(EDIT.id, title=f"Step {number}")
+            engine.flush()
+            await writer.drain()
+        spent = time.process_time() - started
+        transport.close()
+    assert engine.metrics.updates_sent == UPDATES + 1
+    return spent
+
+
+_SDK = """
+import asyncio, os, sys, time
+from acp.agent.connection import AgentSideConnection
+from acp.contrib.tool_calls import ToolCallTracker
+
+class Agent:
+    pass
+
+async def main(updates):
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, open(os.devnull, "wb"))
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    connection = AgentSideConnection(Agent(), writer, asyncio.StreamReader(), listening=False)
+    tracker = ToolCallTracker()
+    await connection.session_update("sess_0123456789abcdef", tracker.start("call", title="Edit", kind="edit"))
+    started = time.process_time()
+    for number in range(updates):
+        await connection.session_update("sess_0123456789abcdef", tracker.progress("call", title=f"Step {number}"))
+    print(time.process_time() - started, flush=True)
+    os._exit(0)
+
+asyncio.run(main(int(sys.argv[1])))
+"""
+
+
+def _of_the_sdk(python: str) -> float:
+    said = subprocess.run([python, "-c", _SDK, str(UPDATES)], capture_output=True, check=True, text=True)
+    return float(said.stdout)
+
+
+def _sizes() -> Iterator[Figure]:
+    sink = Sink()
+    engine = sink.engine()
+    engine.announce(EDIT)
+    before = sink.bytes
+    engine.change(EDIT.id, status="in_progress")
+    share = 100 * (sink.bytes - before) / _whole(msgspec.structs.replace(EDIT, status="in_progress"))
+    yield Figure("a change of status, of the whole object", share, "%", 15, f"{sink.bytes - before} bytes")
+    sent, wanted = _typical_run()
+    yield Figure("a typical run, of whole objects", 100 * sent / wanted, "%", 30, f"{sent:,} of {wanted:,} bytes")
+
+
+def _typical_run() -> tuple[int, int]:
+    """An edit, the reading of a file and a test run of 50 lines; the bytes sent, and those of a whole call a change."""
+    sink = Sink()
+    engine = sink.engine()
+    read = CallState("call_0002", title="Read config.json", kind="read", raw_input={"path": "/home/user/config.json"})
+    test = CallState("call_0003", title="make test", kind="execute", raw_input={"command": "make test"})
+    text, printed, wanted = (Text("a line of the file\n" * 100),), "", 0
+    for state, content in ((EDIT, EDIT.content), (read, text), (test, ())):
+        engine.announce(state)
+        engine.change(state.id, status="in_progress")
+        wanted += 2 * _whole(state)
+        for number in range(50 if state is test else 0):
+            printed += f"tests/test_{number}.py ....................\n"
+            engine.append(state.id, f"tests/test_{number}.py ....................\n")
+            sink.wait(0.1)
+            wanted += _whole(msgspec.structs.replace(test, content=(Text(printed),)))
+        engine.finish(state.id, "completed", content=content or (Text(printed),))
+        wanted += _whole(msgspec.structs.replace(state, content=content or (Text(printed),)))
+    return sink.bytes, wanted
+
+
+def _printed(appending: Appending) -> tuple[float, int]:
+    """Bytes of all lines sent for a command that prints a line every 10 ms, against what it prints."""
+    sink = Sink()
+    engine = sink.engine(appending=appending)
+    engine.announce(
+        CallState("call", title="Run", kind="execute", content=(Terminal("t"),) if appending == "meta" else ())
+    )
+    for text in LINES:
+        engine.append("call", text)
+        sink.wait(0.01)
+    engine.finish("call", "completed", exit_code=0)
+    return sink.bytes / len("".join(LINES)), sink.updates

@@ -1,0 +1,131 @@
+"""A sender and its sub-agents on one script, and what can be seen of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, with_subagents
+from outrider.config.loading import load
+from outrider.errors import ProviderError
+from outrider.events import Event, SubagentEvent, ToolFinished, ToolStarted
+from outrider.history import violations
+from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.permissions.question import Ask
+from outrider.permit import Permit
+from outrider.provider import Reply, Request, StopReason
+from outrider.providers.scripted import Step, call
+from outrider.runs import RunResult
+from outrider.subagents.task import AT_ONCE
+from outrider.workbench import Workbench
+
+E = TypeVar("E")
+HELPER = Profile(name="Helper", description="Helps.")
+
+
+def task(prompt: str, profile: str = "Helper", **more: Any) -> ToolUseBlock:
+    """A call that sends somebody out; what is to be done is told apart by the prompt."""
+    return call("Task", description=f"do {prompt}", prompt=prompt, subagent_type=profile, **more)
+
+
+def reply(*parts: Any, tokens: int = 0, cost: float | None = None) -> Reply:
+    """A reply that uses something."""
+    message = Message.assistant(*parts)
+    stop = StopReason.TOOL_USE if message.tool_calls else StopReason.END
+    return Reply(message, stop, Usage(tokens, 0, cost=cost))
+
+
+def play(sender: Sequence[Any], children: Mapping[str, Sequence[Any]] | None = None) -> ScriptedModel:
+    """A model that plays the sender, and each sub-agent by its prompt: as many steps as it has said things."""
+
+    def step(request: Request) -> Step:
+        first = request.messages[0].text
+        is_sender = any(tool.name == "Task" for tool in request.tools)
+        steps = sender if is_sender or not children else children[first]
+        said = sum(message.role == "assistant" for message in request.messages)
+        if said >= len(steps):
+            raise ProviderError(f"the script for {first!r} has {len(steps)} steps, and this is another")
+        chosen: Step = steps[said]
+        return chosen
+
+    return ScriptedModel(step)
+
+
+class Team:
+    """A session that sends out sub-agents, and what its observers saw."""
+
+    def __init__(
+        self,
+        model: ScriptedModel,
+        tools: Sequence[Tool] = (),
+        *,
+        profiles: Sequence[Profile] = (HELPER,),
+        limits: Limits | None = None,
+        log: Log | None = None,
+        at_once: int = AT_ONCE,
+        permit: Permit | None = None,
+    ) -> None:
+        self.model = model
+        self.events: list[Event] = []
+        agent = with_subagents(Agent(model=model, tools=tools, limits=limits or Limits()), profiles, at_once=at_once)
+        watched: dict[str, Any] = {"observer": self.events.append, "permit": permit}
+        self.session = Session.open(log, agent=agent, **watched) if log else Session(agent, **watched)
+
+    async def run(self, prompt: str = "go") -> RunResult:
+        return await self.session.run(prompt)
+
+    @property
+    def results(self) -> list[ToolResultBlock]:
+        """What the sender's calls came to, in call order."""
+        return results_of(self.session)
+
+    def finished(self) -> list[ToolFinished]:
+        """How the sender's calls ended, in the order in which they did."""
+        return [event for event in self.events if isinstance(event, ToolFinished)]
+
+    @property
+    def nested(self) -> list[SubagentEvent]:
+        return [event for event in self.events if isinstance(event, SubagentEvent)]
+
+    def inside(self, kind: type[E]) -> list[E]:
+        """The events of a kind in the sub-agents."""
+        return [event.event for event in self.nested if isinstance(event.event, kind)]
+
+    def check(self) -> None:
+        """Every call is answered exactly once, what was sent was sound, and what is there now can be sent."""
+        for request in self.model.requests:
+            assert violations(request.messages) == []
+        assert violations(self.session.history.sendable()) == []
+        assert self.session.history.pending == ()
+        started = [event.call_id for event in self.events if isinstance(event, ToolStarted)]
+        ended = [event.call_id for event in self.finished()]
+        assert len(ended) == len(set(ended))
+        assert set(started) <= set(ended)
+        calls = [each.id for message in self.session.messages for each in message.tool_calls]
+        assert [each.tool_use_id for each in self.results] == calls
+        msgspec.json.encode(self.events)
+
+
+def results_of(session: Session) -> list[ToolResultBlock]:
+    """All results in a conversation, in order."""
+    return [result for message in session.messages for result in message.tool_results]
+
+
+def bench_in(folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), **flags: Any) -> Workbench:
+    """A workbench in a folder; `limits__turns=5` is a setting."""
+    flags = {name.replace("__", "."): value for name, value in flags.items()}
+    return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, tools=own, ask=ask)
+
+
+async def run_in(bench: Workbench, model: ScriptedModel) -> Session:
+    """A session at a workbench, which has come to its end."""
+    session = Session(bench.agent(model=model), cwd=bench.folder, permit=bench.permissions)  # type: ignore[arg-type]
+    try:
+        await session.run("go")
+    finally:
+        bench.close()
+    return session

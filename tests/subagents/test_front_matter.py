@@ -1,0 +1,140 @@
+"""The fields at the beginning of a profile: read as their writers meant them, or refused with the line named."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from outrider.subagents.frontmatter import as_list, split
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ("name: reader", {"name": "reader"}),
+        ("name:   reader  ", {"name": "reader"}),
+        ('name: "reader"', {"name": "reader"}),
+        ("name: 'it''s'", {"name": "it's"}),
+        (r'name: "a \"b\" \\ c\nd"', {"name": 'a "b" \\ c\nd'}),
+        ("name: reader # of books", {"name": "reader"}),
+        ('name: "reader" # of books', {"name": "reader"}),
+        ("name: 'it''s' # so", {"name": "it's"}),
+        ("name: C# and F#", {"name": "C# and F#"}),
+        ("description: use: when needed", {"description": "use: when needed"}),
+        ("tools: [Read, 'Grep', \"Glob\"]", {"tools": ["Read", "Grep", "Glob"]}),
+        ("tools: []", {"tools": []}),
+        ("tools:\n  - Read\n  - Grep # find", {"tools": ["Read", "Grep"]}),
+        ("tools:\n- Read\n- Grep\nname: x", {"tools": ["Read", "Grep"], "name": "x"}),
+        ("tools: Read, Grep", {"tools": "Read, Grep"}),
+        ("limits: {turns: 20, cost: 0.5}", {"limits": {"turns": "20", "cost": "0.5"}}),
+        ("limits:\n  turns: 20\n  cost: 0.5 # dollars", {"limits": {"turns": "20", "cost": "0.5"}}),
+        ("description: >\n  two\n  lines\nname: x", {"description": "two lines", "name": "x"}),
+        ("description: |-\n  two\n  lines", {"description": "two\nlines"}),
+        ("description: two\n  lines", {"description": "two lines"}),
+        ("# a remark\n\nname: x\n  # another\n", {"name": "x"}),
+        ("name:", {"name": ""}),
+        ("", {}),
+    ],
+)
+def test_what_such_files_use_is_read(lines: str, fields: dict[str, Any]) -> None:
+    assert split(f"---\n{lines}\n---\nYou read.\n") == (fields, "You read.")
+    windows = f"---\n{lines}\n---\nYou read.\n".replace("\n", "\r\n")
+    assert split(windows) == (fields, "You read.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["You read.", "", "--- \nname: x\n", "----\nname: x\n----\n", "\n---\nname: x\n---\n", "---\nname: x\n--- no\n"],
+)
+def test_a_text_without_a_closed_block_has_no_fields(text: str) -> None:
+    assert split(text) == ({}, text)
+
+
+def test_what_follows_the_block_is_text_whatever_it_looks_like() -> None:
+    assert split("---\nname: x\n---\nBefore.\n---\nnot: a field\n---\n") == (
+        {"name": "x"},
+        "Before.\n---\nnot: a field\n---",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("---\nname: x\nno field here\n---\n", 3),
+        ("---\n{json: 1}\n---\n", 2),
+        ("---\n\n# fine\n- a list\n---\n", 4),
+        ("---\nname:x\n---\n", 2),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(text: str, line: int) -> None:
+    with pytest.raises(ValueError, match=f"^line {line}: "):
+        split(text)
+
+
+@given(st.text() | st.text(alphabet="-: \t\n\"'[]{},#|>ab\\\r\u2028\x85\x00"))
+@example("---\n---")
+@example("---\n[\n---")
+def test_any_text_is_read_or_refused_and_nothing_else_happens(text: str) -> None:
+    for each in (text, f"---\n{text}\n---\n"):
+        try:
+            fields, rest = split(each)
+        except ValueError:
+            continue
+        assert isinstance(rest, str)
+        for name, value in fields.items():
+            assert name
+            assert isinstance(value, str | list | dict)
+
+
+NAMES = st.text(alphabet=string.ascii_letters + "_", min_size=1, max_size=8)
+PLAIN = st.text(alphabet=string.ascii_letters + string.digits + "äß✓ .;/!?-", min_size=1, max_size=20).map(str.strip)
+SIMPLE = PLAIN.filter(lambda text: text and not text.startswith("-"))
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(NAMES, SIMPLE, max_size=5), st.text(alphabet="ab #\n", max_size=20).map(str.strip))
+def test_plain_fields_come_back_as_they_were_written(fields: dict[str, str], text: str) -> None:
+    written = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    assert split(f"---\n{written}---\n{text}\n") == (fields, text)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(NAMES, st.text(alphabet="ab\\\"' #:,äß✓[]{}|>&*!%@`-", max_size=20), max_size=5))
+def test_quoted_fields_come_back_as_they_were_written(fields: dict[str, str]) -> None:
+    def quoted(value: str) -> str:
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    written = "".join(f"{name}: {quoted(value)}\n" for name, value in fields.items())
+    assert split(f"---\n{written}---\n")[0] == fields
+
+
+@settings(max_examples=40)
+@given(st.lists(SIMPLE, min_size=1, max_size=5), st.sampled_from(["inline", "below", "indented"]))
+def test_lists_come_back_as_they_were_written(items: list[str], style: str) -> None:
+    match style:
+        case "inline":
+            written = f"tools: [{', '.join(items)}]"
+        case "below":
+            written = "tools:\n" + "\n".join(f"- {item}" for item in items)
+        case _:
+            written = "tools:\n" + "\n".join(f"  - {item}" for item in items)
+    assert split(f"---\n{written}\n---\n")[0] == {"tools": items}
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("Read, Grep", ["Read", "Grep"]),
+        (["Read", "Grep"], ["Read", "Grep"]),
+        ("", []),
+        (" , ", []),
+        ("Bash(git add:*, git push:*), Read", ["Bash(git add:*, git push:*)", "Read"]),
+        ("Agent(Explore, Bash, Plan), Read", ["Agent(Explore, Bash, Plan)", "Read"]),
+    ],
+)
+def test_names_with_commas_between_them_are_a_list(value: Any, names: list[str]) -> None:
+    assert as_list(value) == names

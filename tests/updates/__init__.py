@@ -1,0 +1,1 @@
+"""The update engine, against an observer that knows nothing but the specification."""
