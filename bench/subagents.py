@@ -102,7 +102,7 @@ async def memory() -> float:
 
     def answer(request: Request) -> Step:
         if any(tool.name == "Task" for tool in request.tools):
-            return asked if len(request.messages) == 1 else "all back"  # type: ignore[return-value]
+            return asked if len(request.messages) == 1 else "all back"
         return call("wait") if len(request.messages) == 1 else call("report_back", answer=1)
 
     agent = Agent(model=ScriptedModel(answer), tools=[wait], limits=Limits(tool_seconds=None))

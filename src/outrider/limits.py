@@ -20,6 +20,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Wall time of the run."""
     repeats: int | None = 10
     """Turns in a row that bring nothing new: calls that were made before, with results that they had before."""
+    subagents: int | None = 200
+    """Sub-agents that one run sends out, one after the other or at once."""
     tool_seconds: float | None = 600.0
     """Wall time of one call, for tools that do not say otherwise."""
     result_characters: int = 50_000

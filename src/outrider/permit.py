@@ -14,3 +14,9 @@ Permit: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
 Asked once for each call, in call order, just before that call begins; a call that must be alone is asked about when
 those before it are done. It may wait for a person. What it raises counts as a refusal.
 """
+
+
+def labelled(permit: Permit | None, asker: str) -> Permit | None:
+    """The same permit for a sub-agent: one that can say who asks, as `Permissions` can, does so."""
+    on_behalf_of: Callable[[str], Permit] | None = getattr(permit, "on_behalf_of", None)
+    return on_behalf_of(asker) if on_behalf_of else permit

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from outrider.errors import OutriderError
 from outrider.events import RunStatus
 from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
@@ -45,6 +46,7 @@ class Progress:
         self._within = within
         """The run of the session that sent this one out, whose budget this one uses up as well."""
         self._repetition = Repetition()
+        self._sent_out = 0
 
     def begin_turn(self) -> None:
         """The model is about to be asked once more."""
@@ -59,6 +61,13 @@ class Progress:
     def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
         """What the reply's calls came to."""
         self._repetition.take(calls, results)
+
+    def send_out(self) -> None:
+        """A sub-agent is about to be sent out. Raises OutriderError if there were enough of them."""
+        most = self._limits.subagents
+        if most is not None and self._sent_out >= most:
+            raise OutriderError(f"this run has sent out {most} sub-agents, and may send out no more")
+        self._sent_out += 1
 
     def _use(self, usage: Usage) -> None:
         self.usage += usage

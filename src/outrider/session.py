@@ -36,7 +36,7 @@ from outrider.log.standing import Standing
 from outrider.log.write import deliver_cancel
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.observers import Observers
-from outrider.permit import Permit
+from outrider.permit import Permit, labelled
 from outrider.prompt import Part, Prompt, parts_of
 from outrider.prompts import prompt as prompt_text
 from outrider.provider import REMARKABLE, Reply, Request, StopReason, ToolSpec
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from outrider.log.log import Log
 
 T = TypeVar("T")
+LONGEST_TITLE = 80
+_NOTHING_BEFORE = 0, Usage(), ""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -118,8 +120,8 @@ class Session:
         """How far the run is that goes on, if one does."""
         self._within: Progress | None = None
         """The run to whose budget this session belongs, if it is a sub-agent's."""
-        self._before = 0, Usage()
-        """The turns of a sub-agent that was cut off, and what they used: its limits count for all of its errand."""
+        self._before = _NOTHING_BEFORE
+        """The turns of a sub-agent that was cut off, what they used, and its last words: it goes on from there."""
         self._opening = asyncio.Lock()
         self._log: Log | None = None
 
@@ -158,7 +160,8 @@ class Session:
         return session
 
     def close(self) -> None:
-        """Let others open the session. One that is not in a log has nothing to close."""
+        """Let others open the session; what it still does is cancelled."""
+        self.cancel()
         if journal := self._around.journal:
             with contextlib.suppress(LogError):  # it is let go all the same, also if that could not be written down
                 journal.close()
@@ -214,7 +217,7 @@ class Session:
         Ends with a status, not with an exception, for all that a model or a tool can do.
         """
         progress = Progress(self.agent.limits, self._within)
-        (progress.turns, progress.usage), self._before = self._before, (0, Usage())
+        (progress.turns, progress.usage, progress.text), self._before = self._before, _NOTHING_BEFORE
         status: RunStatus = "cancelled"
         error = ""
         try:
@@ -452,16 +455,20 @@ class Session:
     async def _spawn(self, errand: Errand, agent: Agent, permit: Permit | None, cwd: Path | None) -> Session:
         """A session for a sub-agent, which sends out none itself. In a log, the one that this errand had before."""
         around = self._around
-        child = Session(agent, store=around.store, cwd=cwd or around.cwd, permit=permit or around.permit)
+        if self._progress:
+            self._progress.send_out()
+        about = clean(" ".join(f"{agent.name}: {errand.title}".split()))[:LONGEST_TITLE]
+        child = Session(
+            agent, store=around.store, cwd=cwd or around.cwd, permit=permit or labelled(around.permit, about)
+        )
         child._within = self._progress
         child._around = msgspec.structs.replace(child._around, spawn=None)
         if self._log and around.journal:
-            settings = msgspec.structs.replace(
-                settings_of(agent, child._around.cwd), title=clean(f"{agent.name}: {errand.title}")
-            )
+            settings = msgspec.structs.replace(settings_of(agent, child._around.cwd), title=about)
             open_child = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
             child._take_up(await self._opened(open_child), self._log)
-            child._before = sum(message.role == "assistant" for message in child.messages), child.usage
+            said = [message for message in child.messages if message.role == "assistant"]
+            child._before = len(said), child.usage, said[-1].text if said else ""
         if not errand.is_over():
             self._emit(SubagentStarted(errand.call_id, child.id, agent.name, errand.title))
         child.observe(partial(self._relay, errand, child.id))

@@ -55,6 +55,7 @@ def test_a_file_says_all_that_there_is_to_a_profile(folder: Path) -> None:
         model="powerful",
         limits={"turns": 5, "cost": 0.5, "tokens": None},
         schemas=False,
+        may_raise=False,
         is_foreign=True,
     )
 

@@ -146,7 +146,7 @@ def test_a_project_s_profile_stays_within_the_sender_s_limits(
     wanted: dict[str, int | None], turns: int | None, tokens: int | None
 ) -> None:
     senders = Limits(turns=turns, tokens=tokens, repeats=None)
-    foreign = profile(limits=wanted, is_foreign=True).limits_within(senders)
+    foreign = profile(limits=wanted, may_raise=False).limits_within(senders)
     own = profile(limits=wanted).limits_within(senders)
     for name in ("turns", "tokens", "repeats"):
         most, got = getattr(senders, name), getattr(foreign, name)
@@ -161,7 +161,7 @@ def test_a_project_s_profile_stays_within_the_sender_s_limits(
 def test_what_a_profile_does_not_say_is_as_its_sender_has_it() -> None:
     senders = Limits(turns=7, tokens=1000, cost=2.0, seconds=3.0, result_characters=99)
     assert profile().limits_within(senders) == senders
-    assert profile(is_foreign=True).limits_within(senders) == senders
+    assert profile(may_raise=False).limits_within(senders) == senders
 
 
 def test_those_that_are_built_in_stop_by_themselves() -> None:

@@ -146,9 +146,9 @@ class Asking:
 
     def _tell_notes(self, loaded: Loaded, recorded: Recorded, bench: Workbench, session: Session) -> None:
         for note in loaded.notes:
-            self._note(f"outrider: {note}")
+            self._note(plain(f"outrider: {note}"))
         for note in bench.notes:
-            self._note(f"outrider: {note}")
+            self._note(plain(f"outrider: {note}"))
         if loaded.waiting:
             keys = ", ".join(each.key for each in loaded.waiting.widenings)
             self._note(f"What this project would widen ({keys}) waits for you to agree: outrider config trust")

@@ -81,6 +81,9 @@ class Screen:
             return
         subagent = self._subagents[event.session]
         subagent.show(event.event)
+        if subagent.was_refused(event.event):
+            assert isinstance(event.event, ToolFinished)
+            self.failure(fit(plain(f"{subagent.name}: {event.event.result.text}"), LONGEST_REFUSAL))
         if self.live:
             self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
         elif isinstance(event.event, ToolStarted):

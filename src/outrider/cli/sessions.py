@@ -150,6 +150,8 @@ def _show(log: Log, options: argparse.Namespace) -> None:
 def _export(log: Log, options: argparse.Namespace) -> None:
     if sys.stdout.isatty():
         print("This goes to the terminal; to keep it, put > FILE after the command.", file=sys.stderr)
+    if children := log.children(options.id):
+        print(f"The sessions of its {counted(len(children), 'sub-agent')} do not come along.", file=sys.stderr)
     for line in export(log, options.id, attachments=options.attachments):
         sys.stdout.buffer.write(line)
 

@@ -32,6 +32,7 @@ class SubagentLine:
         self.usage = Usage()
         self._folder = folder
         self._doing = "begins"
+        self._started: set[str] = set()
         self._running: dict[str, str] = {}
         """The calls that are being carried out, and what they are."""
 
@@ -46,6 +47,7 @@ class SubagentLine:
                 self._doing = "writing"
             case ToolStarted(call_id=call_id, name=name, input=input):
                 self.calls += 1
+                self._started.add(call_id)
                 self._running[call_id] = plain(title(name, input, self._folder))
             case ToolFinished(call_id=call_id):
                 self._running.pop(call_id, None)
@@ -55,6 +57,10 @@ class SubagentLine:
             case RunFinished(status=status):
                 self._running.clear()
                 self._doing = status.replace("_", " ")
+
+    def was_refused(self, event: OwnEvent) -> bool:
+        """Whether a call of it ended in an error without having been carried out."""
+        return isinstance(event, ToolFinished) and event.result.is_error and event.call_id not in self._started
 
     @property
     def doing(self) -> str:

@@ -45,6 +45,7 @@ KEYS: dict[str, Key] = {
     "limits.cost": Key(Number(), "OUTRIDER_MAX_COST", "--max-cost"),
     "limits.seconds": Key(Number(), "OUTRIDER_MAX_SECONDS"),
     "limits.repeats": Key(Number(whole=True), "OUTRIDER_MAX_REPEATS"),
+    "limits.subagents": Key(Number(whole=True), "OUTRIDER_MAX_SUBAGENTS"),
     "limits.tool_seconds": Key(Number(), "OUTRIDER_TOOL_SECONDS"),
     "limits.result_characters": Key(Number(whole=True, unlimited=False)),
     "limits.attachment_bytes": Key(Number(whole=True, unlimited=False)),

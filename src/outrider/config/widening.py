@@ -99,6 +99,7 @@ _WIDER: dict[str, tuple[Test, str]] = {
     "limits.cost": (_raises, _LIMIT),
     "limits.seconds": (_raises, _LIMIT),
     "limits.repeats": (_raises, _LIMIT),
+    "limits.subagents": (_raises, _LIMIT),
     "limits.tool_seconds": (_raises, _LIMIT),
     "limits.result_characters": (_raises, "results may be longer than you have set"),
     "limits.attachment_bytes": (_raises, "files may be larger than you have set"),

@@ -71,11 +71,11 @@ class Permissions:
         """Why a call may not run, in words for the model; empty if it may."""
         return await self._judged(Case(use, tool, self._cwd))
 
-    def on_behalf_of(self, asker: str, cwd: Callable[[], Path]) -> Permit:
-        """The same permissions for a sub-agent whose shell stands elsewhere: its questions say whose they are."""
+    def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Permit:
+        """The same permissions for a sub-agent, whose shell may stand elsewhere: its questions say whose they are."""
 
         async def permit(use: ToolUseBlock, tool: Tool) -> str:
-            return await self._judged(Case(use, tool, cwd, asker))
+            return await self._judged(Case(use, tool, cwd or self._cwd, asker))
 
         return permit
 

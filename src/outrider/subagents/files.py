@@ -14,6 +14,8 @@ from outrider.subagents.profile import Profile
 
 FOLDERS = (".claude/agents", ".outrider/agents")
 """Where a project has them; the later ones count where two have the same name."""
+MOST_FILES, LONGEST_DESCRIPTION = 100, 1_000
+"""Of each folder, and characters of each: all of them stand in the system prompt."""
 _ALSO_CALLED = {"TodoWrite": "Todo", "MultiEdit": "Edit", "LS": "Glob", "NotebookRead": "Read", "NotebookEdit": "Edit"}
 """Names that the tools have in other programs which read such files."""
 _TIERS = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
@@ -47,6 +49,8 @@ def find_profiles(
         except (ValueError, TypeError) as error:
             notes.append(f"{text.path}: {error}; it is not used")
         else:
+            if is_foreign and profile.name in profiles:
+                notes.append(f"{text.path}: it takes the place of the profile {profile.name}")
             profiles[profile.name] = profile
             notes += [f"{text.path}: {remark}" for remark in remarks]
     return Found(tuple(profiles.values()), tuple(notes))
@@ -59,7 +63,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 def _in(folder: Path) -> list[str]:
     try:
-        return sorted(path.name for path in folder.iterdir() if path.suffix == ".md")
+        return sorted(path.name for path in folder.iterdir() if path.suffix == ".md")[:MOST_FILES]
     except OSError:
         return []
 
@@ -74,12 +78,13 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
         remarks.append(f"{sorted(unknown)[0]!r} is no field of a profile; there are {', '.join(_FIELDS)}")
     profile = Profile(
         name=str(fields.get("name") or file.path.stem),
-        description=str(fields.get("description", "")),
+        description=str(fields.get("description", ""))[:LONGEST_DESCRIPTION],
         prompt=text,
         tools=_without(fields.get("disallowedTools"), _tools(fields.get("tools"), tools, remarks), tools),
         model=_model(str(fields.get("model") or fields.get("tier") or "")),
         limits=_limits(fields.get("limits")),
         schemas=_yes_or_no("schemas", str(fields.get("schemas", "true"))),
+        may_raise=not is_foreign,
         is_foreign=is_foreign,
     )
     return profile, remarks
@@ -100,6 +105,8 @@ def _without(value: Any, names: tuple[str, ...] | None, known: frozenset[str]) -
     denied = {_ALSO_CALLED.get(name, name) for name in (each.partition("(")[0] for each in as_list(value or ""))}
     if not denied:
         return names
+    if "*" in denied:
+        return ()
     return tuple(name for name in (sorted(known) if names is None else names) if name not in denied)
 
 

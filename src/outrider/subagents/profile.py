@@ -36,8 +36,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Where it stops, as far as that is not where its sender does: fields of `Limits`."""
     schemas: bool = True
     """Whether it may be asked for a report by a JSON Schema."""
+    may_raise: bool = True
+    """Whether its limits may be higher than its sender's: those of users may; built-in ones and a project's may not."""
     is_foreign: bool = False
-    """Whether a project brings it, so that it may not raise what the user has set."""
+    """Whether a project brings it, so that it may not choose another vendor's model."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -55,12 +57,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return [tool for tool in tools if tool.name != "Task" and (self.tools is None or tool.name in self.tools)]
 
     def limits_within(self, senders: Limits) -> Limits:
-        """Its limits. Those that a project brings stay below its sender's. Raises ValueError for what is no limit."""
+        """Its limits, below its sender's if they may not be higher. Raises ValueError for what is no limit."""
         known = {name: value for name, value in self.limits.items() if name in senders.__struct_fields__}
         if unknown := self.limits.keys() - known.keys():
             names = ", ".join(senders.__struct_fields__)
             raise ValueError(f"the profile {self.name} has a limit {sorted(unknown)[0]!r}; there are {names}")
-        if self.is_foreign:
+        if not self.may_raise:
             known = {name: _lower(value, getattr(senders, name)) for name, value in known.items()}
         return msgspec.structs.replace(senders, **known)
 
@@ -81,6 +83,7 @@ def built_in() -> tuple[Profile, ...]:
             tools=READING,
             model="fast",
             limits={"turns": 40, "seconds": 900},
+            may_raise=False,
         ),
         Profile(
             name="Plan",
@@ -90,6 +93,7 @@ def built_in() -> tuple[Profile, ...]:
             tools=READING,
             model="balanced",
             limits={"turns": 40, "seconds": 900},
+            may_raise=False,
         ),
         Profile(
             name="Bash",
@@ -99,6 +103,7 @@ def built_in() -> tuple[Profile, ...]:
             tools=("Bash",),
             model="fast",
             limits={"turns": 30, "seconds": 1800},
+            may_raise=False,
         ),
         Profile(
             name="General",
@@ -106,5 +111,6 @@ def built_in() -> tuple[Profile, ...]:
             prompt=prompt("general"),
             model="balanced",
             limits={"turns": 80, "seconds": 3600},
+            may_raise=False,
         ),
     )

@@ -73,7 +73,7 @@ class Asker:
         room = self._view.region.height - 3  # a line above the cursor, and the status with its distance
         if len(asked) + len(keys) > min(room, PREVIEW_LINES + 6):
             self._view.write(asked)
-            asked = [asked[1], styled("    (all of it stands above)", DIM)]
+            asked = [*asked[1 : 3 if question.asker else 2], styled("    (all of it stands above)", DIM)]
         self._view.ask(asked)
         await self._keyboard.until_heard()
         self._view.ask([*asked, *keys] if len(asked) + len(keys) <= room else keys)
@@ -83,7 +83,7 @@ def _asked(question: Question, width: int, folder: Path) -> Iterator[str]:
     head = exact(title(question.tool, question.input, folder)).replace("\n", "⏎")
     yield ""
     if question.asker:
-        yield styled(f"  {fit(plain(question.asker), width - 2)} asks:", YELLOW)
+        yield styled(f"  {fit(plain(question.asker), width - 8)} asks:", YELLOW)
     yield styled(f"? {fit(f'May I? {head}', width - 2)}", BOLD, YELLOW)
     yield from _preview(question, width, is_cut=columns(head) > width - 10)
     if question.reason:
