@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from outrider.events import Event
 from outrider.log.entries import Answer as Answered
 from outrider.messages import Message
 from outrider.scripting import default_log
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import clean_environment, outrider, start
 from tests.modelserver import ModelServer
 
 DEADLINE = 60.0
@@ -45,8 +46,8 @@ def running(*arguments: str, cwd: Path | None = None, **environment: str) -> Ite
     """The program while it runs. It does not outlive the block."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "outrider", *arguments],
+        process = start(
+            *arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -70,6 +71,16 @@ def wait_until(condition: Callable[[], object], process: subprocess.Popen[str]) 
         assert process.poll() is None, f"it ended before: {process.communicate()}"
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def unread(pipe: int) -> int:
+    """The bytes that wait in a pipe."""
+    import fcntl
+    import termios
+
+    waiting = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return waiting[0]
 
 
 def in_shell(script: str, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from tests.cli.warm import Fork, Warm, is_possible, take_terminal
 
 CLOSED = "http://127.0.0.1:9"
 """A port of this machine on which nothing answers."""
+_READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "SSL_")
+"""Variables that an interpreter, or a library when it is imported, reads once."""
 
 
 def outrider(
     *arguments: str, input: bytes = b"", cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a clean environment: no keys, no proxies, no Ollama, unless they are given."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "outrider", *arguments],
-        input=input,
-        cwd=cwd,
-        capture_output=True,
-        timeout=60,
-        env=clean_environment() | environment,
-    )
+    env = clean_environment() | environment
+    ended = run(*arguments, input=input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env)
     return subprocess.CompletedProcess(ended.args, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+def run(
+    *arguments: str, input: bytes | None = None, timeout: float = 60, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run the program to its end; options are those of `subprocess.Popen`."""
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    with start(*arguments, **options) as process:
+        try:
+            out, err = process.communicate(input, timeout)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def start(
+    *arguments: str, env: dict[str, str], from_scratch: bool = False, has_terminal: bool = False, **options: Any
+) -> subprocess.Popen[Any]:
+    """Start the program; options are those of `subprocess.Popen`, and `has_terminal` makes its input its terminal.
+
+    It comes from a warm process, unless it is to be started from scratch or an interpreter would start differently.
+    """
+    command = [sys.executable, "-m", "outrider", *arguments]
+    if from_scratch or not (warm := _warm(_read_at_the_start(env))):
+        preparation = take_terminal if has_terminal else None
+        return subprocess.Popen(command, env=env, preexec_fn=preparation, **options)
+    return Fork(warm, command, env=env, has_terminal=has_terminal, **options)
+
+
+def _read_at_the_start(environment: dict[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(item for item in environment.items() if item[0].startswith(_READ_AT_THE_START))
+
+
+@cache
+def _warm(variables: frozenset[tuple[str, str]]) -> Warm | None:
+    """A process with these variables, if there are many to be started with them."""
+    ordinary = _read_at_the_start(clean_environment())
+    if variables - {("LC_ALL", "C.UTF-8")} != ordinary - {("LC_ALL", "C.UTF-8")} or not is_possible():
+        return None
+    warm = Warm(clean_environment() | dict(variables))
+    atexit.register(warm.close)
+    return warm
 
 
 def clean_environment() -> dict[str, str]:
     """That of the tests, without what a developer may have set."""
-    unwanted = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    unwanted = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
     return {
         name: value
         for name, value in os.environ.items()

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 
 from outrider.config.keys import KEYS
 from outrider.config.remembered import RememberedRules
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import clean_environment, outrider, start
 from tests.config import Home
 
 SECRET = "sk-ant-REDACTED"
@@ -36,8 +35,8 @@ def config(home: Home, *arguments: str, **more: str) -> subprocess.CompletedProc
 def on_a_terminal(home: Home, answer: bytes) -> tuple[int, str]:
     """Run `outrider config trust` on a terminal, answer the question, and see the code and the screen."""
     controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "outrider", "config", "trust"],
+    process = start(
+        *("config", "trust"),
         stdin=terminal, stdout=terminal, stderr=terminal,
         cwd=home.project, env=clean_environment() | home.environment, start_new_session=True,
     )  # fmt: skip

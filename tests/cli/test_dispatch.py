@@ -8,21 +8,30 @@ import sys
 import pytest
 
 from outrider.cli import COMMANDS, USAGE, main
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import clean_environment, run
+
+
+def from_scratch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What a command imports on its own is enough for it."""
+    env = clean_environment()
+    return run(
+        *arguments, from_scratch=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=env, text=True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_help_and_has_help_of_its_own(command: str) -> None:
     assert f"\n  {command} " in USAGE
     for option in ("--help", "-h"):
-        ended = outrider(command, option)
+        ended = from_scratch(command, option)
         assert (ended.returncode, ended.stderr) == (0, "")
         assert ended.stdout.startswith(f"usage: outrider {command} [-h]")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_no_command_has_is_wrong_usage(command: str) -> None:
-    ended = outrider(command, "--unheard-of")
+    ended = from_scratch(command, "--unheard-of")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"usage: outrider {command}" in ended.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from outrider.providers.tiers import TIERS, models_of
-from tests.cli.program import CLOSED, clean_environment, outrider
+from tests.cli.program import CLOSED, clean_environment, outrider, start
 
 SECRET = "sk-ant-a-secret-of-mine"
 
@@ -177,9 +176,7 @@ def test_a_provider_that_cannot_be_reached_is_1() -> None:
 def test_ctrl_c_is_130_without_a_traceback(server: ListServer) -> None:
     server.hold = threading.Event()
     environment = clean_environment() | {"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": server.url}
-    with subprocess.Popen(
-        [sys.executable, "-m", "outrider", "models", "--check"], env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with start("models", "--check", env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert server.arrived.wait(30)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from tests.cli.asking import (
     sessions,
     streamed,
 )
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import clean_environment, outrider, run, start
 from tests.modelserver import Broken, Held, ModelServer, Raw, Status
 from tests.streams import Answer
 
@@ -294,8 +293,8 @@ def test_at_a_terminal_json_is_accompanied_by_progress_and_events_are_not(tmp_pa
     (tmp_path / "notes.txt").write_text("Buy milk.")
     for wanted, accompanied in (("json", True), ("stream-json", False)):
         master, slave = pty.openpty()
-        ended = subprocess.run(
-            [sys.executable, "-m", "outrider", "-p", "Read notes.txt", *DEMO, "--output-format", wanted],
+        ended = run(
+            *("-p", "Read notes.txt", *DEMO, "--output-format", wanted),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=slave,
@@ -317,10 +316,8 @@ def test_at_a_terminal_json_is_accompanied_by_progress_and_events_are_not(tmp_pa
 def test_a_terminal_is_not_at_the_mercy_of_the_answer(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\x1b]0;mine\x07\x1b[2J")
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "outrider", "-p", "Read a.txt", *DEMO]
-    subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, cwd=tmp_path, env=clean_environment(), timeout=60
-    )
+    command = ("-p", "Read a.txt", *DEMO)
+    run(*command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, cwd=tmp_path, env=clean_environment())
     os.close(slave)
     shown = os.read(master, 65536).decode()
     os.close(master)
@@ -380,8 +377,8 @@ def test_a_pipe_that_does_not_wait_gets_everything_all_the_same(tmp_path: Path) 
     (tmp_path / "big.txt").write_text("word " * 8_000)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    with subprocess.Popen(
-        [sys.executable, "-m", "outrider", "-p", "Read big.txt", *DEMO, "--output-format", "stream-json"],
+    with start(
+        *("-p", "Read big.txt", *DEMO, "--output-format", "stream-json"),
         stdin=subprocess.DEVNULL,
         stdout=writer,
         stderr=subprocess.PIPE,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-import termios
 import time
-from array import array
 from pathlib import Path
 
 import pytest
@@ -20,8 +17,19 @@ from outrider.events import RunFinished
 from outrider.history import violations
 from outrider.log.entries import Cancelled
 from outrider.scripting import default_log
-from tests.cli.asking import DEADLINE, ask, everywhere, is_alive, latest, messages, running, streamed, wait_until
-from tests.cli.program import clean_environment
+from tests.cli.asking import (
+    DEADLINE,
+    ask,
+    everywhere,
+    is_alive,
+    latest,
+    messages,
+    running,
+    streamed,
+    unread,
+    wait_until,
+)
+from tests.cli.program import clean_environment, start
 from tests.modelserver import Held, ModelServer
 from tests.streams import Answer
 
@@ -146,8 +154,8 @@ async def test_twice_in_a_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "code", "said"), STOPS)
 def test_while_it_waits_for_standard_input(number: signal.Signals, code: int, said: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "outrider", "-p", "--model", "demo", "--output-format", "stream-json"],
+    with start(
+        *("-p", "--model", "demo", "--output-format", "stream-json"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -157,20 +165,13 @@ def test_while_it_waits_for_standard_input(number: signal.Signals, code: int, sa
         assert process.stdin
         pipe = process.stdin.fileno()
         os.write(pipe, b"What is")
-        wait_until(lambda: not _unread(pipe), process)
+        wait_until(lambda: not unread(pipe), process)
         process.send_signal(number)
         out, err = process.communicate(timeout=DEADLINE)
     assert (process.returncode, "Traceback" in err) == (code, False)
     assert err.endswith(f"\n{said}\n")
     events, result = streamed(out)
     assert (events, result["status"], result["session"]) == ([], "cancelled", None)
-
-
-def _unread(pipe: int) -> int:
-    """The bytes that wait in a pipe."""
-    waiting = array("i", [0])
-    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
-    return waiting[0]
 
 
 def test_in_the_background_of_a_shell_an_interrupt_is_for_others() -> None:

@@ -39,7 +39,7 @@ from outrider.log.transfer import export, import_session
 from outrider.messages import AttachmentBlock, TextBlock, ThinkingBlock
 from outrider.scripting import default_log
 from outrider.version import __version__
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import clean_environment, outrider, start
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 COMMANDS = ("list", "show", "export", "import", "fork", "rename", "delete", "gc", "recover")
@@ -120,8 +120,8 @@ def at_terminal(
     """Run the command with a keyboard at which something is typed; `outside` has the output on the terminal too."""
     master, slave = pty.openpty()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "outrider", "sessions", *arguments],
+        process = start(
+            *("sessions", *arguments),
             stdin=slave,
             stdout=slave if outside else subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -11,25 +11,27 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
+from outrider.log.descriptors import peek
+
 _HEADER, _FRAME = 32, 24
 
 
 def lost_commits(path: Path) -> int:
     """How many commits follow that SQLite does not see, more than one being damage. A connection must be reading."""
     try:
-        with _opened(path, "-wal") as wal:
+        # Without a buffer: what is read twice has to be read twice. SQLite has no locks on this one of its files.
+        with path.with_name(f"{path.name}-wal").open("rb", buffering=0) as wal:
             header = wal.read(_HEADER)
             if len(header) == _HEADER and not _is_whole(header):
                 lost = _commits_without_header(wal, path)
             else:
-                with _opened(path, "-shm") as shm:
-                    lost = _commits_not_seen(wal, shm, header)
+                lost = _commits_not_seen(wal, path.with_name(f"{path.name}-shm"), header)
     except (OSError, struct.error):
         return 0
     return lost if lost > 1 else 0
 
 
-def _commits_not_seen(wal: BinaryIO, shm: BinaryIO, header: bytes) -> int:
+def _commits_not_seen(wal: BinaryIO, shm: Path, header: bytes) -> int:
     size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
     start = _frames_seen(shm, salts)
     if start is None:
@@ -41,8 +43,7 @@ def _commits_not_seen(wal: BinaryIO, shm: BinaryIO, header: bytes) -> int:
 
 def _commits_without_header(wal: BinaryIO, path: Path) -> int:
     """Commits of the newest round, where SQLite sees none at all because it cannot read the header."""
-    with path.open("rb") as file:
-        size = struct.unpack_from(">H", file.read(18), 16)[0]
+    size = struct.unpack(">H", peek(path, 2, offset=16))[0]
     wal.seek(_HEADER)
     first = wal.read(_FRAME)
     return len(_commits_from(wal, 0, 65536 if size == 1 else size or 4096, first[8:16]))
@@ -58,15 +59,9 @@ def _is_whole(header: bytes) -> bool:
     return struct.unpack(">II", header[24:32]) == (one, two)
 
 
-def _opened(path: Path, end: str) -> BinaryIO:
-    # Without a buffer: what is read twice has to be read twice.
-    return path.with_name(path.name + end).open("rb", buffering=0)
-
-
-def _frames_seen(shm: BinaryIO, salts: bytes) -> int | None:
+def _frames_seen(shm: Path, salts: bytes) -> int | None:
     """How many frames SQLite sees, by the index that its connections share; None while that is being changed."""
-    shm.seek(0)
-    index = shm.read(96)
+    index = peek(shm, 96)
     if index[:48] != index[48:] or index[32:40] != salts:
         return None
     frames: int = struct.unpack_from("=I", index, 16)[0]

@@ -18,8 +18,6 @@ import pty
 import re
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable
@@ -30,7 +28,7 @@ from typing import TypeAlias
 import pyte
 from pyte.screens import Char
 
-from tests.cli.program import clean_environment
+from tests.cli.program import clean_environment, start
 from tests.modelserver import ModelServer
 
 DEADLINE = 30.0
@@ -68,8 +66,15 @@ class Terminal:
     """Runs the program in a terminal of a given size until the end of the block."""
 
     def __init__(
-        self, *arguments: str, cwd: Path, columns: int = 80, lines: int = 24, size: bool = True, **environment: str
+        self,
+        *arguments: str,
+        cwd: Path,
+        columns: int = 80,
+        lines: int = 24,
+        from_scratch: bool = False,
+        **environment: str,
     ) -> None:
+        self._from_scratch = from_scratch
         self._arguments = arguments
         self._cwd = cwd
         self._environment = terminal_environment(cwd) | environment
@@ -83,15 +88,16 @@ class Terminal:
     async def __aenter__(self) -> Terminal:
         self._master, slave = pty.openpty()
         self._set_size(*self._size)
-        self.process = subprocess.Popen(  # noqa: ASYNC220 - it takes a moment, once
-            [sys.executable, "-m", "outrider", *self._arguments],
+        self.process = start(
+            *self._arguments,
             stdin=slave,
             stdout=slave,
             stderr=slave,
             cwd=self._cwd,
             env=self._environment,
             start_new_session=True,
-            preexec_fn=_take_terminal,
+            has_terminal=True,
+            from_scratch=self._from_scratch,
         )
         os.close(slave)
         os.set_blocking(self._master, False)
@@ -309,8 +315,3 @@ def terminal_environment(cwd: Path) -> dict[str, str]:
 def answered_by(server: ModelServer) -> dict[str, str]:
     """An environment in which the server is the model."""
     return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "OUTRIDER_MODEL": MODEL}
-
-
-def _take_terminal() -> None:
-    """In the child: the pseudo-terminal is what Ctrl-C and a change of size come from."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -57,6 +57,7 @@ class Person:
 def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
     with create_pipe_input() as pipe:
         monkeypatch.setattr("outrider.cli.chat.keys.create_input", lambda: pipe)
+        monkeypatch.setattr("outrider.cli.chat.keys.GRACE_SECONDS", 0.02)  # these people read fast
         yield pipe
 
 
@@ -144,6 +145,21 @@ async def test_a_line_that_is_being_typed_does_not_answer_a_question_that_pops_u
         task.cancel()
         await asyncio.wait([task])
     assert said == "nothing yet"
+
+
+async def test_a_key_that_comes_before_a_question_can_be_read_does_not_answer_it(
+    keys: PipeInput, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.cli.chat.keys.GRACE_SECONDS", 60)
+    person = Person(keys)
+    with person.keyboard.watching():
+        task = asyncio.ensure_future(person.asker(Question("c1", "Bash", {"command": "rm -rf src"}, "", ())))
+        await asyncio.sleep(0)
+        keys.send_text("y")
+        await until(lambda: person.keyboard.typed == "y" or task.done())
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait([task])
 
 
 # What is seen

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with, terminal_environment, until
-from tests.cli.program import outrider
+from tests.cli.program import outrider, run
 from tests.modelserver import Held, ModelServer, Paced, Status
 from tests.streams import Answer
 
@@ -112,8 +111,8 @@ async def test_a_broken_configuration_is_said_in_a_sentence(text: str, said: str
 
 
 def run_without_a_terminal(project: Path, *arguments: str, **streams: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "outrider", *arguments],
+    return run(
+        *arguments,
         cwd=project,
         env=terminal_environment(project),
         text=True,

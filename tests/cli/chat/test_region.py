@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pyte
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.cli.chat.region import Region
+from outrider.cli.chat.view import View
+from outrider.events import TextDelta
 
 COLUMNS, LINES = 40, 10
 
@@ -118,3 +121,16 @@ def test_a_window_that_becomes_narrower_keeps_no_part_of_the_old_drawing() -> No
 def test_a_very_narrow_window_is_drawn_in_its_own_width() -> None:
     screen = Screen(12, 10)
     assert region_on(screen).width < 12
+
+
+async def test_a_long_end_that_is_finished_between_two_drawings_does_not_push_the_words_off_the_screen() -> None:
+    screen = Screen()
+    view = View(region_on(screen), Path("/work"))
+    view.start()
+    view.show(TextDelta("```\n" + "".join(f"line {number}\n" for number in range(30))))
+    view.draw()
+    view.show(TextDelta("```\n\nDone."))
+    assert [line for line in screen.written if line.strip()][-2:] == [" line 29", "Done."]
+    view.stop()
+    assert "Done." in [line.rstrip() for line in screen.screen.display]
+    assert [line.strip() for line in screen.written if "line" in line] == [f"line {number}" for number in range(30)]
