@@ -6,7 +6,10 @@ import platform
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "shell", "subagents", "updates")
+MEASUREMENTS = (
+    *("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions"),
+    *("shell", "subagents", "updates", "acp"),
+)
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ import pytest
 from outrider.cli.options import UsageError, flags_of
 from outrider.cli.prompt_options import format_in, parse
 from outrider.messages import AttachmentBlock
-from outrider.toolbox import TOOL_NAMES
+from outrider.toolbox import ALL_NAMES
 from tests.cli.asking import Ended, ask, in_shell, latest, messages, sessions
 from tests.cli.program import clean_environment, outrider
 from tests.modelserver import ModelServer
@@ -103,7 +103,7 @@ async def test_a_session_that_goes_on_keeps_its_limits_until_a_flag_says_otherwi
 async def test_by_default_the_whole_toolbox_is_there(tmp_path: Path) -> None:
     async with ModelServer([Answer("Hello.")]) as server:
         await ask(server, "-p", "Hello", cwd=tmp_path)
-    assert set(TOOL_NAMES) <= set(offered(server))
+    assert set(ALL_NAMES) <= set(offered(server))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_by_default_the_whole_toolbox_is_there(tmp_path: Path) -> None:
         ([" Read , Grep ,"], ["Read", "Grep"]),
         (["Read,Read"], ["Read"]),
         (["none"], []),
-        (["own.py"], [*TOOL_NAMES, "own"]),
+        (["own.py"], [*ALL_NAMES, "own"]),
         (["none", "own.py"], ["own"]),
         (["Read,own.py"], ["Read", "own"]),
     ],

@@ -135,12 +135,20 @@ class PipeWriter(Writer):
         super().__init__(descriptor, gone, **limits)  # type: ignore[arg-type]
         os.set_blocking(descriptor, False)
         self._waits = False
+        self._due: asyncio.Handle | None = None
         self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
         if self._is_pipe:  # the writing end is readable when nobody is at the other
             self._loop.add_reader(descriptor, self._lost)
 
     def _push(self) -> None:
-        if not self._waits:
+        """At once; what comes in the same turn of the loop is written together at its end."""
+        if not self._waits and self._due is None:
+            self._due = self._loop.call_soon(self._write_rest)
+            self._write()
+
+    def _write_rest(self) -> None:
+        self._due = None
+        if self._buffer and not self._waits:
             self._write()
 
     def _write(self) -> None:
@@ -163,6 +171,9 @@ class PipeWriter(Writer):
                 self._loop.remove_writer(self._descriptor)
 
     def _stop(self) -> None:
+        if self._due:
+            self._due.cancel()
+            self._due = None
         self._wait(False)
         if self._is_pipe:
             self._loop.remove_reader(self._descriptor)

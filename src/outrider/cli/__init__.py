@@ -18,6 +18,7 @@ usage: outrider [PROMPT] [options]       talk, in this folder
        outrider COMMAND [--help]
 
 commands:
+  acp          work for an editor (Zed, JetBrains, Neovim, Emacs), by the Agent Client Protocol
   demo         watch the main job on a small sample folder, without a key
   doctor       see what is there, what is missing, and how to set it
   config       see what is set, and where it was set
@@ -37,7 +38,7 @@ options:
 
 From Python: from outrider import think, run, tool
 """
-COMMANDS = ("config", "demo", "doctor", "models", "sessions", "wire")
+COMMANDS = ("acp", "config", "demo", "doctor", "models", "sessions", "wire")
 """Each is a module here with a function of the same name."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, also behind other letters that take no value."""

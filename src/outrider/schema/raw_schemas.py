@@ -60,7 +60,7 @@ def _refuse_names(schema: dict[str, Any], *, is_root: bool) -> None:
     if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
         named.append("$ref")
     if named:
-        raise SchemaError(f"{named[0]} refers by name; refer by path, as in {{\"$ref\": \"#/$defs/Name\"}}")
+        raise SchemaError(f'{named[0]} refers by name; refer by path, as in {{"$ref": "#/$defs/Name"}}')
 
 
 def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:

@@ -1,0 +1,279 @@
+"""The agent that an editor talks to: each method of the protocol, and the sessions that are open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outrider.acp.client import Client
+from outrider.acp.refusals import in_words
+from outrider.acp.schema.base import PROTOCOL
+from outrider.acp.schema.requests import (
+    AgentCapabilities,
+    Authenticate,
+    ConfigOptions,
+    Implementation,
+    Initialize,
+    Initialized,
+    ListSessions,
+    LoadSession,
+    NewSession,
+    Nothing,
+    OfSession,
+    Opened,
+    Prompt,
+    PromptCapabilities,
+    Prompted,
+    SessionInfo,
+    Sessions,
+    SetConfigOption,
+    SetMode,
+)
+from outrider.acp.wire import Connection, Method, WireError
+from outrider.acp.writer import Writer
+from outrider.errors import UnknownSessionError
+from outrider.providers.debugging import logger
+from outrider.version import __version__
+
+if TYPE_CHECKING:
+    from outrider.acp.held import Held
+    from outrider.config.settings import Settings
+    from outrider.log.log import Log
+    from outrider.tools import Tool
+
+PAGE = 50
+"""Sessions in one answer of a list."""
+_CAPABILITIES = AgentCapabilities(
+    load_session=True,
+    prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
+    session_capabilities={"list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {}},
+    meta={"outrider": {"fork": True}},
+)
+
+
+class EditorAgent:
+    """Answers one editor. What only a session needs is imported with the first one."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        flags: Mapping[str, Any],
+        load_tools: Callable[[Sequence[str]], Sequence[Tool]],
+        *,
+        metrics: Path | None = None,
+    ) -> None:
+        self.connection = Connection(writer, self._requests(), self._notifications())
+        self._client = Client(self.connection, writer)
+        self._metrics = metrics
+        self._flags = flags
+        self._load_tools = load_tools
+        self._held: dict[str, Held] = {}
+        self._opened_log: Log | None = None
+
+    async def close(self) -> None:
+        """The editor is gone, or wants to be: every session ends as it should, and can be opened again."""
+        await asyncio.gather(*map(self._close_held, list(self._held)), return_exceptions=True)
+        if self._opened_log:
+            self._opened_log.close()
+
+    def _requests(self) -> dict[str, Method]:
+        return {
+            "initialize": Method(Initialize, self._initialize),
+            "authenticate": Method(Authenticate, self._authenticate),
+            "logout": Method(Nothing, self._logout),
+            "session/new": Method(NewSession, self._new),
+            "session/load": Method(LoadSession, self._load),
+            "session/resume": Method(LoadSession, self._resume),
+            "session/fork": Method(LoadSession, self._fork),
+            "session/list": Method(ListSessions, self._list),
+            "session/delete": Method(OfSession, self._delete),
+            "session/close": Method(OfSession, self._close),
+            "session/prompt": Method(Prompt, self._prompt),
+            "session/set_mode": Method(SetMode, self._set_mode),
+            "session/set_config_option": Method(SetConfigOption, self._set_config_option),
+        }
+
+    def _notifications(self) -> dict[str, Method]:
+        return {"session/cancel": Method(OfSession, self._cancel)}
+
+    # Who is there
+
+    def _initialize(self, asked: Initialize) -> Initialized:
+        """The version that both speak: the editor's if it is known here, else the newest of ours."""
+        self._client.introduce(asked.client_capabilities, asked.client_info)
+        return Initialized(PROTOCOL, _CAPABILITIES, Implementation("outrider", __version__, "Outrider"))
+
+    def _authenticate(self, asked: Authenticate) -> Nothing:
+        raise WireError.invalid_params(f"there is no way {asked.method_id!r} to authenticate: set a key, as for a chat")
+
+    def _logout(self, _: Nothing) -> Nothing:
+        return Nothing()
+
+    # Sessions
+
+    async def _new(self, asked: NewSession) -> Opened:
+        held = self._open(asked, None)
+        return held.opened(with_id=True)
+
+    async def _load(self, asked: LoadSession) -> Opened:
+        held = self._open(asked, self._id_of(asked.session_id))
+        held.replay()
+        return held.opened(with_id=False)
+
+    async def _resume(self, asked: LoadSession) -> Opened:
+        return self._open(asked, self._id_of(asked.session_id)).opened(with_id=False)
+
+    async def _fork(self, asked: LoadSession) -> Opened:
+        copy = self._log.fork(self._id_of(asked.session_id))
+        return self._open(asked, copy).opened(with_id=True)
+
+    def _list(self, asked: ListSessions) -> Sessions:
+        start = _cursor(asked.cursor)
+        found = (
+            SessionInfo(summary.id, folder, summary.title, _time(summary.updated))
+            for summary in self._log.sessions()
+            if (folder := self._log.settings(summary.id).cwd or "") and asked.cwd in (None, folder)
+        )
+        page = list(islice(found, start, start + PAGE + 1))
+        return Sessions(page[:PAGE], str(start + PAGE) if len(page) > PAGE else None)
+
+    async def _delete(self, asked: OfSession) -> Nothing:
+        await self._close_held(asked.session_id)
+        name = self._id_of(asked.session_id)
+        with in_words():
+            self._log.delete(name)
+        return Nothing()
+
+    async def _close(self, asked: OfSession) -> Nothing:
+        self._of(asked.session_id)
+        await self._close_held(asked.session_id)
+        return Nothing()
+
+    async def _prompt(self, asked: Prompt) -> Prompted:
+        held = self._of(asked.session_id)
+        with in_words():
+            return Prompted(await held.prompt(asked.prompt))
+
+    def _cancel(self, asked: OfSession) -> None:
+        if held := self._held.get(asked.session_id):
+            held.cancel()
+
+    def _set_mode(self, asked: SetMode) -> Nothing:
+        from outrider.acp.options import as_mode
+
+        held = self._of(asked.session_id)
+        mode = as_mode(asked.mode_id)
+        if mode is None:
+            raise WireError.invalid_params(f"there is no mode {asked.mode_id!r}")
+        held.use_mode(mode)
+        return Nothing()
+
+    def _set_config_option(self, asked: SetConfigOption) -> ConfigOptions:
+        from outrider.acp.options import MODE, MODEL, as_mode, selectors
+
+        held, value = self._of(asked.session_id), asked.value
+        mode = as_mode(str(value))
+        with in_words():
+            if asked.config_id == MODE and mode:
+                held.use_mode(mode)
+            elif asked.config_id == MODEL and isinstance(value, str):
+                held.use_model(value)
+            else:
+                raise WireError.invalid_params(f"the option {asked.config_id!r} cannot be {value!r}")
+        return ConfigOptions(selectors(held.mode, held.model))
+
+    # How
+
+    @property
+    def _log(self) -> Log:
+        if self._opened_log is None:
+            from outrider.scripting import default_log
+
+            self._opened_log = default_log()
+        return self._opened_log
+
+    def _id_of(self, name: str) -> str:
+        """The name itself, if there is a session of that name: the beginning of one is enough for people alone."""
+        with in_words():
+            if self._log.session(name).id != name:
+                raise UnknownSessionError(f"there is no session {name!r}")
+        return name
+
+    def _of(self, name: str) -> Held:
+        if name not in self._held:
+            raise WireError.not_found(f"the session {name!r} is not open here: load it first")
+        return self._held[name]
+
+    def _open(self, asked: NewSession | LoadSession, id: str | None) -> Held:
+        from outrider.config.loading import load
+
+        if id in self._held:
+            raise WireError.invalid_params(f"the session {id!r} is open here already: close it first")
+        folder = Path(asked.cwd)
+        if not folder.is_absolute() or not folder.is_dir():
+            raise WireError.invalid_params(f"cwd must be a folder, by its absolute path; {asked.cwd!r} is not")
+        for also in asked.additional_directories:
+            if not Path(also).is_absolute():
+                raise WireError.invalid_params(f"additionalDirectories are absolute paths; {also!r} is none")
+        with in_words():
+            flags = {**self._flags} | _also(asked.additional_directories)
+            loaded = load(folder, environment=os.environ, flags=flags)
+            tools = self._load_tools(loaded.settings.tool_files)
+            held = self._hold(loaded.settings, folder, tools, id)
+        self._held[held.id] = held
+        notes = [*loaded.notes, *held.bench.notes, *_about_servers(asked.mcp_servers)]
+        if loaded.waiting:
+            notes.append(f"{loaded.waiting} Until then that part is not used: outrider config trust")
+        # Told after the answer, in which the editor learns which session this is about.
+        asyncio.get_running_loop().call_soon(held.introduce, notes)
+        return held
+
+    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> Held:
+        from outrider.acp.held import Held
+
+        return Held(self._client, self._log, settings, folder, tools, id)
+
+    async def _close_held(self, name: str) -> None:
+        if held := self._held.pop(name, None):
+            await held.close()
+            self._measure(held)
+
+    def _measure(self, held: Held) -> None:
+        """What was sent for a session, and what was saved: for those who want to know."""
+        metrics = held.engine.metrics
+        logger.debug("session %s: %s", held.id[:8], metrics)
+        if self._metrics:
+            line = msgspec.json.encode({"session": held.id, "client": self._client.name, **metrics.as_dict()})
+            with self._metrics.open("ab") as file:
+                file.write(line + b"\n")
+
+
+def _cursor(given: str | None) -> int:
+    if given is None:
+        return 0
+    if not given.isdecimal() or len(given) > 9:
+        raise WireError.invalid_params("this cursor is none of ours: leave it out to begin anew")
+    return int(given)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _also(folders: Sequence[str]) -> dict[str, Any]:
+    return {"permissions.folders": list(folders)} if folders else {}
+
+
+def _about_servers(servers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """MCP servers cannot be used yet, and nobody should believe that they are."""
+    if not servers:
+        return []
+    names = ", ".join(str(server.get("name", "without a name")) for server in servers)
+    return [f"MCP servers are not supported yet, so these are not used: {names}."]

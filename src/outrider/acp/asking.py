@@ -1,0 +1,106 @@
+"""A permission question in the editor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import UNSET
+
+from outrider.acp.calls import new_call
+from outrider.acp.client import Client
+from outrider.acp.schema.asked import Option, Permission, RequestPermission
+from outrider.acp.v1 import ReadFile, fields_of
+from outrider.acp.wire import WireError
+from outrider.permissions.question import Answer, Question
+from outrider.updates.engine import Engine
+from outrider.updates.state import CallState, Text
+from outrider.updates.update import Update
+
+ONCE, ALWAYS, NO = "once", "always", "no"
+
+
+class EditorAsker:
+    """Asks the person through the editor. An Ask."""
+
+    def __init__(
+        self,
+        client: Client,
+        session: Callable[[], str],
+        engine: Callable[[], Engine],
+        folder: Path,
+        read: ReadFile,
+        shown_id: Callable[[str], str],
+    ) -> None:
+        self._client = client
+        self._session = session
+        self._engine = engine
+        self._folder = folder
+        self._read = read
+        self._shown_id = shown_id
+        """The id by which the editor knows a call."""
+        self._number = 0
+
+    async def __call__(self, question: Question) -> Answer:
+        """Show the question, and wait. An editor that cannot ask says no."""
+        engine = self._engine()
+        call = self._call(question)
+        engine.flush()
+        try:
+            permission = await self._permission(call, question)
+        except WireError as error:
+            return self._ended(engine, call, question, Answer("no", f"the editor could not ask: {error}"))
+        outcome = permission.outcome
+        if outcome.outcome == "selected" and outcome.option_id == ONCE:
+            return self._ended(engine, call, question, Answer("once"))
+        if outcome.outcome == "selected" and outcome.option_id == ALWAYS and question.always:
+            return self._ended(engine, call, question, Answer("always"))
+        return self._ended(engine, call, question, Answer("no"))
+
+    async def _permission(self, call: CallState, question: Question) -> Permission:
+        return await self._client.permit(self._request(call, question))
+
+    def _call(self, question: Question) -> CallState:
+        """The call as the editor knows it. One of a sub-agent's is announced for the question."""
+        if not question.asker:
+            return new_call(self._shown_id(question.call_id), question.tool, question.input, self._folder)
+        call = new_call(question.call_id, question.tool, question.input, self._folder)
+        self._number += 1
+        call = CallState(
+            f"{question.call_id}-asked-{self._number}",
+            f"{question.asker}: {call.title}",
+            call.name,
+            call.kind,
+            content=call.content,
+            locations=call.locations,
+            raw_input=call.raw_input,
+        )
+        self._engine().announce(call)
+        return call
+
+    def _request(self, call: CallState, question: Question) -> RequestPermission:
+        known = Update(
+            call.id,
+            title=call.title,
+            kind=call.kind,
+            content=call.content or UNSET,
+            locations=call.locations or UNSET,
+            raw_input=call.raw_input,
+        )
+        return RequestPermission(self._session(), fields_of(known, self._read), options_of(question))
+
+    def _ended(self, engine: Engine, call: CallState, question: Question, answer: Answer) -> Answer:
+        """The call that was announced for the question alone ends with it."""
+        if question.asker:
+            allowed = answer.verdict != "no"
+            said = Text("Allowed: the sub-agent carries it out." if allowed else "Not allowed.")
+            engine.finish(call.id, "completed" if allowed else "failed", content=(*call.content, said))
+        return answer
+
+
+def options_of(question: Question) -> list[Option]:
+    """What the person can choose."""
+    options = [Option(ONCE, "Allow", "allow_once")]
+    if question.always:
+        options.append(Option(ALWAYS, f"Always allow {', '.join(question.always)} here", "allow_always"))
+    return [*options, Option(NO, "Reject", "reject_once")]

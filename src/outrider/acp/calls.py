@@ -1,0 +1,113 @@
+"""A tool call as an editor shows it: its title, its kind, where it works, and what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock
+from outrider.toolbox.titles import title
+from outrider.updates.state import CallState, Diff, File, Item, Location, Status, Terminal, Text
+
+_KINDS = {
+    "Read": "read",
+    "Write": "edit",
+    "Edit": "edit",
+    "Glob": "search",
+    "Grep": "search",
+    "Bash": "execute",
+    "WebFetch": "fetch",
+    "Todo": "think",
+    "Task": "think",
+}
+_FILES = ("Read", "Write", "Edit")
+CANCELLED = "The call was cancelled before it finished."
+"""How the result of such a call begins."""
+_SMALL = 2_000
+"""Characters of what a tool has for people beside its result that are passed on as they are."""
+
+
+def kind_of(name: str) -> str:
+    """What a tool does, in the words of the protocol."""
+    return _KINDS.get(name, "other")
+
+
+def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) -> CallState:
+    """A call that is about to be carried out."""
+    return CallState(
+        call_id,
+        title(name, input, folder),
+        name,
+        kind_of(name),
+        content=tuple(proposed(name, input, folder)),
+        locations=locations_of(name, input, folder),
+        raw_input=dict(input),
+    )
+
+
+def arriving(name: str, input: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What can be said of a call whose arguments still arrive."""
+    telling = title(name, input, folder) if input else name
+    return {"title": telling, "locations": locations_of(name, input, folder)}
+
+
+def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:
+    """The file that a call works on, so that an editor can follow."""
+    path = input.get("file_path") if name in _FILES else input.get("path")
+    if not isinstance(path, str) or not path or path.startswith("attachment:") or name not in (*_FILES, "Grep", "Glob"):
+        return ()
+    line = input.get("offset")
+    return (Location(str(folder / Path(path).expanduser()), line if isinstance(line, int) and line > 0 else None),)
+
+
+def proposed(name: str, input: Mapping[str, Any], folder: Path) -> Iterable[Item]:
+    """What a call would change, to be looked at before and after it is made."""
+    path = input.get("file_path")
+    if not isinstance(path, str):
+        return
+    whole = str(folder / Path(path).expanduser())
+    if name == "Edit" and isinstance(old := input.get("old_string"), str):
+        yield Diff(whole, str(input.get("new_string", "")), old)
+    elif name == "Write" and isinstance(content := input.get("content"), str):
+        yield Diff(whole, content)
+
+
+def outcome(state: CallState, result: ToolResultBlock, details: Any) -> dict[str, Any]:
+    """What a call came to: the fields of its final state."""
+    kept = [item for item in state.content if isinstance(item, Diff | Terminal)]
+    ended = exit_code_of(details) is not None
+    stands_there = any(ended if isinstance(item, Terminal) else not result.is_error for item in kept)
+    said = [] if stands_there else list(_items(result))
+    return {"content": (*kept, *said), "raw_output": _raw(details)}
+
+
+def status_of(result: ToolResultBlock) -> Status:
+    """How a call ended."""
+    if not result.is_error:
+        return "completed"
+    return "cancelled" if result.text.startswith(CANCELLED) else "failed"
+
+
+def exit_code_of(details: Any) -> int | None:
+    """How a command ended, if it was one."""
+    code = details.get("exit_code") if isinstance(details, dict) else None
+    return code if isinstance(code, int) else None
+
+
+def _items(result: ToolResultBlock) -> Iterable[Item]:
+    for block in result.content:
+        if isinstance(block, TextBlock) and block.text:
+            yield Text(block.text)
+        elif isinstance(block, AttachmentBlock):
+            yield File(block)
+
+
+def _raw(details: Any) -> Any:
+    """What a tool has for people, where it is short; a diff stands in the content already."""
+    if not isinstance(details, dict):
+        return UNSET
+    plain = {key: value for key, value in details.items() if key not in ("diff", "todos")}
+    return plain if plain and len(repr(plain)) <= _SMALL else UNSET

@@ -1,0 +1,36 @@
+"""A session out of the log as the events that it would have emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from outrider.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
+from outrider.log.entries import Answer, Entry, Intent, Said
+from outrider.messages import Message, TextBlock, ThinkingBlock
+from outrider.prompts import prompt
+
+
+def replayed(entries: Iterable[Entry]) -> Iterator[Event]:
+    """The events, in order. What the person said comes as a message of theirs."""
+    names: dict[str, str] = {}
+    interrupted = prompt("interrupted")
+    for entry in entries:
+        match entry:
+            case Said(message=message, usage=usage) if message.role == "assistant":
+                names |= {call.id: call.name for call in message.tool_calls}
+                yield from _words(message)
+                yield MessageAdded(message, usage)
+            case Said(message=message) if message.text != interrupted:
+                yield MessageAdded(message)
+            case Intent(call_id=call_id, name=name, input=input, effect=effect):
+                yield ToolStarted(call_id, name, input, effect)
+            case Answer(result=result, details=details):
+                yield ToolFinished(result.tool_use_id, names.get(result.tool_use_id, ""), result, details)
+
+
+def _words(message: Message) -> Iterator[Event]:
+    for block in message.content:
+        if isinstance(block, ThinkingBlock) and block.thinking:
+            yield ThinkingDelta(block.thinking)
+        elif isinstance(block, TextBlock) and block.text:
+            yield TextDelta(block.text)

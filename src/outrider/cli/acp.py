@@ -1,0 +1,79 @@
+"""`outrider acp`: the agent for editors, over standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from outrider.acp.agent import EditorAgent
+from outrider.acp.stdio import serve
+from outrider.acp.wire import Connection
+from outrider.acp.writer import Writer
+
+DESCRIPTION = """\
+Work for an editor that speaks the Agent Client Protocol (ACP), over standard input and output. Editors start it
+themselves: put `outrider acp` into their settings for agents. Settings, permissions and sessions are those of the chat.
+"""
+EXAMPLES = """\
+examples:
+  outrider acp
+  outrider acp --model anthropic/balanced --permissions edits
+  outrider acp --metrics updates.jsonl        what was sent, and what was saved, a line for each session
+
+exit codes: 0 the editor has closed it, 2 wrong usage
+"""
+
+
+def acp(arguments: list[str]) -> int:
+    """Serve one editor until it goes away."""
+    options = _parser().parse_args(arguments)
+    asyncio.run(_serve(options))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="outrider acp",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-m", "--model", metavar="MODEL", help="who answers; `outrider models` lists them")
+    parser.add_argument("--permissions", metavar="MODE", help="what is allowed without asking: ask, edits, all, plan")
+    parser.add_argument("--metrics", metavar="FILE", type=Path, help="append what was sent and saved to this file")
+    parser.add_argument("--v2", action="store_true", help="speak the draft of version 2 with editors that offer it")
+    return parser
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    agents: list[EditorAgent] = []
+
+    def connect(writer: Writer) -> Connection:
+        agents.append(_agent_of(options)(writer, _flags(options), _load_tools, metrics=options.metrics))
+        return agents[0].connection
+
+    async def end() -> None:
+        await agents[0].close()
+
+    await serve(connect, on_end=end)
+
+
+def _agent_of(options: argparse.Namespace) -> type[EditorAgent]:
+    if not options.v2:
+        return EditorAgent
+    from outrider.acp.v2.agent import DraftAgent
+
+    return DraftAgent
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    given = {"model": options.model, "permissions.mode": options.permissions}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _load_tools(files: Any) -> Any:
+    from outrider.cli.tool_files import load_tools
+
+    return load_tools(files)

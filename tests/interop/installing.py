@@ -1,0 +1,103 @@
+"""The clients from npm and PyPI, each in a folder of its own inside the virtual environment, installed once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FOLDER = Path(sys.prefix) / "interop"
+PATIENCE = 100
+"""Seconds that an installation may take."""
+OLDEST_NODE = 20
+
+
+class NotInstalledError(Exception):
+    """Why a client cannot be had."""
+
+
+def npm_clients() -> Path:
+    """A folder with the packages of package.json; skips the test where that cannot be had."""
+    wanted = (HERE / "package.json").read_text()
+    return _installed("npm clients", FOLDER / "node", wanted, _install_from_npm)
+
+
+def pypi_client(requirement: str) -> Path:
+    """A Python that has one client from PyPI; skips the test where that cannot be had."""
+    folder = FOLDER / requirement.partition("==")[0]
+    return _installed(requirement, folder, requirement, _install_from_pypi) / "bin" / "python"
+
+
+def _installed(name: str, folder: Path, wanted: str, install: Callable[[Path, str], None]) -> Path:
+    """The folder, filled by whoever comes first; the others wait for it, and share its failure."""
+    asked = time.time()
+    ready, failed = folder / "installed", folder.with_name(f"{folder.name}.failed")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if ready.exists() and ready.read_text() == wanted:
+            return folder
+        if failed.exists() and failed.stat().st_mtime > asked:
+            pytest.skip(failed.read_text())
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            install(folder, wanted)
+        except NotInstalledError as error:
+            failed.write_text(f"{name} not tested: {error}")
+            pytest.skip(failed.read_text())
+        ready.write_text(wanted)
+    return folder
+
+
+def _install_from_npm(folder: Path, wanted: str) -> None:
+    if not shutil.which("node") or not shutil.which("npm"):
+        raise NotInstalledError("node or npm is not installed")
+    version = _run("node", "--version").lstrip("v")
+    if int(version.partition(".")[0]) < OLDEST_NODE:
+        raise NotInstalledError(f"node is {version.strip()}, and the clients need {OLDEST_NODE} or newer")
+    folder.mkdir()
+    (folder / "package.json").write_text(wanted)
+    quietly = (
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--no-package-lock",
+        "--loglevel=error",
+        "--fetch-retries=1",
+    )
+    _run("npm", "install", *quietly, cwd=folder)
+    for name, release in json.loads(wanted)["dependencies"].items():
+        has = json.loads((folder / "node_modules" / name / "package.json").read_text())["version"]
+        assert has == release, f"npm installed {name} {has}"
+
+
+def _install_from_pypi(folder: Path, requirement: str) -> None:
+    _run(sys.executable, "-m", "venv", str(folder))
+    quietly = ("--quiet", "--disable-pip-version-check", "--retries=1")
+    _run(str(folder / "bin" / "python"), "-m", "pip", "install", *quietly, requirement)
+
+
+def _run(*command: str, cwd: Path | None = None) -> str:
+    shown = " ".join([Path(command[0]).name, *command[1:3]])
+    try:
+        ended = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise NotInstalledError(f"`{shown}` took more than {PATIENCE} seconds; is the registry in reach?") from None
+    if ended.returncode:
+        raise NotInstalledError(f"`{shown}` failed; is the registry in reach? It said: {_last_words(ended)}")
+    return ended.stdout
+
+
+def _last_words(ended: subprocess.CompletedProcess[str]) -> str:
+    said = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()
+    return next((line for line in reversed(said) if "log of this run" not in line), said[-1])[:300]

@@ -1,0 +1,140 @@
+"""What every client is put through: the same folders, prompts and model answers, and what it reports of them.
+
+A driver is a program in the client's own language. It is given the play as JSON, lets its client start the real
+`outrider acp`, and prints one line of JSON for each scene. It ends by itself; what it complains of goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.cli.asking import MODEL, everywhere
+from tests.cli.program import clean_environment
+from tests.modelserver import Answer, Held, ModelServer, Step
+
+DEADLINE = 90.0
+LINE_LIMIT = 32 * 1024 * 1024
+NOTES = "The first line.\nThe second line.\n"
+EDITED = "The first line.\nThe line that was changed.\n"
+SAID = "Streamed in pieces, and shown as they come."
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
+)
+"""Two by two pixels, as PNG."""
+
+PROMPTS = {
+    "streamed": "Say something.",
+    "read": "read notes.txt",
+    "allowed": "Change the second line.",
+    "rejected": "Change it again.",
+    "picture": "What is in the picture?",
+    "cancelled": "run `echo $$ > pid; echo started; sleep 60`",
+    "left": "run `touch here; until [ -e ../right/here ]; do sleep 0.02; done; echo left met right`",
+    "right": "run `touch here; until [ -e ../left/here ]; do sleep 0.02; done; echo right met left`",
+}
+
+
+def edits() -> list[Step]:
+    """What the model does when it is allowed to edit, and then when it is not."""
+    again = {"file_path": "notes.txt", "old_string": "The first line.", "new_string": "Not wanted."}
+    change = {"file_path": "notes.txt", "old_string": "The second line.", "new_string": "The line that was changed."}
+    return [
+        Answer("I read it first.", calls=(("toolu_read", "Read", {"file_path": "notes.txt"}),)),
+        Answer("", calls=(("toolu_edit", "Edit", change),)),
+        Answer("It is changed."),
+        Answer("", calls=(("toolu_again", "Edit", again),)),
+        Answer("Then it stays."),
+    ]
+
+
+class Stage:
+    """The folders, the model server and the environment of one client."""
+
+    def __init__(self, folder: Path, home: str, server: ModelServer) -> None:
+        self.server = server
+        self.folder = folder
+        self.project = folder / "project"
+        for name in ("project", "left", "right"):
+            (folder / name).mkdir()
+        (self.project / "notes.txt").write_text(NOTES)
+        self.environment = clean_environment() | everywhere(server)
+        self.environment |= {
+            "OUTRIDER_MODEL": "demo",
+            "HOME": home,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+
+    @property
+    def play(self) -> dict[str, Any]:
+        """What a driver is told."""
+        return {
+            "agent": ["outrider", "acp"],
+            "folders": {name: str(self.folder / name) for name in ("project", "left", "right")},
+            "model": MODEL,
+            "prompts": PROMPTS,
+            "picture": base64.b64encode(PICTURE).decode(),
+        }
+
+    async def drive(self, *command: str, **environment: str) -> dict[str, dict[str, Any]]:
+        """Run a driver to its end; what it reported, by scene."""
+        reports: dict[str, dict[str, Any]] = {}
+        try:
+            async with self.running(*command, json.dumps(self.play), **environment) as process:
+                await self._follow(process, reports)
+        except TimeoutError:
+            raise AssertionError(f"it did not end; its scenes were {list(reports)}") from None
+        return reports
+
+    async def _follow(self, process: asyncio.subprocess.Process, reports: dict[str, dict[str, Any]]) -> None:
+        assert process.stdout
+        assert process.stderr
+        async for line in process.stdout:
+            report = json.loads(line)
+            reports[report.pop("scene")] = report
+            if "streaming" in reports:
+                # The client has shown words of an answer whose rest is still held back.
+                self.server.release.set()
+        complaints = (await process.stderr.read()).decode()
+        assert (await process.wait(), complaints) == (0, ""), f"{complaints}\nafter the scenes {list(reports)}"
+
+    @asynccontextmanager
+    async def running(self, *command: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A process that does not outlive the block; what it has started does only if it has ended by itself."""
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=self.project,
+            env=self.environment | environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(DEADLINE):
+                yield process
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+
+
+@asynccontextmanager
+async def stage(folder: Path, steps: Sequence[Step] | None = None) -> AsyncIterator[Stage]:
+    """A stage whose model plays the steps: by default something held back, the edits, and a word on a picture."""
+    if steps is None:
+        steps = [Held(Answer(SAID), "first delta"), *edits(), Answer("A picture.")]
+    # Clients put sockets into their home, and the path of a socket has to be short.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        async with ModelServer(steps) as server:
+            yield Stage(folder, home, server)
