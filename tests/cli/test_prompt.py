@@ -495,12 +495,10 @@ async def test_an_interrupt_in_the_middle_of_an_answer_is_130_and_the_session_go
     assert "Tell me." in server.requests[1].body.decode()
 
 
-async def test_a_run_that_has_used_up_its_turns_is_3_and_can_be_continued(
-    tools: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_has_used_up_its_turns_is_3_and_can_be_continued(tools: Path) -> None:
     let_go(tools)
-    monkeypatch.setenv("OUTRIDER_MAX_REPEATS", "none")
-    look = [Answer("", ((f"call_{number}", "read_file", {"path": "notes.txt"}),)) for number in range(50)]
+    paths = [f"{'./' * number}notes.txt" for number in range(50)]  # the same call again and again would end it sooner
+    look = [Answer("", ((f"call_{number}", "read_file", {"path": path}),)) for number, path in enumerate(paths)]
     async with ModelServer([*look, Answer("Enough.")]) as server:
         model = ("--model", "anthropic/claude-sonnet-4-5")
         ended = await ask(server, "-p", "Read notes.txt again and again.", *model, *only(tools))

@@ -15,7 +15,7 @@ RING = 1024 * 1024
 """Bytes of the newest output that are held, and the most that is read at once."""
 HEAD, TAIL = 22_500, 7_500
 """Characters of the beginning and of the end that a model gets to read; the beginning usually says more."""
-NEWS = 8 * 1024
+NEWS = 64 * 1024
 """Bytes that an observer is shown at once."""
 
 _WIDEST = 4  # bytes of a character
