@@ -66,7 +66,7 @@ async def test_what_is_not_saved_is_read_and_what_is_changed_is_saved_by_the_edi
             assert await editor.prompt(session, "Change my notes") == "end_turn"
             calls = editor.seen(session).calls
             assert {params["sessionId"] for params in editor.asked_for("fs/read_text_file")} == {session}
-    assert calls["r"]["content"][0]["content"]["text"].startswith("     1\tas unsaved\n[The editor has changes")
+    assert calls["r"]["content"][0]["content"]["text"].startswith("```\n     1\tas unsaved\n[The editor has changes")
     assert [calls[each]["status"] for each in "rew"] == ["completed"] * 3
     assert buffers.texts == {"notes.txt": "as edited\n", "new.txt": "fresh\n"}
     assert [name for verb, name in buffers.asked if verb == "write"] == ["notes.txt", "new.txt"]
@@ -108,7 +108,7 @@ async def test_an_editor_that_does_not_know_a_file_leaves_it_to_the_disk(tmp_pat
         async with introduced(*EDITS, **options, **everywhere(server)) as editor:
             session = await editor.new(tmp_path)
             await editor.prompt(session, "Read my notes")
-            assert editor.seen(session).calls["r"]["content"][0]["content"]["text"] == "     1\tas unsaved"
+            assert editor.seen(session).calls["r"]["content"][0]["content"]["text"] == "```\n     1\tas unsaved\n```"
 
 
 async def test_a_file_that_the_editor_does_not_save_is_said_to_be_not_saved(tmp_path: Path) -> None:

@@ -84,7 +84,10 @@ async def test_an_edit_is_asked_about_with_its_diff_and_place(tmp_path: Path) ->
         await editor.prompt(session, "Change it")
         (question,) = editor.asked_for("session/request_permission")
     asked = question["toolCall"]
-    assert asked["content"] == [{"type": "diff", "path": str(file), "oldText": "two", "newText": "three"}]
+    assert asked["content"] == [
+        {"type": "diff", "path": str(file), "oldText": "two", "newText": "three"},
+        {"type": "content", "content": {"type": "text", "text": "it writes notes.txt"}},
+    ]
     assert asked["locations"] == [{"path": str(file)}]
     assert asked["title"] == "Edit(notes.txt)"
     assert file.read_text() == "one\nthree\n"

@@ -45,7 +45,7 @@ async def test_thoughts_text_and_calls_are_told_in_the_order_in_which_they_come(
         "status": "completed",
         "rawInput": {"file_path": "notes.txt"},
         "locations": [{"path": str(tmp_path / "notes.txt")}],
-        "content": [{"type": "content", "content": {"type": "text", "text": "     1\tone"}}],
+        "content": [{"type": "content", "content": {"type": "text", "text": "```\n     1\tone\n```"}}],
     }
     assert seen.title == "What do my notes say?"
     assert [each for each in editor.received if "result" in each][-1] is editor.received[-1], "the answer comes last"
@@ -93,7 +93,7 @@ async def test_each_kind_of_call_has_its_title_kind_and_places(tmp_path: Path) -
         "w": ("Read(wrong=True)", "read", "failed"),
     }
     assert seen.calls["r"]["locations"] == [{"path": str(tmp_path / "notes.txt"), "line": 2}]
-    assert seen.calls["g"]["locations"] == [{"path": str(tmp_path)}]
+    assert not seen.calls["g"].get("locations"), "a folder is nothing to follow"
     assert seen.calls["b"]["rawOutput"]["exit_code"] == 0
     for call_id in seen.calls:
         assert seen.of_call(call_id)[0]["sessionUpdate"] == "tool_call"

@@ -177,8 +177,9 @@ def test_a_patch_is_one_that_git_takes(name: str, before: str | None, tmp_path: 
     file, after = tmp_path / name, "one\nthree\nno end of line"
     if before is not None:
         file.write_bytes(before.encode())
-    item = diff_item(Diff(str(file), after), None)
-    assert item.changes[0].operation == ("add" if before is None else "modify")
+    item = diff_item(Diff(str(file), after), None if before is None else diff_of(before, after, "file").text)
+    assert item.changes[0].operation == ("modify" if before else "add")
+    file.unlink() if before == "" else None  # an empty file is as good as none to the tool that made the change
     if before and "\r" in before:
         return  # how lines end is not shown
     patch = msgspec.to_builtins(item)["patch"]["text"]
@@ -191,6 +192,13 @@ def test_a_patch_is_one_that_git_takes(name: str, before: str | None, tmp_path: 
     )
     assert applied.returncode == 0, (applied.stderr.decode(), patch)
     assert file.read_text() == after
+
+
+def test_what_a_file_has_is_not_shown_before_the_call_may_run(tmp_path: Path) -> None:
+    secret = tmp_path / ".env"
+    secret.write_text("KEY=abc123\n")
+    for proposed in (Diff(str(secret), "KEY=\n"), Diff(str(secret), "x", "KEY"), Diff(str(secret), "x", "")):
+        assert b"abc123" not in msgspec.json.encode(diff_item(proposed, None))
 
 
 def test_a_change_is_shown_as_it_was_made_if_that_is_known(tmp_path: Path) -> None:

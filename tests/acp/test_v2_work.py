@@ -53,7 +53,7 @@ async def test_a_prompt_is_accepted_with_the_id_of_its_message_and_its_end_is_to
         "status": "completed",
         "rawInput": {"file_path": "notes.txt"},
         "locations": [{"path": str(tmp_path / "notes.txt")}],
-        "content": [{"type": "content", "content": {"type": "text", "text": "     1\tone"}}],
+        "content": [{"type": "content", "content": {"type": "text", "text": "```\n     1\tone\n```"}}],
     }
 
 
@@ -127,7 +127,7 @@ async def test_changes_of_files_are_shown_as_patches(tmp_path: Path) -> None:
             },
         }
     ]
-    assert sum("content" in update for update in of_edit) == 1, "what was proposed was made, and is not told again"
+    assert sum("content" in update for update in of_edit) == 2, "as it was proposed, and as it was made"
     (added,) = calls["w"]["content"]
     assert added["changes"] == [{"operation": "add", "path": str(fresh), "fileType": "text"}]
     assert added["patch"]["text"] == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -124,13 +125,18 @@ class EditorAgent:
 
     async def _load(self, asked: LoadSession) -> Opened:
         held = self._open(asked, self._id_of(asked.session_id))
-        held.replay()
+        try:
+            await held.replay()
+        except BaseException:  # or nobody could try again
+            await self._close_held(held.id)
+            raise
         return held.opened(with_id=False)
 
     async def _resume(self, asked: LoadSession) -> Opened:
         return self._open(asked, self._id_of(asked.session_id)).opened(with_id=False)
 
     async def _fork(self, asked: LoadSession) -> Opened:
+        _folder_of(asked)
         copy = self._log.fork(self._id_of(asked.session_id))
         return self._open(asked, copy).opened(with_id=True)
 
@@ -216,12 +222,7 @@ class EditorAgent:
 
         if id in self._held:
             raise WireError.invalid_params(f"the session {id!r} is open here already: close it first")
-        folder = Path(asked.cwd)
-        if not folder.is_absolute() or not folder.is_dir():
-            raise WireError.invalid_params(f"cwd must be a folder, by its absolute path; {asked.cwd!r} is not")
-        for also in asked.additional_directories:
-            if not Path(also).is_absolute():
-                raise WireError.invalid_params(f"additionalDirectories are absolute paths; {also!r} is none")
+        folder = _folder_of(asked)
         with in_words():
             flags = {**self._flags} | _also(asked.additional_directories)
             loaded = load(folder, environment=os.environ, flags=flags)
@@ -231,8 +232,7 @@ class EditorAgent:
         notes = [*loaded.notes, *held.bench.notes, *_about_servers(asked.mcp_servers)]
         if loaded.waiting:
             notes.append(f"{loaded.waiting} Until then that part is not used: outrider config trust")
-        # Told after the answer, in which the editor learns which session this is about.
-        asyncio.get_running_loop().call_soon(held.introduce, notes)
+        held.notes = notes
         return held
 
     def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> Held:
@@ -251,7 +251,7 @@ class EditorAgent:
         logger.debug("session %s: %s", held.id[:8], metrics)
         if self._metrics:
             line = msgspec.json.encode({"session": held.id, "client": self._client.name, **metrics.as_dict()})
-            with self._metrics.open("ab") as file:
+            with suppress(OSError), self._metrics.open("ab") as file:  # a full disk is no reason to keep a session
                 file.write(line + b"\n")
 
 
@@ -261,6 +261,18 @@ def _cursor(given: str | None) -> int:
     if not given.isdecimal() or len(given) > 9:
         raise WireError.invalid_params("this cursor is none of ours: leave it out to begin anew")
     return int(given)
+
+
+def _folder_of(asked: NewSession | LoadSession) -> Path:
+    """The folder to work in. Raises WireError if it is none, or another one that is named is not absolute."""
+    folder = Path(asked.cwd)
+    with suppress(OSError):  # a name that is too long for the system
+        if folder.is_absolute() and folder.is_dir():
+            for also in asked.additional_directories:
+                if not Path(also).is_absolute():
+                    raise WireError.invalid_params(f"additionalDirectories are absolute paths; {also!r} is none")
+            return folder
+    raise WireError.invalid_params(f"cwd must be a folder, by its absolute path; {asked.cwd[:200]!r} is not")
 
 
 def _time(seconds: float) -> str:

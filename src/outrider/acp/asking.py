@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from outrider.acp.calls import new_call
+from outrider.acp.calls import fenced, new_call
 from outrider.acp.client import Client
 from outrider.acp.schema.asked import Option, Permission, RequestPermission
 from outrider.acp.v1 import ReadFile, fields_of
-from outrider.acp.wire import WireError
+from outrider.acp.wire import ClosedError, WireError
 from outrider.permissions.question import Answer, Question
 from outrider.updates.engine import Engine
 from outrider.updates.state import CallState, Text
 from outrider.updates.update import Update
 
+SEEN_WHOLE = 200
+"""Characters of a command that can be seen in a title; nobody agrees to what they cannot see."""
 ONCE, ALWAYS, NO = "once", "always", "no"
 
 
@@ -48,6 +53,9 @@ class EditorAsker:
         engine.flush()
         try:
             permission = await self._permission(call, question)
+        except ClosedError:  # nobody was asked: it ends with the session, as cancelled
+            never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            return await never
         except WireError as error:
             return self._ended(engine, call, question, Answer("no", f"the editor could not ask: {error}"))
         outcome = permission.outcome
@@ -61,22 +69,17 @@ class EditorAsker:
         return await self._client.permit(self._request(call, question))
 
     def _call(self, question: Question) -> CallState:
-        """The call as the editor knows it. One of a sub-agent's is announced for the question."""
-        if not question.asker:
-            return new_call(self._shown_id(question.call_id), question.tool, question.input, self._folder)
+        """The call as the editor knows it, and what is to be known of it. One of a sub-agent is announced for this."""
         call = new_call(question.call_id, question.tool, question.input, self._folder)
+        call = replace(call, content=(*call.content, *_remarks(question, self._folder)))
+        if not question.asker:
+            call = replace(call, id=self._shown_id(question.call_id))
+            self._engine().change(call.id, content=call.content)
+            return call
         self._number += 1
-        call = CallState(
-            f"{question.call_id}-asked-{self._number}",
-            f"{question.asker}: {call.title}",
-            call.name,
-            call.kind,
-            content=call.content,
-            locations=call.locations,
-            raw_input=call.raw_input,
-        )
-        self._engine().announce(call)
-        return call
+        asked = replace(call, id=f"{question.call_id}-asked-{self._number}", title=f"{question.asker}: {call.title}")
+        self._engine().announce(asked)
+        return asked
 
     def _request(self, call: CallState, question: Question) -> RequestPermission:
         known = Update(
@@ -104,3 +107,14 @@ def options_of(question: Question) -> list[Option]:
     if question.always:
         options.append(Option(ALWAYS, f"Always allow {', '.join(question.always)} here", "allow_always"))
     return [*options, Option(NO, "Reject", "reject_once")]
+
+
+def _remarks(question: Question, folder: Path) -> Iterator[Text]:
+    """What else the person should know before they answer."""
+    command, path = question.input.get("command"), question.input.get("file_path")
+    if question.tool == "Bash" and isinstance(command, str) and (len(command) > SEEN_WHOLE or "\n" in command):
+        yield Text(fenced(command))
+    if question.tool == "Write" and isinstance(path, str) and os.path.lexists(folder / os.path.expanduser(path)):
+        yield Text("It replaces what the file has now.")
+    if question.reason:
+        yield Text(question.reason)

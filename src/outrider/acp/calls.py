@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,10 @@ _KINDS = {
 _FILES = ("Read", "Write", "Edit")
 CANCELLED = "The call was cancelled before it finished."
 """How the result of such a call begins."""
+_PRINTED = ("Read", "Grep", "Glob", "Bash")
+"""Tools whose results are no Markdown."""
+_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+LONGEST_TITLE = 400
 _SMALL = 2_000
 """Characters of what a tool has for people beside its result that are passed on as they are."""
 
@@ -39,7 +45,7 @@ def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) ->
     """A call that is about to be carried out."""
     return CallState(
         call_id,
-        title(name, input, folder),
+        _titled(name, input, folder),
         name,
         kind_of(name),
         content=tuple(proposed(name, input, folder)),
@@ -50,17 +56,23 @@ def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) ->
 
 def arriving(name: str, input: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What can be said of a call whose arguments still arrive."""
-    telling = title(name, input, folder) if input else name
+    telling = _titled(name, input, folder) if input else name
     return {"title": telling, "locations": locations_of(name, input, folder)}
+
+
+def _titled(name: str, input: Mapping[str, Any], folder: Path) -> str:
+    """One line without anything that would change how the rest of the screen is read."""
+    return " ".join(_UNSEEN.sub(" ", title(name, input, folder)).split())[:LONGEST_TITLE]
 
 
 def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:
     """The file that a call works on, so that an editor can follow."""
-    path = input.get("file_path") if name in _FILES else input.get("path")
-    if not isinstance(path, str) or not path or path.startswith("attachment:") or name not in (*_FILES, "Grep", "Glob"):
+    path = input.get("file_path") if name in _FILES else None
+    if not isinstance(path, str) or not path or path.startswith("attachment:"):
         return ()
     line = input.get("offset")
-    return (Location(str(folder / Path(path).expanduser()), line if isinstance(line, int) and line > 0 else None),)
+    line = line if type(line) is int and 0 < line < 2**32 else None
+    return (Location(_whole(path, folder), line),)
 
 
 def proposed(name: str, input: Mapping[str, Any], folder: Path) -> Iterable[Item]:
@@ -68,11 +80,16 @@ def proposed(name: str, input: Mapping[str, Any], folder: Path) -> Iterable[Item
     path = input.get("file_path")
     if not isinstance(path, str):
         return
-    whole = str(folder / Path(path).expanduser())
+    whole = _whole(path, folder)
     if name == "Edit" and isinstance(old := input.get("old_string"), str):
         yield Diff(whole, str(input.get("new_string", "")), old)
     elif name == "Write" and isinstance(content := input.get("content"), str):
         yield Diff(whole, content)
+
+
+def _whole(path: str, folder: Path) -> str:
+    """An absolute path; `~somebody` as it is if nobody is called so."""
+    return str(folder / os.path.expanduser(path))
 
 
 def outcome(state: CallState, result: ToolResultBlock, details: Any) -> dict[str, Any]:
@@ -80,7 +97,7 @@ def outcome(state: CallState, result: ToolResultBlock, details: Any) -> dict[str
     kept = [item for item in state.content if isinstance(item, Diff | Terminal)]
     ended = exit_code_of(details) is not None
     stands_there = any(ended if isinstance(item, Terminal) else not result.is_error for item in kept)
-    said = [] if stands_there else list(_items(result))
+    said = [] if stands_there else list(_items(result, is_printed=state.name in _PRINTED))
     return {"content": (*kept, *said), "raw_output": _raw(details)}
 
 
@@ -97,10 +114,10 @@ def exit_code_of(details: Any) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _items(result: ToolResultBlock) -> Iterable[Item]:
+def _items(result: ToolResultBlock, *, is_printed: bool) -> Iterable[Item]:
     for block in result.content:
         if isinstance(block, TextBlock) and block.text:
-            yield Text(block.text)
+            yield Text(fenced(block.text) if is_printed else block.text)
         elif isinstance(block, AttachmentBlock):
             yield File(block)
 
@@ -111,3 +128,14 @@ def _raw(details: Any) -> Any:
         return UNSET
     plain = {key: value for key, value in details.items() if key not in ("diff", "todos")}
     return plain if plain and len(repr(plain)) <= _SMALL else UNSET
+
+
+def fenced(text: str) -> str:
+    """Text as it is, for editors that take all text for Markdown.
+
+    >>> fenced("a `b`")
+    '```\\na `b`\\n```'
+    """
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.removesuffix(chr(10))}\n{fence}"

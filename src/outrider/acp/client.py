@@ -17,7 +17,7 @@ from outrider.acp.schema.asked import (
 from outrider.acp.schema.requests import ClientCapabilities, Implementation, Nothing
 from outrider.acp.schema.told import Notification, SessionUpdate
 from outrider.acp.wire import ClosedError, Connection
-from outrider.acp.writer import Writer
+from outrider.acp.writer import STALL_SECONDS, Writer
 
 
 class Client:
@@ -48,12 +48,24 @@ class Client:
     def appends_output(self) -> bool:
         """Whether output is appended to what it shows, instead of sent whole again; one that runs commands has it."""
         meta = self.capabilities.meta or {}
-        return meta.get("terminal_output") is True and not self.capabilities.terminal
+        names = ("terminal_output", "terminal_output_delta")
+        return any(meta.get(name) is True for name in names) and not self.capabilities.terminal
+
+    @property
+    def output_key(self) -> str:
+        """The name under which it takes output that is appended: there are two in use."""
+        meta = self.capabilities.meta or {}
+        return "terminal_output" if meta.get("terminal_output") is True else "terminal_output_delta"
 
     @property
     def is_congested(self) -> bool:
         """Whether it takes less than it is told: what can wait should."""
         return self._writer.congested
+
+    async def caught_up(self) -> None:
+        """Wait until a slow editor has taken what it was told."""
+        if self.is_congested:
+            await self._writer.flush(STALL_SECONDS)
 
     def tell(self, session: str, update: SessionUpdate) -> int:
         """Tell it of a change in a session; the bytes that it took. Raises ClosedError if it is gone."""

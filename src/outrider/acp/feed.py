@@ -178,6 +178,9 @@ class Feed:
             return
         match content:
             case {"output": str(text)}:
+                if self._appends and Terminal(state.id) not in state.content:
+                    self._show_terminal(call_id, state.id)
+                    self._engine.flush()
                 self._engine.append(state.id, text)
             case {"terminal": str(name)}:
                 self._show_terminal(call_id, name)
@@ -188,7 +191,8 @@ class Feed:
         state = self._calls.pop(event.call_id, None) or new_call(event.call_id, event.name, {}, self._folder)
         self._nested.pop(event.call_id, None)
         fields = self._outcome(state, event)
-        self._engine.finish(state.id, status_of(event.result), exit_code=exit_code_of(event.details), **fields)
+        code = exit_code_of(event.details) if Terminal(state.id) in state.content else None
+        self._engine.finish(state.id, status_of(event.result), exit_code=code, **fields)
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._telling.plan(todos)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from outrider.acp.asking import EditorAsker
@@ -21,7 +22,7 @@ from outrider.acp.teller import Teller
 from outrider.acp.v1 import call_of
 from outrider.attachments import Attachment
 from outrider.config.settings import Settings
-from outrider.errors import AuthenticationError, OutriderError, SessionBusyError
+from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
 from outrider.events import Event
 from outrider.log.log import Log
 from outrider.messages import AttachmentBlock
@@ -49,6 +50,8 @@ class Held:
         self.id = self.session.id
         self._tell_in_its_words(full=client.name in settings.acp.full_updates)
         self._use_editor()
+        self.notes: Sequence[str] = ()
+        """What the person should know of the session before anything is said."""
         self._run: asyncio.Future[RunResult] | None = None
         self._is_begun = False
         self._is_named = self.session.history.last is not None
@@ -63,7 +66,7 @@ class Held:
         client = self._client
         self.teller = Teller(client, self.id, self._read, self._spent)
         self.engine = Engine(
-            lambda update: self.teller.tell(call_of(update, self._read)),
+            lambda update: self.teller.tell(call_of(update, self._read, client.output_key)),
             appending="meta" if client.appends_output else "replace",
             full=full,
             congested=lambda: client.is_congested,
@@ -92,7 +95,8 @@ class Held:
         return self.bench.permissions.mode
 
     def opened(self, *, with_id: bool) -> Opened:
-        """What the editor is told when the session is ready."""
+        """What the editor is told when the session is ready; what else it should know comes right after."""
+        asyncio.get_running_loop().call_soon(self.introduce, self.notes)
         state = modes(self.mode), selectors(self.mode, self.model)
         return Opened(*state, self.id) if with_id else Opened(*state)
 
@@ -121,11 +125,12 @@ class Held:
         for note in notes:
             self.teller.notice(note)
 
-    def replay(self) -> None:
+    async def replay(self) -> None:
         """Tell all that was said and done, as it would have been told then."""
         self.feed.echoes = True
         for event in replayed(record.entry for record in self._log.records(self.id)):
             self.feed.show(event)
+            await self._client.caught_up()
         self.feed.end()
         self.teller.flush()
         self.feed.echoes = False
@@ -194,9 +199,10 @@ class Held:
 
     def _name(self) -> None:
         """The title that the session has, once something was said."""
-        if not self._is_named and (title := self._log.session(self.id).title):
-            self._is_named = True
-            self.teller.tell(InfoChanged(title))
+        with suppress(LogError):  # the turn is over all the same
+            if not self._is_named and (title := self._log.session(self.id).title):
+                self._is_named = True
+                self.teller.tell(InfoChanged(title))
 
     def _read(self, file: AttachmentBlock) -> bytes:
         return self.session.store.read(file)

@@ -7,8 +7,12 @@ from pathlib import Path
 from outrider.events import Notice, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
 from outrider.toolbox.titles import title
 
-SHOWN = 20
-"""Calls that are shown; of more, the newest."""
+SHOWN, LONGEST = 20, 200
+"""Calls that are shown, of more the newest; and characters of each."""
+
+
+KEPT = 200
+"""Calls that are remembered: of those that still run, how they end."""
 
 
 class Nested:
@@ -19,7 +23,9 @@ class Nested:
         self._names: dict[str, str] = {}
         """Who was sent out, by session."""
         self._lines: dict[str, str] = {}
-        """A line for each call, by session and call."""
+        """A line for each call, by session and call; the newest of them."""
+        self._gone = 0
+        self._count = 0
 
     def take(self, event: SubagentStarted | SubagentEvent) -> bool:
         """Whether there is something new to show."""
@@ -32,18 +38,27 @@ class Nested:
         event, session = nested.event, nested.session
         match event:
             case ToolStarted(call_id=call_id, name=name, input=input):
-                self._lines[f"{session}/{call_id}"] = f"… {title(name, input, self._folder)}"
+                self._lines[f"{session}/{call_id}"] = f"… {_short(title(name, input, self._folder))}"
             case ToolFinished(call_id=call_id, name=name, result=result):
                 key = f"{session}/{call_id}"
                 about = self._lines.get(key, f"… {name}").removeprefix("… ")
                 self._lines[key] = f"{'✗' if result.is_error else '✓'} {about}"
             case Notice(text=text):
-                self._lines[f"{session}/notice{len(self._lines)}"] = f"! {text}"
+                self._count += 1
+                self._lines[f"{session}/notice{self._count}"] = f"! {_short(text)}"
             case _:
                 return False
+        while len(self._lines) > KEPT:
+            self._lines.pop(next(iter(self._lines)))
+            self._gone += 1
         return True
 
     def __str__(self) -> str:
         lines = list(self._lines.values())
-        above = [f"({len(lines) - SHOWN} calls before these)"] if len(lines) > SHOWN else []
+        before = max(0, len(lines) - SHOWN) + self._gone
+        above = [f"({before} calls before these)"] if before else []
         return "\n".join([", ".join(self._names.values()), *above, *lines[-SHOWN:]])
+
+
+def _short(text: str) -> str:
+    return " ".join(text[: 2 * LONGEST].split())[:LONGEST]

@@ -13,6 +13,7 @@ from outrider.errors import (
     ConversationError,
     OutriderError,
     SessionBusyError,
+    SessionHeldError,
     ToolDefinitionError,
     UnknownModelError,
     UnknownSessionError,
@@ -32,7 +33,7 @@ def in_words() -> Iterator[None]:
         raise WireError.auth_required(str(error)) from None
     except (ConfigError, UnknownModelError, AttachmentError, ConversationError, ToolDefinitionError) as error:
         raise WireError.invalid_params(str(error)) from None
-    except SessionBusyError as error:
+    except (SessionBusyError, SessionHeldError) as error:
         raise WireError.invalid_request(str(error)) from None
     except OutriderError as error:
         raise WireError.internal(str(error)) from None

@@ -28,17 +28,19 @@ T = TypeVar("T", bound=CallFields)
 ReadFile = Callable[[AttachmentBlock], bytes]
 
 
-def call_of(update: Update, read: ReadFile) -> Call | CallUpdate:
+def call_of(update: Update, read: ReadFile, output_key: str = "terminal_output") -> Call | CallUpdate:
     """The announcement of a call, or a change of it."""
-    return _filled(Call, update, read) if update.is_new else _filled(CallUpdate, update, read)
+    if update.is_new:
+        return _filled(Call, update, read, output_key)
+    return _filled(CallUpdate, update, read, output_key)
 
 
 def fields_of(update: Update, read: ReadFile) -> CallFields:
     """The same as it stands in a question."""
-    return _filled(CallFields, update, read)
+    return _filled(CallFields, update, read, "")
 
 
-def _filled(kind: type[T], update: Update, read: ReadFile) -> T:
+def _filled(kind: type[T], update: Update, read: ReadFile, output_key: str) -> T:
     content, locations = update.content, update.locations
     return kind(
         tool_call_id=update.id,
@@ -50,7 +52,7 @@ def _filled(kind: type[T], update: Update, read: ReadFile) -> T:
         locations=locations if isinstance(locations, UnsetType) else [_place(each) for each in locations],
         raw_input=update.raw_input,
         raw_output=update.raw_output,
-        meta=_meta(update),
+        meta=_meta(update, output_key),
     )
 
 
@@ -71,13 +73,14 @@ def _place(location: Location) -> Place:
     return Place(location.path, UNSET if location.line is None else location.line)
 
 
-def _meta(update: Update) -> dict[str, Any] | UnsetType:
+def _meta(update: Update, output_key: str) -> dict[str, Any] | UnsetType:
     """Output that is appended, for clients that take it: each byte once."""
     meta: dict[str, Any] = {}
     if not isinstance(update.content, UnsetType) and Terminal(update.id) in update.content:
         meta["terminal_info"] = {"terminal_id": update.id}
     if not isinstance(update.output, UnsetType):
-        meta["terminal_output"] = {"terminal_id": update.id, "data": update.output}
+        meta[output_key] = {"terminal_id": update.id, "data": update.output}
     if not isinstance(update.exit_code, UnsetType):
-        meta["terminal_exit"] = {"terminal_id": update.id, "exit_code": update.exit_code, "signal": None}
+        ended = {} if update.exit_code is None else {"exit_code": update.exit_code}
+        meta["terminal_exit"] = {"terminal_id": update.id} | ended
     return meta or UNSET

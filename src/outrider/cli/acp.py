@@ -28,7 +28,13 @@ exit codes: 0 the editor has closed it, 2 wrong usage
 
 def acp(arguments: list[str]) -> int:
     """Serve one editor until it goes away."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.metrics:
+        try:
+            options.metrics.open("ab").close()
+        except OSError as error:
+            parser.error(f"--metrics: {options.metrics} cannot be written: {error.strerror}")
     asyncio.run(_serve(options))
     return 0
 

@@ -125,7 +125,10 @@ class DraftAgent(EditorAgent):
         if cursor and cursor.type != "start":
             raise WireError.invalid_params(f"a replay begins at the start, not at {cursor.type!r}")
         held = self._open_draft(asked, self._id_of(asked.session_id))
-        held.replay() if cursor else held.pass_over()
+        if cursor:
+            await held.replay()
+        else:
+            held.pass_over()
         held.foreground.repeat()
         return held.ready(with_id=False)
 

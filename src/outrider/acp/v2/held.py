@@ -87,7 +87,8 @@ class DraftHeld(Held):
     # How it is opened
 
     def ready(self, *, with_id: bool) -> Opened:
-        """What the editor is told when the session is ready."""
+        """What the editor is told when the session is ready; what else it should know comes right after."""
+        asyncio.get_running_loop().call_soon(self.introduce, self.notes)
         known = config_options(selectors(self.mode, self.model)), commands(available())
         return Opened(*known, self.id) if with_id else Opened(*known)
 
@@ -96,9 +97,9 @@ class DraftHeld(Held):
         for note in notes:
             self.teller.notice(note)
 
-    def replay(self) -> None:
+    async def replay(self) -> None:
         """Tell all that was said and done, as it would have been told then. The shell begins in its folder again."""
-        super().replay()
+        await super().replay()
         self._updates.cwd = self.bench.folder
 
     def pass_over(self) -> None:

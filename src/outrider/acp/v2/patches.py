@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 
 from outrider.acp.v2.schema import DiffItem, FileChange, Patch
-from outrider.toolbox.files.diffs import LINE_CHARACTERS, diff_of
+from outrider.toolbox.files.diffs import LINE_CHARACTERS
 from outrider.updates.state import Diff
 
 _LARGEST = 1_000_000
@@ -29,11 +29,8 @@ def diff_item(diff: Diff, made: str | None) -> DiffItem:
     """The change as it was made, by the unified diff of the tool that made it; or as it would be, if there is none."""
     if made is not None:
         return _made(diff, made)
-    before = _text_of(Path(diff.path))
-    if diff.old is None:
-        return _added(diff) if before is None and not Path(diff.path).exists() else _modified(diff, before, diff.new)
-    if before is not None and diff.old and diff.old in before:
-        return _modified(diff, before, before.replace(diff.old, diff.new, 1))
+    if diff.old is None:  # what is in the file is nobody's business before the call may run
+        return _item("modify", diff.path, "") if os.path.lexists(diff.path) else _added(diff)
     return _item("modify", diff.path, _replaced(diff.old, diff.new))
 
 
@@ -49,11 +46,6 @@ def _made(diff: Diff, made: str) -> DiffItem:
 def _added(diff: Diff) -> DiffItem:
     lines = _lines("+", diff.new)
     return _item("add", diff.path, f"@@ -0,0 {_range('+', diff.new)} @@\n{lines}" if lines else "")
-
-
-def _modified(diff: Diff, before: str | None, after: str) -> DiffItem:
-    text = "" if before is None else diff_of(before, after, "file").text
-    return _item("modify", diff.path, text.partition("\n")[2].partition("\n")[2])
 
 
 def _item(operation: str, path: str, hunks: str) -> DiffItem:
@@ -105,13 +97,3 @@ def _lines(sign: str, text: str) -> str:
 
 def _is_whole(hunks: str) -> bool:
     return not _LEFT_OUT.search(hunks) and all(len(line) <= LINE_CHARACTERS for line in hunks.split("\n"))
-
-
-def _text_of(path: Path) -> str | None:
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST:
-            return None
-        with path.open(encoding="utf-8", newline="") as file:
-            return file.read()
-    except (OSError, ValueError):
-        return None
