@@ -81,6 +81,6 @@ def _meta(update: Update, output_key: str) -> dict[str, Any] | UnsetType:
     if not isinstance(update.output, UnsetType):
         meta[output_key] = {"terminal_id": update.id, "data": update.output}
     if not isinstance(update.exit_code, UnsetType):
-        ended = {} if update.exit_code is None else {"exit_code": update.exit_code}
-        meta["terminal_exit"] = {"terminal_id": update.id} | ended
+        # Those who take this want all three of them.
+        meta["terminal_exit"] = {"terminal_id": update.id, "exit_code": update.exit_code, "signal": None}
     return meta or UNSET
