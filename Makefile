@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test demo bench format clean
+.PHONY: help check test demo bench bench-peers format clean
 
 help:
 	@echo "make demo    run the main job on the bundled sample folder"
 	@echo "make test    run all tests"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed, as ratios"
+	@echo "make bench-peers   set up what 'python -m bench.frameworks' measures beside it"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make clean   remove .venv and what tools left behind"
 
@@ -30,6 +31,9 @@ demo: .venv/.ready
 
 bench: .venv/.ready
 	$(BIN)/python -m bench
+
+bench-peers: .venv/.ready
+	$(BIN)/python -m bench.peers.setup
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import signal
+import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -24,6 +27,26 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     return driver.run_in_thread()
 
 
+@contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Have signals wake the loop: one that comes as it is about to wait would be heard only when the wait is over."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        loop.add_reader(ours, ours.recv, 4096)
+        before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            if not loop.is_closed():
+                loop.remove_reader(ours)
+
+
 class _Driver(Generic[T]):
     """One piece of work on an event loop of its own."""
 
@@ -36,6 +59,10 @@ class _Driver(Generic[T]):
         """Here. Ctrl-C cancels the work and is raised when it has ended."""
         loop = self._runner.get_loop()
         self._task = loop.create_task(self._work)
+        with _woken_by_signals(loop):
+            return self._run(loop, self._task)
+
+    def _run(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
         try:
             while True:
                 outcome = self._outcome()
@@ -44,7 +71,7 @@ class _Driver(Generic[T]):
                 except RuntimeError as error:
                     outcome.close()
                     # A tool that stopped the loop under us has not stopped the work.
-                    if self._task.done():
+                    if task.done():
                         raise
                     if loop.is_closed():
                         raise RuntimeError("a tool closed the event loop that it ran on") from error

@@ -1,0 +1,80 @@
+# mypy: disable-error-code="import-not-found, no-any-return"
+"""Outrider itself, run by the Python that has it.
+
+On the wire it always streams; with --stream the events are read as they come, else only the result of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+# This file has the name of the package: what is beside it must not be found first.
+sys.path.append(sys.path.pop(0))
+
+import common
+
+IMPORTS = """
+from outrider import Agent, Limits, Session
+from outrider.providers.openai_chat import OpenAIChat
+"""
+
+
+async def opened(options: common.Options) -> common.Run:
+    """Sessions of one agent, without a limit of turns."""
+    from outrider import Agent, Limits, Log, Session
+    from outrider.providers.anthropic import Anthropic
+    from outrider.providers.openai_chat import OpenAIChat
+    from outrider.providers.openai_responses import OpenAIResponses
+
+    async def answer(path: str) -> str:
+        """Answer at once."""
+        return options.result()
+
+    model: Anthropic | OpenAIChat | OpenAIResponses
+    if options.api == "anthropic":
+        model = Anthropic(options.model, base_url=options.url, api_key="k")
+    elif options.api == "responses":
+        model = OpenAIResponses(options.model, base_url=f"{options.url}/v1", api_key="k")
+    else:
+        model = OpenAIChat(options.model, base_url=f"{options.url}/v1", api_key="k")
+    agent = Agent(model=model, tools=[answer], limits=Limits(turns=None))
+    log = Log(_folder()) if options.more.log else None
+
+    async def run() -> object:
+        session = Session(agent) if log is None else Session.open(log, agent=agent)
+        if options.stream:
+            async for _ in session.stream("go"):
+                pass
+        else:
+            result = await session.run("go")
+            if result.status != "done":
+                raise RuntimeError(result.error)
+        return session
+
+    return run
+
+
+def _folder() -> Path:
+    """Where the log is kept until this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="outrider-bench-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _imports(options: common.Options) -> str:
+    return IMPORTS + "import asyncio, aiohttp" * options.more.with_client
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    """Whether each step is kept on the disk, and whether the import goes as far as the first request would."""
+    parser.add_argument("--log", action="store_true", help="with the durable log")
+    parser.add_argument("--with-client", action="store_true", help="import what the first request imports, too")
+
+
+if __name__ == "__main__":
+    common.main("outrider", "outrider", _imports, opened, extend)
