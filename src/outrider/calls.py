@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.write import Write
 
+CANCELLED = "The call was cancelled before it finished."
+"""How the answer to a call begins that was cancelled; front ends know it by that."""
 CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call is answered without it."""
 
@@ -113,7 +115,7 @@ def _batches_of_many(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
 
 async def _stop(calls: Sequence[Call]) -> None:
     for call in calls:
-        call.stop("The call was cancelled before it finished.")
+        call.stop(CANCELLED)
     try:
         for call in calls:
             with contextlib.suppress(LogError):

@@ -92,3 +92,12 @@ def human_size(size: int) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun, in the plural where that is due: "1 file", "1,200 files"."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def dollars(cost: float | None) -> str:
+    """A cost for people; empty where it is not known.
+
+    >>> dollars(0.0123), dollars(12.3), dollars(None)
+    ('$0.0123', '$12.30', '')
+    """
+    return "" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from outrider.providers.stream import partial_arguments
+
 _EVERY = 64
 """Characters after which it is looked at again, to begin with; the distance grows with what has arrived."""
 
@@ -23,15 +25,6 @@ class Arguments:
         if self._size < self._due:
             return None
         self._due = self._size + max(_EVERY, self._size // 2)
-        return self._read()
-
-    def _read(self) -> dict[str, Any] | None:
-        from jiter import from_json
-
-        text = "".join(self._text)
-        self._text = [text]
-        try:
-            value = from_json(text.encode(errors="replace"), partial_mode=True)
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) and value else None
+        self._text = ["".join(self._text)]
+        # Half a path is not shown: an editor would jump from file to file.
+        return partial_arguments(self._text[0], unfinished=False) or None

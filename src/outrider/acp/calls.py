@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from outrider.calls import CANCELLED
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.toolbox.titles import title
 from outrider.updates.state import CallState, Diff, File, Item, Location, Status, Terminal, Text
@@ -26,8 +27,6 @@ _KINDS = {
     "Task": "think",
 }
 _FILES = ("Read", "Write", "Edit")
-CANCELLED = "The call was cancelled before it finished."
-"""How the result of such a call begins."""
 _PRINTED = ("Read", "Grep", "Glob", "Bash")
 """Tools whose results are no Markdown."""
 _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")

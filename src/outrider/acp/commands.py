@@ -11,6 +11,7 @@ from outrider.acp.options import as_mode
 from outrider.acp.schema.told import Command, CommandInput
 from outrider.errors import OutriderError
 from outrider.permissions.question import MODES
+from outrider.text import dollars
 
 if TYPE_CHECKING:
     from outrider.acp.held import Held
@@ -59,7 +60,7 @@ def _tools(held: Held, _: str) -> str:
 
 def _cost(held: Held, _: str) -> str:
     usage = held.session.total_usage
-    cost = "not known" if usage.cost is None else f"${usage.cost:.4f}"
+    cost = dollars(usage.cost) or "not known"
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out; cost {cost}."
 
 

@@ -33,7 +33,7 @@ from outrider.reports import TOOL, Report, run_to_report
 from outrider.runs import RunResult
 from outrider.scripting import default_log
 from outrider.session import Session
-from outrider.text import counted
+from outrider.text import counted, dollars
 from outrider.toolbox import ALL_NAMES
 from outrider.workbench import Workbench
 
@@ -178,6 +178,6 @@ def _kept_limits(recorded: Recorded) -> dict[str, Any]:
 
 
 def _about(session: Session, result: RunResult) -> str:
-    cost = "" if result.usage.cost is None else f" · ${result.usage.cost:.4f}"
-    about = f"{session.provider.name} · {counted(result.turns, 'turn')}{cost}"
+    parts = (session.provider.name, counted(result.turns, "turn"), dollars(result.usage.cost))
+    about = " · ".join(part for part in parts if part)
     return f"[{about} · outrider --resume {session.id[:8]} goes on]"

@@ -24,7 +24,7 @@ from outrider.log.entries import (
 )
 from outrider.log.summary import Summary
 from outrider.messages import AttachmentBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from outrider.text import counted, human_size
+from outrider.text import counted, dollars, human_size
 
 LINES, CHARACTERS = 8, 600
 """How much of a long text is shown."""
@@ -39,7 +39,7 @@ def listed(summaries: Sequence[Summary]) -> Iterator[str]:
         held = "● " if each.holder and each.holder.lives() else ""
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
         yield plain(
-            f"{each.id[:8]}  {when(each.updated)}  {model:<24}  {each.turns:>5}  {_cost(each.usage.cost):>8}  "
+            f"{each.id[:8]}  {when(each.updated)}  {model:<24}  {each.turns:>5}  {dollars(each.usage.cost) or '–':>8}  "
             f"{human_size(each.size):>10}  {held}{each.title}"
         )
 
@@ -57,7 +57,7 @@ def _described(branch: Branch) -> Iterator[str]:
     yield f"  began     {when(summary.created)}, last entry {when(summary.updated)}"
     usage = summary.usage
     tokens = f"{counted(usage.input_tokens, 'token')} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
-    yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {_cost(usage.cost)}"
+    yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {dollars(usage.cost) or '–'}"
     yield f"  size      {human_size(summary.size)}"
     if summary.holder:
         state = "open in" if summary.holder.lives() is not False else "was left open by"
@@ -161,7 +161,3 @@ def _at(moment: float, form: str) -> str:
         return time.strftime(form, time.localtime(moment))
     except (OverflowError, ValueError, OSError):
         return "(no such time)"
-
-
-def _cost(cost: float | None) -> str:
-    return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"

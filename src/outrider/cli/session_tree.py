@@ -9,7 +9,7 @@ import msgspec
 from outrider.log.log import Log
 from outrider.log.summary import Summary
 from outrider.messages import Usage
-from outrider.text import counted
+from outrider.text import counted, dollars
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -57,10 +57,4 @@ def _below(children: Sequence[Branch], indent: str) -> Iterator[str]:
 
 def used(turns: int, usage: Usage) -> str:
     """Turns and cost, in a few words."""
-    return ", ".join(part for part in (counted(turns, "turn"), cost_of(usage)) if part)
-
-
-def cost_of(usage: Usage) -> str:
-    """The cost, if it is known."""
-    cost = usage.cost
-    return "" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
+    return ", ".join(part for part in (counted(turns, "turn"), dollars(usage.cost)) if part)

@@ -18,7 +18,7 @@ from outrider.events import (
     TurnStarted,
 )
 from outrider.messages import Usage
-from outrider.text import counted
+from outrider.text import counted, dollars
 from outrider.toolbox.titles import title
 
 
@@ -71,5 +71,5 @@ class SubagentLine:
         return f"{list(self._running.values())[-1]}{more}"
 
     def __str__(self) -> str:
-        cost = "" if self.usage.cost is None else f"${self.usage.cost:.4f}"
-        return " · ".join(part for part in (self.name, counted(self.calls, "call"), cost, self.doing) if part)
+        parts = (self.name, counted(self.calls, "call"), dollars(self.usage.cost), self.doing)
+        return " · ".join(part for part in parts if part)

@@ -227,8 +227,8 @@ def finished_call(call_id: str, name: str, text: str, state: Any = None) -> Tool
     return ToolUseBlock(call_id, name, {}, invalid_input=clean(text), state=state)
 
 
-def partial_arguments(text: str) -> dict[str, Any]:
-    """What can be read so far of arguments that are still coming; unfinished strings included.
+def partial_arguments(text: str, *, unfinished: bool = True) -> dict[str, Any]:
+    """What can be read so far of arguments that are still coming; unfinished strings included, or left out.
 
     >>> partial_arguments('{"path": "src/ma')
     {'path': 'src/ma'}
@@ -236,7 +236,8 @@ def partial_arguments(text: str) -> dict[str, Any]:
     import jiter  # only front ends that show arguments live need it
 
     try:
-        value = jiter.from_json(text.encode("utf-8", "replace"), partial_mode="trailing-strings")
+        mode: Any = "trailing-strings" if unfinished else "on"
+        value = jiter.from_json(text.encode("utf-8", "replace"), partial_mode=mode)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.acp.calls import CANCELLED, exit_code_of
+from outrider.acp.calls import exit_code_of
+from outrider.calls import CANCELLED
 from outrider.messages import ToolResultBlock
 from outrider.toolbox.shell.outcomes import exit_sentence
 

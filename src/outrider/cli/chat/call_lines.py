@@ -13,7 +13,7 @@ from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styl
 from outrider.cli.subagent_line import SubagentLine
 from outrider.events import ToolFinished
 from outrider.messages import AttachmentBlock, ToolResultBlock
-from outrider.text import counted, human_size
+from outrider.text import counted, dollars, human_size
 
 LIVE_LINES = 6
 """Lines of a running command's output that are shown."""
@@ -133,7 +133,8 @@ def _in_short(result: ToolResultBlock, details: dict[str, Any]) -> str:
         return ", ".join(filter(None, (said, seconds)))
     if isinstance(turns := details.get("turns"), int):
         cost = details.get("cost")
-        return ", ".join([counted(turns, "turn"), *([f"${cost:.4f}"] if isinstance(cost, float) else [])])
+        spent = dollars(cost) if isinstance(cost, float) else ""
+        return ", ".join(filter(None, (counted(turns, "turn"), spent)))
     if result.attachments:
         return counted(len(result.attachments), "file")
     if result.is_error or "todos" in details:

@@ -11,6 +11,7 @@ from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
+from outrider.text import dollars
 
 if TYPE_CHECKING:
     from outrider.provider import ToolSpec
@@ -167,7 +168,7 @@ class Commands:
         if usage is None:
             self._view.dim("Nothing was used yet.")
             return
-        cost = "not known" if usage.cost is None else f"${usage.cost:.4f}"
+        cost = dollars(usage.cost) or "not known"
         self._view.write(
             [
                 f"  cost    {cost}",

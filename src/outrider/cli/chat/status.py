@@ -5,6 +5,7 @@ from __future__ import annotations
 from outrider.cli.chat.current import Current
 from outrider.cli.plain import plain
 from outrider.messages import Usage
+from outrider.text import dollars
 
 
 class Status:
@@ -48,7 +49,7 @@ class Status:
 
     def _cost(self) -> str:
         usage = self._current.usage
-        return "" if usage is None or usage.cost is None else f"${usage.cost:.4f}"
+        return dollars(usage.cost) if usage else ""
 
 
 def _thousands(number: int) -> str:
