@@ -52,7 +52,7 @@ class Editor:
         return await self._session.prompt_async(default=default, handle_sigint=False)
 
     def refresh(self) -> None:
-        """Draw the status anew. Safe from any thread."""
+        """Draw the status anew; in the thread of the loop."""
         self._session.app.invalidate()
 
     @property

@@ -82,7 +82,7 @@ class Chat:
         loop.add_signal_handler(signal.SIGINT, self._interrupt, True)
         self._greet()
         self._prepared = loop.run_in_executor(None, self._prepare)
-        self._prepared.add_done_callback(lambda done: done.cancelled() or done.exception())  # told when it is needed
+        self._prepared.add_done_callback(self._is_prepared)
         try:
             if resume:
                 await self._ready()
@@ -207,7 +207,11 @@ class Chat:
         rendered("*warm*", 80)
         self._current.prepare()
         self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
-        self._editor.refresh()
+
+    def _is_prepared(self, done: asyncio.Future[None]) -> None:
+        """On the loop, never in the thread that prepared: there the line may end while it is being drawn."""
+        if not done.cancelled() and not done.exception():  # what went wrong is told when it is needed
+            self._editor.refresh()
 
     async def _ready(self) -> None:
         assert self._prepared
