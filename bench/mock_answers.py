@@ -6,9 +6,9 @@ The ids are a place that the server fills with a number of its own, since no two
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -22,7 +22,6 @@ PIECES = ('{"pa', 'th": ', '"src/', 'main.py"}')
 ARGUMENTS = "".join(PIECES)
 TOOL = "answer"
 _ID = PLACE.decode()
-_CALL_ID = f"call_{_ID}"
 _MODEL = "turns"
 
 
@@ -46,18 +45,33 @@ class Api:
     """What one API answers, and how a tool result is recognized in its requests."""
 
     markers: tuple[bytes, ...]
-    call: Canned
-    text: Canned
+    make: Callable[[tuple[str, ...], int], Canned]
+    """A reply with these words and so many calls."""
+
+    @cached_property
+    def text(self) -> Canned:
+        """The last answer."""
+        return self.make(_DONE, 0)
+
+    def calls(self, number: int) -> Canned:
+        """So many calls in one reply; made once."""
+        if number not in self._calls:
+            self._calls[number] = self.make(WORDS, number)
+        return self._calls[number]
+
+    @cached_property
+    def _calls(self) -> dict[int, Canned]:
+        return {}
 
 
 # Anthropic Messages
 
 
-def _anthropic(words: tuple[str, ...], call: bool) -> Canned:
-    reason = "tool_use" if call else "end_turn"
+def _anthropic(words: tuple[str, ...], calls: int) -> Canned:
+    reason = "tool_use" if calls else "end_turn"
     blocks: list[Json] = [{"type": "text", "text": "".join(words)}]
-    if call:
-        blocks.append({"type": "tool_use", "id": f"toolu_{_ID}", "name": TOOL, "input": json.loads(ARGUMENTS)})
+    for call_id in _ids("toolu", calls):
+        blocks.append({"type": "tool_use", "id": call_id, "name": TOOL, "input": json.loads(ARGUMENTS)})
     usage = {"input_tokens": 9, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 30}
     message = {"id": f"msg_{_ID}", "type": "message", "role": "assistant", "model": _MODEL}
     end = {"stop_reason": reason, "stop_sequence": None}
@@ -87,16 +101,16 @@ def _anthropic_events(
 # OpenAI Chat
 
 
-def _chat(words: tuple[str, ...], call: bool, *, with_usage: bool) -> Canned:
+def _chat(words: tuple[str, ...], calls: int, *, with_usage: bool) -> Canned:
     usage = {"prompt_tokens": 9, "completion_tokens": 30, "total_tokens": 39}
     head = {"id": f"chatcmpl-{_ID}", "created": 1_700_000_000, "model": _MODEL}
     function = {"name": TOOL, "arguments": ARGUMENTS}
     message: Json = {"role": "assistant", "content": "".join(words), "refusal": None}
     deltas: list[Json] = [{"role": "assistant", "content": ""}, *({"content": word} for word in words)]
-    if call:
-        message["tool_calls"] = [{"id": _CALL_ID, "type": "function", "function": function}]
-        deltas += _chat_call(function)
-    reason = "tool_calls" if call else "stop"
+    for index, call_id in enumerate(_ids("call", calls)):
+        message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+        deltas += _chat_call(index, call_id)
+    reason = "tool_calls" if calls else "stop"
     choices: list[Json] = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason})
     chunk = head | {"object": "chat.completion.chunk"}
@@ -108,22 +122,22 @@ def _chat(words: tuple[str, ...], call: bool, *, with_usage: bool) -> Canned:
     return Canned((*_unnamed(chunks), b"data: [DONE]\n\n"), _encoded(whole))
 
 
-def _chat_call(function: Json) -> Iterator[Json]:
-    begun = {"index": 0, "id": _CALL_ID, "type": "function", "function": function | {"arguments": ""}}
+def _chat_call(index: int, call_id: str) -> Iterator[Json]:
+    begun = {"index": index, "id": call_id, "type": "function", "function": {"name": TOOL, "arguments": ""}}
     yield {"tool_calls": [begun]}
     for piece in PIECES:
-        yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+        yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
 # OpenAI Responses
 
 
-def _responses(words: tuple[str, ...], call: bool) -> Canned:
+def _responses(words: tuple[str, ...], calls: int) -> Canned:
     part = {"type": "output_text", "text": "".join(words), "annotations": [], "logprobs": []}
     message = {"type": "message", "id": f"msg_{_ID}", "role": "assistant", "status": "completed", "content": [part]}
     items: list[Json] = [message]
-    if call:
-        made = {"type": "function_call", "id": f"fc_{_ID}", "call_id": _CALL_ID, "name": TOOL}
+    for call_id in _ids("call", calls):
+        made = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": TOOL}
         items.append(made | {"arguments": ARGUMENTS, "status": "completed"})
     events = ({**event, "sequence_number": number} for number, event in enumerate(_response_events(items, words)))
     return Canned(tuple(_named(events)), _encoded(_response("completed", items)))
@@ -174,10 +188,11 @@ def _argument_deltas() -> Iterator[Json]:
 # Gemini
 
 
-def _gemini(words: tuple[str, ...], call: bool) -> Canned:
+def _gemini(words: tuple[str, ...], number: int) -> Canned:
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 30, "totalTokenCount": 39}
     tail = {"usageMetadata": usage, "modelVersion": _MODEL, "responseId": f"r{_ID}"}
-    calls: list[Json] = [{"functionCall": {"id": _CALL_ID, "name": TOOL, "args": json.loads(ARGUMENTS)}}] * call
+    made = {"name": TOOL, "args": json.loads(ARGUMENTS)}
+    calls: list[Json] = [{"functionCall": {"id": call_id, **made}} for call_id in _ids("call", number)]
 
     def chunk(parts: list[Json], **end: str) -> Json:
         return {"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0, **end}], **tail}
@@ -186,6 +201,11 @@ def _gemini(words: tuple[str, ...], call: bool) -> Canned:
     chunks = [*(chunk([part]) for part in parts), chunk([{"text": ""}], finishReason="STOP")]
     whole = chunk([{"text": "".join(words)}, *calls], finishReason="STOP")
     return Canned(tuple(_unnamed(chunks)), _encoded(whole))
+
+
+def _ids(kind: str, number: int) -> list[str]:
+    """An id for each call of one reply."""
+    return [f"{kind}_{_ID}{f'_{index}' if index else ''}" for index in range(number)]
 
 
 def _named(events: Iterable[Json]) -> Iterator[bytes]:
@@ -204,8 +224,8 @@ def _encoded(value: Json) -> bytes:
 
 _DONE = ("done",)
 _ROLE = (b'"role":"tool"', b'"role": "tool"')
-ANTHROPIC = Api((b'"tool_result"',), _anthropic(WORDS, True), _anthropic(_DONE, False))
-CHAT = Api(_ROLE, _chat(WORDS, True, with_usage=False), _chat(_DONE, False, with_usage=False))
-CHAT_WITH_USAGE = Api(_ROLE, _chat(WORDS, True, with_usage=True), _chat(_DONE, False, with_usage=True))
-RESPONSES = Api((b'"function_call_output"',), _responses(WORDS, True), _responses(_DONE, False))
-GEMINI = Api((b'"functionResponse"', b'"function_response"'), _gemini(WORDS, True), _gemini(_DONE, False))
+ANTHROPIC = Api((b'"tool_result"',), _anthropic)
+CHAT = Api(_ROLE, partial(_chat, with_usage=False))
+CHAT_WITH_USAGE = Api(_ROLE, partial(_chat, with_usage=True))
+RESPONSES = Api((b'"function_call_output"',), _responses)
+GEMINI = Api((b'"functionResponse"', b'"function_response"'), _gemini)

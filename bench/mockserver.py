@@ -2,7 +2,8 @@
 
 It speaks OpenAI Chat and Responses, Anthropic Messages and Gemini, streamed or whole as the request asks. The model
 calls the tool `answer` until the request has as many tool results as the model's name says (`turns-20`), then it says
-"done". Nothing is decoded: tool results are counted by their marker, and answers are bytes that were made beforehand.
+"done"; `fan-100` calls it so often in one reply. Nothing is decoded: tool results are counted by their marker, and
+answers are bytes that were made beforehand.
 
 A request with `drip` in its path, query or headers is streamed event by event, with a pause between. `GET /stats` tells
 the requests so far and the CPU seconds of this process.
@@ -30,7 +31,7 @@ EDGE = 16_384
 """What a request has beside its messages stands in so many bytes at either end."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-_TURNS = re.compile(rb"turns-(\d+)")
+_TURNS = re.compile(rb"(turns|fan)-(\d+)")
 _STREAM = re.compile(rb'"stream": ?true')
 _ENDINGS = {b"/messages": mock_answers.ANTHROPIC, b"/responses": mock_answers.RESPONSES}
 _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -83,8 +84,11 @@ class Model:
         api = _api(path, edges)
         wanted = _TURNS.search(edges)
         results = sum(request.count(marker, body_at) for marker in api.markers)
-        canned = api.call if wanted is not None and results < int(wanted[1]) else api.text
         self.requests += 1
+        canned = api.text
+        if wanted is not None:
+            at_once, in_turn = (1, int(wanted[2])) if wanted[1] == b"turns" else (int(wanted[2]), 1)
+            canned = api.calls(at_once) if results < in_turn else api.text
         return canned, b":streamGenerateContent" in path or _STREAM.search(edges) is not None
 
     def stats(self) -> bytes:

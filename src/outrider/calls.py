@@ -147,7 +147,7 @@ class Call:
         self._context = ToolContext(
             use.id, around.cwd, around.threads, self._progress, self._key, around.store, around.spawn
         )
-        self._task: asyncio.Task[Answer] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
         """Why the call was given up, if it was."""
@@ -213,7 +213,7 @@ class Call:
             self._finish(_error(use.id, f"The arguments of {use.name} are not a JSON object, so it was not run: {raw}"))
         else:
             self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
-            self._task = self._loop.create_task(self._work(tool))
+            self._task = self._loop.create_task(self._run(tool))
             self._task.add_done_callback(self._done)
             seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
             if seconds is not None:
@@ -245,6 +245,10 @@ class Call:
         if self.written and self.written.error:
             raise self.written.error
 
+    async def _run(self, tool: Tool) -> None:
+        answer = await self._work(tool)
+        self._finish(_stopped_answer(answer, self._stopped) if self._stopped else answer)
+
     async def _work(self, tool: Tool) -> Answer:
         try:
             result = await tool.invoke(self.use.input, self._context)
@@ -266,15 +270,12 @@ class Call:
             text = shorten(clean(result.text), self.around.limits.result_characters, note)
             return Answer(_block(self.use.id, [TextBlock(text or note)], result.is_error), result.final, result.details)
 
-    def _done(self, task: asyncio.Task[Answer]) -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """An answer for a call that ended without one."""
         if task.cancelled():
             self.abandon()
         elif error := task.exception():
             self._finish(_error(self.use.id, f"{self.use.name} failed: {_said_by(error)}"))
-        elif self._stopped:
-            self._finish(_stopped_answer(task.result(), self._stopped))
-        else:
-            self._finish(task.result())
 
     def _finish(self, answer: Answer) -> None:
         if self.answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias, cast
@@ -211,7 +210,9 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
-        pass  # the standard library says where it broke, and reads lone surrogates
+        pass
+    import json  # says where it broke, and reads lone surrogates
+
     try:
         return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except RecursionError:

@@ -43,6 +43,8 @@ class History:
         self._messages: list[Message] = []
         self._sendable: list[Message] = []
         self._ids = _Ids()
+        self._adopted: Message | None = None
+        """The last message that was given its form here, and need not be looked at again."""
         self._given = 0
         """How many of the sendable messages were handed out, and must stay as they are."""
         self._calls: tuple[_Call, ...] = ()
@@ -95,12 +97,13 @@ class History:
         self.complete()
         if message.role != "assistant":
             message = Message("assistant", message.content)
-        return _with_own_ids(_clean(message), self._ids)[0]
+        self._adopted = _with_own_ids(_clean(message), self._ids)[0]
+        return self._adopted
 
     def append(self, message: Message) -> None:
         """Add a message. What was sendable before stays as it was, except for an open user message at the end."""
         self._messages.append(message)
-        cleaned = _clean(message)
+        cleaned = message if message is self._adopted else _clean(message)
         if not cleaned.content:
             return
         if cleaned.role == "assistant":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
 import msgspec
@@ -12,6 +13,31 @@ from outrider.events import Delta, Event, SubagentEvent
 from outrider.providers.debugging import logger
 
 Observer: TypeAlias = Callable[[Event], None]
+
+
+class Inbox:
+    """The events that one reader has not read yet."""
+
+    def __init__(self) -> None:
+        self._events: list[Event | None] = []
+        self._waiting: asyncio.Future[None] | None = None
+
+    def put(self, event: Event | None) -> None:
+        """One more; None says that no other follows."""
+        self._events.append(event)
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while True:
+            while not self._events:
+                self._waiting = asyncio.get_running_loop().create_future()
+                await self._waiting
+            taken, self._events = self._events, []
+            for event in taken:  # what came together is read together
+                if event is None:
+                    return
+                yield event
 
 
 class Observers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -83,12 +82,14 @@ def _json(value: Any) -> str:
     try:
         text = msgspec.json.encode(value, enc_hook=_plain).decode()
     except (TypeError, ValueError, RecursionError):
-        try:  # the standard library takes odd keys, and lone surrogates that are not in the way of cleaning
+        import json  # takes odd keys, and lone surrogates that are not in the way of cleaning
+
+        try:
             text = json.dumps(clean_value(value), default=_plain, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError):
             return str(value)
     is_one_string = text.startswith('"')  # a path, a date: better without the quotes
-    return str(json.loads(text)) if is_one_string else text
+    return str(msgspec.json.decode(text)) if is_one_string else text
 
 
 def _plain(value: Any) -> Any:

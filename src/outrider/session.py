@@ -35,7 +35,7 @@ from outrider.log.replay import changes
 from outrider.log.standing import Standing
 from outrider.log.write import deliver_cancel
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.observers import Observers
+from outrider.observers import Inbox, Observers
 from outrider.permit import Permit, labelled
 from outrider.prompt import Part, Prompt, parts_of
 from outrider.prompts import prompt as prompt_text
@@ -237,18 +237,18 @@ class Session:
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._observers.add(events.put_nowait)
+        inbox = Inbox()
+        self._observers.add(inbox.put)
         running = asyncio.ensure_future(self.run(prompt))
-        running.add_done_callback(lambda _: events.put_nowait(None))
+        running.add_done_callback(lambda _: inbox.put(None))
         try:
-            while (event := await events.get()) is not None:
+            async for event in inbox:
                 yield event
             running.result()
         finally:
             running.cancel()
             await asyncio.wait([running])  # not for its outcome: it may have been raised above already
-            self._observers.remove(events.put_nowait)
+            self._observers.remove(inbox.put)
 
     def cancel(self) -> None:
         """Stop what the session is doing; nothing if it does nothing. Safe from any thread.

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import queue
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 T = TypeVar("T")
 _Job = Callable[[], None]
@@ -24,7 +26,7 @@ class Threads:
     """Runs functions in threads. Whoever waits may be cancelled; the function then runs on, unheard."""
 
     def __init__(self) -> None:
-        self._idle: list[queue.SimpleQueue[_Job]] = []
+        self._idle: list[SimpleQueue[_Job]] = []
 
     async def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """The function's result, or whatever it raises, SystemExit included."""
@@ -55,11 +57,15 @@ class Threads:
         try:
             inbox = self._idle.pop()
         except IndexError:
-            inbox = queue.SimpleQueue()
+            from queue import SimpleQueue  # most sessions start no thread
+
+            inbox = SimpleQueue()
             threading.Thread(target=self._serve, args=(inbox,), name="outrider-tool", daemon=True).start()
         inbox.put(job)
 
-    def _serve(self, inbox: queue.SimpleQueue[_Job]) -> None:
+    def _serve(self, inbox: SimpleQueue[_Job]) -> None:
+        from queue import Empty
+
         job = inbox.get()
         while True:
             job()
@@ -67,7 +73,7 @@ class Threads:
             self._idle.append(inbox)
             try:
                 job = inbox.get(timeout=IDLE_SECONDS)
-            except queue.Empty:
+            except Empty:
                 try:
                     self._idle.remove(inbox)
                 except ValueError:  # taken this very moment: the job is on its way

@@ -490,6 +490,24 @@ async def test_an_error_that_is_not_streamed_is_a_typed_error() -> None:
         await ask(model(), [b'{"error": {"message": "slow down", "code": 429}}'])
 
 
+async def test_what_comes_together_is_held_to_the_same_rules_as_what_comes_alone() -> None:
+    """Two objects in one event, or one in two, are no chunks, though they would be a list of some with their likes."""
+    text = msgspec.json.encode(delta(content="a"))
+    halves = text[: len(text) // 2 + 1], text[len(text) // 2 + 1 :]
+    for odd in (b"data: %b,%b\n\n" % (text, text), b"data: %b\n\ndata: %b\n\n" % halves):
+        data = events(delta(content="Well. "), delta(content="Now: "), odd, delta(content="b"), delta("stop"))
+        for chunks in ([data], *cuts(data)):
+            with pytest.raises(TornStreamError, match="cannot be read"):
+                await ask(model(), chunks)
+
+
+def test_pieces_of_one_call_are_told_as_one_and_those_of_two_are_not() -> None:
+    pieces = [ToolCallDelta("a", "loo", '{"p'), ToolCallDelta("a", "look", 'ath"'), ToolCallDelta("b", "look", "{}")]
+    assert joined([*pieces]) == [ToolCallDelta("a", "look", '{"path"'), pieces[2]]
+    nameless = [ToolCallDelta("", "look", "{}"), ToolCallDelta("", "look", "{}")]
+    assert joined([*nameless]) == nameless
+
+
 # Calls written as text
 
 

@@ -109,7 +109,7 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> FakeLiteLLM:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.providers.api.random.uniform", lambda *_: 0.0)
+    monkeypatch.setattr("random.uniform", lambda *_: 0.0)
 
 
 def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider import Agent, Attachment, Session
 from outrider.messages import Message
-from outrider.providers.transcript import Transcript
+from outrider.providers.openai_chat import OpenAIChat
+from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript
+from tests.providers.canned import CannedTransport, delta, events
 
 POOL = [Message.user(str(number)) for number in range(6)] + [Message.user("3")]
 
@@ -90,3 +93,50 @@ def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() 
     assert transcript.joined(b"", b"") == naive(POOL[:4])
     transcript.update(POOL[:6], rendered)
     assert transcript.joined(b"", b"") == naive(POOL[:6])
+
+
+# A conversation that waits for a person
+
+
+class Chatting:
+    """A session whose model answers at once; what was sent, and how many bytes of it are kept."""
+
+    def __init__(self, *said: str) -> None:
+        self.model = OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=0)
+        self.transport = CannedTransport([events(*(delta(content=each) for each in said), delta("stop"))])
+        self.model._transport = self.transport  # type: ignore[assignment]
+        self.session = Session(Agent(model=self.model))
+
+    @property
+    def kept(self) -> int:
+        return sum(each.transcript.size for each in self.session._memory.values() if isinstance(each, Rendering))
+
+
+async def test_words_are_not_kept_twice_while_a_person_is_to_speak() -> None:
+    chat = Chatting("Yes. " * 1000)
+    for number in range(3):
+        await chat.session.run(f"Question {number}?")
+        assert chat.kept == 0
+    asked = [message["content"] for message in chat.transport.body["messages"] if message["role"] == "user"]
+    assert asked == ["Question 0?", "Question 1?", "Question 2?"]
+
+
+async def test_what_takes_long_to_render_is_kept() -> None:
+    with_file = Chatting("Nice.")
+    await with_file.session.run(["What is this?", Attachment(b"words", "text/plain", "a.txt")])
+    assert with_file.kept
+    large = Chatting("Well.")
+    await large.session.run("x" * (SOON_RENDERED[1] + 1))
+    assert large.kept
+    long = Chatting("Well.")
+    for number in range(SOON_RENDERED[0] // 2 + 1):
+        await long.session.run(f"And {number}?")
+    assert long.kept
+
+
+async def test_a_reply_that_calls_tools_lets_go_of_nothing() -> None:
+    chat = Chatting("I will look.")
+    begun = {"index": 0, "id": "c", "function": {"name": "look", "arguments": "{}"}}
+    chat.transport.chunks = [events(delta(tool_calls=[begun]), delta("tool_calls"))]
+    await chat.session.think("Look.")
+    assert chat.kept

@@ -25,7 +25,7 @@ async def opened(options: common.Options) -> common.Run:
 
     async def answer(path: str) -> str:
         """Answer at once."""
-        return options.result()
+        return await options.answer()
 
     agent: Any = Agent(model=_model(options), tools=[answer], telemetry=False)
 

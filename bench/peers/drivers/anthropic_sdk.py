@@ -22,7 +22,7 @@ async def opened(options: common.Options) -> common.Run:
     client: Any = AsyncAnthropic(base_url=options.url, api_key="k")
 
     async def answer(path: str) -> str:
-        return options.result()
+        return await options.answer()
 
     async def ask(messages: list[Any]) -> Any:
         request: dict[str, Any] = {"model": options.model, "max_tokens": 1024, "tools": [TOOL], "messages": messages}
@@ -41,8 +41,10 @@ async def opened(options: common.Options) -> common.Run:
             uses = [block for block in reply.content if block.type == "tool_use"]
             if not uses:
                 return messages
+            answers = await common.together([answer(**use.input) for use in uses])
             results = [
-                {"type": "tool_result", "tool_use_id": use.id, "content": await answer(**use.input)} for use in uses
+                {"type": "tool_result", "tool_use_id": use.id, "content": result}
+                for use, result in zip(uses, answers, strict=True)
             ]
             messages.append({"role": "user", "content": results})
 

@@ -40,7 +40,7 @@ async def opened(options: common.Options) -> common.Run:
     start = head % (options.model.encode(), stream, TOOL)
 
     async def answer(path: str) -> str:
-        return options.result()
+        return await options.answer()
 
     async def run() -> object:
         post, close = await connect()
@@ -49,8 +49,8 @@ async def opened(options: common.Options) -> common.Run:
             text, calls = read(await post(body), decode)
             message: dict[str, Any] = {"role": "assistant", "content": text}
             body[-2:] = b",%b]}" % encode(message | ({"tool_calls": calls} if calls else {}))
-            for call in calls:
-                result = await answer(**decode(call["function"]["arguments"]))
+            results = await common.together([answer(**decode(call["function"]["arguments"])) for call in calls])
+            for call, result in zip(calls, results, strict=True):
                 body[-2:] = b",%b]}" % encode({"role": "tool", "tool_call_id": call["id"], "content": result})
             if not calls:
                 close()

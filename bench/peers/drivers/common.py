@@ -9,7 +9,7 @@ that it gives is one whole conversation of `options.turns` tool calls, and retur
 
     async def opened(options):
         async def answer(path: str) -> str:
-            return options.result()  # counts the call, and is a new text of the asked length each time
+            return await options.answer()  # counts the call, and is a new text of the asked length each time
 
         async def run():
             ...  # base URL options.url (with /v1 for OpenAI), model options.model, streamed if options.stream
@@ -28,19 +28,20 @@ import asyncio
 import ctypes
 import gc
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
 Run = Callable[[], Awaitable[object]]
 Opened = Callable[["Options"], Awaitable[Run]]
 
-SCENARIOS = ("import", "loop", "many", "growth", "idle")
+SCENARIOS = ("import", "loop", "many", "growth", "idle", "fan")
 MARKS = (20, 200)
 """The turns whose cost `growth` tells, beside the last."""
 NEAR = 10
@@ -65,6 +66,8 @@ class Options:
     """openai (Chat), responses, anthropic or gemini: for drivers that speak more than one."""
     more: argparse.Namespace
     """All arguments, with those that the driver has added."""
+    child: Run | None = None
+    """The conversation that each call of the tool sends out, in `fan`: then the one reply has a call for each agent."""
     stamps: list[float] = field(default_factory=list)
     """CPU seconds of the process at each tool call."""
     at_end: list[Callable[[], Awaitable[object]]] = field(default_factory=list)
@@ -72,8 +75,14 @@ class Options:
 
     @property
     def model(self) -> str:
-        """The model's name tells the server how many tool calls to make."""
-        return f"turns-{self.turns}"
+        """The model's name tells the server how many tool calls to make, one a reply or all at once."""
+        return f"fan-{self.agents}" if self.child else f"turns-{self.turns}"
+
+    async def answer(self) -> str:
+        """What the tool does: answer at once, or send out a conversation and answer after it."""
+        if self.child:
+            await self.child()
+        return self.result()
 
     def result(self) -> str:
         """What the tool answers: a text of its own for each call, since real results are not one object."""
@@ -131,7 +140,7 @@ async def _loop(options: Options, opened: Opened) -> dict[str, Any]:
         for _ in range(REPEATS):
             await run()
 
-    return await _timed(options, in_turn, REPEATS)
+    return await _timed(options, in_turn, options.turns * REPEATS)
 
 
 async def _many(options: Options, opened: Opened) -> dict[str, Any]:
@@ -143,13 +152,13 @@ async def _many(options: Options, opened: Opened) -> dict[str, Any]:
     async def all_at_once() -> object:
         return await asyncio.gather(*(run() for _ in range(options.agents)))
 
-    return await _timed(options, all_at_once, options.agents)
+    return await _timed(options, all_at_once, options.turns * options.agents)
 
 
 async def _growth(options: Options, opened: Opened) -> dict[str, Any]:
     """One long conversation. The stamps of its tool calls tell what each turn has cost."""
     run = await opened(options)
-    measured = await _timed(options, run, 1)
+    measured = await _timed(options, run, options.turns)
     costs = [after - before for before, after in zip(options.stamps, options.stamps[1:], strict=False)]
     marks = sorted({mark for mark in (*MARKS, options.turns) if NEAR < mark <= options.turns})
     measured["marks"] = {str(mark): statistics.median(costs[mark - 1 - NEAR : mark - 1]) for mark in marks}
@@ -170,22 +179,38 @@ async def _idle(options: Options, opened: Opened) -> dict[str, Any]:
         for _ in range(options.agents):
             held.append(await run())
 
-    measured = await _timed(options, hold, options.agents)
+    measured = await _timed(options, hold, options.turns * options.agents)
     measured["marks"] = {"bytes": (_settled_rss() - before) / len(held)}
     return measured
 
 
-_SCENARIOS = {"loop": _loop, "many": _many, "growth": _growth, "idle": _idle}
+async def _fan(options: Options, opened: Opened) -> dict[str, Any]:
+    """One reply sends out all the others; after one such fan to warm up."""
+    child = await opened(options)
+    run = await opened(replace(options, child=child))
+    await run()
+    options.stamps.clear()
+    measured = await _timed(options, run, (options.turns + 1) * options.agents)
+    measured["marks"] = {clock: measured[f"{clock}_seconds"] / options.agents for clock in ("cpu", "wall")}
+    return measured
 
 
-async def _timed(options: Options, work: Run, conversations: int) -> dict[str, Any]:
+_SCENARIOS = {"loop": _loop, "many": _many, "growth": _growth, "idle": _idle, "fan": _fan}
+
+
+async def _timed(options: Options, work: Run, calls: int) -> dict[str, Any]:
+    """What the work costs, which makes so many calls."""
     cpu, wall = time.process_time(), time.perf_counter()
     await work()
     measured = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
-    expected = options.turns * conversations
-    if len(options.stamps) != expected:
-        raise SystemExit(f"The tool was called {len(options.stamps)} times, not {expected}.")
-    return {**measured, "turns": expected, "marks": {}}
+    if len(options.stamps) != calls:
+        raise SystemExit(f"The tool was called {len(options.stamps)} times, not {calls}.")
+    return {**measured, "turns": calls, "marks": {}}
+
+
+async def together(calls: Sequence[Coroutine[Any, Any, str]]) -> list[str]:
+    """The results of the calls of one reply, for loops by hand."""
+    return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
 
 _IMPORT = """
@@ -202,9 +227,10 @@ print(time.process_time() - before[1], time.perf_counter() - before[2], rss() - 
 def _import(imports: str) -> dict[str, Any]:
     """The imports in Pythons of their own, since this one has already imported much of what a peer needs."""
     runs = []
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(4):
         command = [sys.executable, "-c", _IMPORT, imports]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
         runs.append([float(each) for each in printed.splitlines()[-1].split()])
     # The first one may have had to compile.
     cpu, wall, rss = (statistics.median(values) for values in zip(*runs[1:], strict=True))

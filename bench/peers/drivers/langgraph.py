@@ -25,7 +25,7 @@ async def opened(options: common.Options) -> common.Run:
 
     async def answer(path: str) -> str:
         """Answer at once."""
-        return options.result()
+        return await options.answer()
 
     agent: Any = create_agent(_model(options), tools=[answer])
     config = {"recursion_limit": 2 * options.turns + 10}

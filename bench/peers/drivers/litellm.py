@@ -49,7 +49,7 @@ async def opened(options: common.Options) -> common.Run:
     ask = _ask(options)
 
     async def answer(path: str) -> str:
-        return options.result()
+        return await options.answer()
 
     async def run() -> object:
         messages: list[Any] = [{"role": "user", "content": "go"}]
@@ -58,8 +58,10 @@ async def opened(options: common.Options) -> common.Run:
             messages.append(message)
             if not message.tool_calls:
                 break
-            for call in message.tool_calls:
-                result = await answer(**json.loads(call.function.arguments))
+            results = await common.together(
+                [answer(**json.loads(each.function.arguments)) for each in message.tool_calls]
+            )
+            for call, result in zip(message.tool_calls, results, strict=True):
                 messages.append(
                     {"role": "tool", "tool_call_id": call.id, "name": call.function.name, "content": result}
                 )

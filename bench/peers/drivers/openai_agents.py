@@ -23,7 +23,7 @@ async def opened(options: common.Options) -> common.Run:
     @function_tool
     async def answer(path: str) -> str:
         """Answer at once."""
-        return options.result()
+        return await options.answer()
 
     agent: Any = Agent(name="bench", model=_model(options), tools=[answer])
 

@@ -27,17 +27,18 @@ async def opened(options: common.Options) -> common.Run:
     ask = _streamed if options.stream else _whole
 
     async def answer(path: str) -> str:
-        return options.result()
+        return await options.answer()
 
     async def run() -> object:
         messages: list[Any] = [{"role": "user", "content": "go"}]
         while True:
             message = await ask(client, options.model, messages)
             messages.append(message)
-            if not message.get("tool_calls"):
+            calls = message.get("tool_calls")
+            if not calls:
                 return messages
-            for call in message["tool_calls"]:
-                result = await answer(**json.loads(call["function"]["arguments"]))
+            results = await common.together([answer(**json.loads(call["function"]["arguments"])) for call in calls])
+            for call, result in zip(calls, results, strict=True):
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
 
     return run

@@ -11,12 +11,18 @@ import atexit
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # This file has the name of the package: what is beside it must not be found first.
 sys.path.append(sys.path.pop(0))
 
 import common
+
+if TYPE_CHECKING:
+    from outrider import Agent
+    from outrider.provider import Provider
 
 IMPORTS = """
 from outrider import Agent, Limits, Session
@@ -26,23 +32,9 @@ from outrider.providers.openai_chat import OpenAIChat
 
 async def opened(options: common.Options) -> common.Run:
     """Sessions of one agent, without a limit of turns."""
-    from outrider import Agent, Limits, Log, Session
-    from outrider.providers.anthropic import Anthropic
-    from outrider.providers.openai_chat import OpenAIChat
-    from outrider.providers.openai_responses import OpenAIResponses
+    from outrider import Log, Session
 
-    async def answer(path: str) -> str:
-        """Answer at once."""
-        return options.result()
-
-    model: Anthropic | OpenAIChat | OpenAIResponses
-    if options.api == "anthropic":
-        model = Anthropic(options.model, base_url=options.url, api_key="k")
-    elif options.api == "responses":
-        model = OpenAIResponses(options.model, base_url=f"{options.url}/v1", api_key="k")
-    else:
-        model = OpenAIChat(options.model, base_url=f"{options.url}/v1", api_key="k")
-    agent = Agent(model=model, tools=[answer], limits=Limits(turns=None))
+    agent = _sender(options) if options.child else _agent(options)
     log = Log(_folder()) if options.more.log else None
 
     async def run() -> object:
@@ -57,6 +49,44 @@ async def opened(options: common.Options) -> common.Run:
         return session
 
     return run
+
+
+def _agent(options: common.Options) -> Agent:
+    """One that calls the tool in each turn."""
+    from outrider import Agent, Limits
+
+    async def answer(path: str) -> str:
+        """Answer at once."""
+        return options.result()
+
+    return Agent(model=_model(options), tools=[answer], limits=Limits(turns=None))
+
+
+def _sender(options: common.Options) -> Agent:
+    """One that sends a sub-agent out with each call: a session below its own, as Task sends them."""
+    from outrider import Agent, ToolContext
+
+    worker = _agent(replace(options, child=None))
+
+    async def answer(path: str, context: ToolContext) -> str:
+        """Send out a sub-agent."""
+        with await context.spawn(worker) as child:
+            await child.run("go")
+        return options.result()
+
+    return Agent(model=_model(options), tools=[answer])
+
+
+def _model(options: common.Options) -> Provider:
+    from outrider.providers.anthropic import Anthropic
+    from outrider.providers.openai_chat import OpenAIChat
+    from outrider.providers.openai_responses import OpenAIResponses
+
+    if options.api == "anthropic":
+        return Anthropic(options.model, base_url=options.url, api_key="k")
+    if options.api == "responses":
+        return OpenAIResponses(options.model, base_url=f"{options.url}/v1", api_key="k")
+    return OpenAIChat(options.model, base_url=f"{options.url}/v1", api_key="k")
 
 
 def _folder() -> Path:

@@ -31,7 +31,7 @@ async def opened(options: common.Options) -> common.Run:
     @agent.tool_plain
     async def answer(path: str) -> str:
         """Answer at once."""
-        return options.result()
+        return await options.answer()
 
     async def whole() -> Any:
         return await agent.run("go", usage_limits=limits)

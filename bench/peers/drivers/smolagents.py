@@ -12,6 +12,7 @@ counts.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Any
 
@@ -32,6 +33,8 @@ async def opened(options: common.Options) -> common.Run:
     if options.api != "openai":
         raise SystemExit(f"The driver of smolagents does not speak {options.api}.")
 
+    loop = asyncio.get_running_loop()
+
     @tool
     def answer(path: str) -> str:
         """Answer at once.
@@ -39,6 +42,8 @@ async def opened(options: common.Options) -> common.Run:
         Args:
             path: The path of a file.
         """
+        if options.child:
+            return asyncio.run_coroutine_threadsafe(options.answer(), loop).result()
         return options.result()
 
     model = OpenAIModel(
@@ -52,7 +57,7 @@ async def opened(options: common.Options) -> common.Run:
         agent = ToolCallingAgent(
             tools=[answer],
             model=model,
-            max_steps=options.turns,
+            max_steps=1 if options.child else options.turns,
             stream_outputs=options.stream,
             logger=AgentLogger(LogLevel.OFF, Console(quiet=True)),
         )

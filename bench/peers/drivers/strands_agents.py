@@ -34,7 +34,7 @@ async def opened(options: common.Options) -> common.Run:
         Args:
             path: The path of a file.
         """
-        return options.result()
+        return await options.answer()
 
     model = _model(options)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 50 * options.turns))

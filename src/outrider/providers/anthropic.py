@@ -23,7 +23,7 @@ from outrider.providers.render import (
     safe_id,
     safe_name,
 )
-from outrider.providers.stream import CallAssembler, Incoming
+from outrider.providers.stream import CallAssembler, Incoming, take_each
 from outrider.providers.transcript import Transcript
 
 VERSION = "2023-06-01"
@@ -223,6 +223,8 @@ class _Incoming:
         self._closed: set[int] = set()
         self._usage: dict[str, int] = {}
         self._stop = StopReason.OTHER
+
+    take_all = take_each
 
     def take(self, data: bytes) -> Iterator[Delta]:
         """What one event shows."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -97,7 +96,7 @@ class ApiProvider(ABC):
 
     # What they share
 
-    @property
+    @cached_property
     def host(self) -> str:
         """The host of the base URL; empty if it is no URL, which the request will say."""
         try:
@@ -174,7 +173,7 @@ class ApiProvider(ABC):
                     async for chunk in chunks:
                         for item in joined(parser.feed(chunk)):
                             shown = True
-                            yield self._priced(item) if isinstance(item, Reply) else item
+                            yield self._ended(item, rendering) if isinstance(item, Reply) else item
                         if parser.ended:
                             return
                 rest = parser.finish()
@@ -190,14 +189,17 @@ class ApiProvider(ABC):
                     continue
                 rest = parser.finish()  # what failed came after the reply
             for item in rest:
-                yield self._priced(item) if isinstance(item, Reply) else item
+                yield self._ended(item, rendering) if isinstance(item, Reply) else item
             return
 
     def _answer(self, key: str, body: bytes) -> AsyncIterator[bytes]:
         """The bytes of the API's answer."""
         return self._transport.post(self.url(), self.headers(key), body, lambda refusal: self.explain(refusal, key))
 
-    def _priced(self, reply: Reply) -> Reply:
+    def _ended(self, reply: Reply, rendering: Rendering) -> Reply:
+        """The reply with what it costs."""
+        if not reply.message.tool_calls:
+            rendering.rest()
         return msgspec.structs.replace(reply, usage=with_cost(self.prefix, self.model, reply.usage))
 
     async def _rendered(self, request: Request) -> bytes:
@@ -213,12 +215,12 @@ class ApiProvider(ABC):
         return body
 
     def _required_key(self) -> str:
-        variable = next(iter(self.key_variables), "api_key")
-        if not self.key and self.key_required:
+        variable, key = next(iter(self.key_variables), "api_key"), self.key
+        if not key and self.key_required:
             raise AuthenticationError(f"there is no key for {self.label}; set {variable}, or pass api_key=")
-        if not self.key.isascii() or not self.key.isprintable():
+        if not key.isascii() or not key.isprintable():
             raise AuthenticationError(f"the key for {self.label} has characters that no key has; check {variable}")
-        return self.key
+        return key
 
     def _delay(self, error: ProviderError, attempt: int) -> float | None:
         """Seconds until the next attempt; None if there is to be none."""
@@ -226,7 +228,9 @@ class ApiProvider(ABC):
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= LONGEST_WAIT else None
-        return min(30.0, 0.5 * 2.0 ** (attempt - 1)) * random.uniform(0.75, 1.25)
+        from random import uniform  # what nobody needs before something fails
+
+        return min(30.0, 0.5 * 2.0 ** (attempt - 1)) * uniform(0.75, 1.25)
 
     def explain(self, refusal: Refusal, key: str) -> ProviderError:
         """The error that an answer other than the expected one stands for."""

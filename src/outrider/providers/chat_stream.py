@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -67,6 +67,9 @@ class _Chunk(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
+_decode_all = msgspec.json.Decoder(list[_Chunk]).decode
+DONE = b"[DONE]"
+"""What says that nothing follows."""
 
 
 class IncomingReply:
@@ -94,16 +97,25 @@ class IncomingReply:
         """Whether it has come to its end: servers forget the finish reason, or the [DONE], but not both."""
         return bool(self._finish_reason or (self.done and (self._text or self._calls.open)))
 
-    def take(self, data: bytes) -> list[Delta]:
-        """What one event shows."""
-        try:
-            chunk = _decode(data)
-        except msgspec.DecodeError:
-            return self._take_odd(data)
-        if text := _mere_text(chunk):  # most chunks are no more than that
-            self._text.append(text)
-            return self._show(text)
-        return self._take_chunk(chunk)
+    def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
+        """Read events until nothing can follow. Most are no more than text: what comes in a row is one piece."""
+        words: list[str] = []
+        for chunk in _decoded(events):
+            if text := _mere_text(chunk):
+                words.append(text)
+                continue
+            if words:
+                shown += self._say("".join(words))
+                words.clear()
+            shown += self._take_odd(chunk) if isinstance(chunk, bytes) else self._take_chunk(chunk)
+            if self.done:
+                return
+        if words:
+            shown += self._say("".join(words))
+
+    def _say(self, text: str) -> list[Delta]:
+        self._text.append(text)
+        return self._show(text)
 
     def _show(self, text: str) -> list[Delta]:
         """What is shown of new text; all of it, unless there is reason to wait."""
@@ -121,7 +133,7 @@ class IncomingReply:
 
     def _take_odd(self, data: bytes) -> list[Delta]:
         """What an event shows that is not the JSON that it should be."""
-        if data.startswith(b"[DONE]"):
+        if data.startswith(DONE):
             self.done = True
         if self.done or not data.strip():
             return []
@@ -138,12 +150,10 @@ class IncomingReply:
             if delta.reasoning_content is not None or delta.reasoning is not None:
                 shown += self._thoughts_in(delta)
             if delta.content and (text := _text_of(delta.content)):
-                self._text.append(text)
-                shown += self._show(text)
+                shown += self._say(text)
             if delta.refusal:
                 self._refused = True
-                self._text.append(delta.refusal)
-                shown += self._show(delta.refusal)
+                shown += self._say(delta.refusal)
             if delta.tool_calls:
                 shown += self._calls.take(delta.tool_calls)
             elif delta.function_call:
@@ -184,8 +194,30 @@ class IncomingReply:
         yield Reply(Message("assistant", tuple(blocks)), stop, _usage(self._usage))
 
 
-def _mere_text(chunk: _Chunk) -> str:
+def _decoded(events: Sequence[bytes]) -> Iterable[_Chunk | bytes]:
+    """The events as chunks; as bytes, those that are none."""
+    last = len(events) - (events[-1] == DONE) if events else 0
+    if last > 2:  # they came together, and are read together
+        try:
+            chunks = _decode_all(b"[%b]" % b",".join(events[:last]))
+        except msgspec.DecodeError:
+            return map(_chunk, events)
+        if len(chunks) == last:  # else one was not an object, but two or half of one
+            return (*chunks, *events[last:])
+    return map(_chunk, events)
+
+
+def _chunk(event: bytes) -> _Chunk | bytes:
+    try:
+        return _decode(event)
+    except msgspec.DecodeError:
+        return event
+
+
+def _mere_text(chunk: _Chunk | bytes) -> str:
     """The text of a chunk that has nothing else to say."""
+    if isinstance(chunk, bytes):
+        return ""
     choices = chunk.choices
     if not choices or len(choices) != 1 or chunk.usage is not None or chunk.error is not None:
         return ""

@@ -13,6 +13,7 @@ from outrider.errors import ProviderError
 from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
+from outrider.providers.stream import take_each
 
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
              "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION")  # fmt: skip
@@ -130,6 +131,8 @@ class IncomingReply:
     def complete(self) -> bool:
         """Whether the API has said why the reply ended."""
         return bool(self._finish)
+
+    take_all = take_each
 
     def take(self, data: bytes) -> Iterator[Delta]:
         """What one event shows."""

@@ -12,7 +12,7 @@ from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
 from outrider.providers.api import error_message
-from outrider.providers.stream import finished_call
+from outrider.providers.stream import finished_call, take_each
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
 _THINKING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -112,6 +112,8 @@ class IncomingReply:
         self._items: dict[int, _Item] = {}
         self._incomplete: StopReason | None = None
         self._usage: dict[str, Any] = {}
+
+    take_all = take_each
 
     def take(self, data: bytes) -> Iterable[Delta]:
         """What one event shows; it counts once this has been read."""

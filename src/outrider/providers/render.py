@@ -6,13 +6,13 @@ becomes a note that says what is missing. Nothing is silently dropped, and nothi
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.attachments import sha256
 from outrider.errors import AttachmentError
 from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers import documents
@@ -240,7 +240,7 @@ def safe_id(call_id: str, longest: int = 64) -> str:
     """A call's id as every API takes it. The same id always gives the same, and different ones give different ones."""
     if len(call_id) <= longest and _SAFE_ID.fullmatch(call_id):
         return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:12]
+    digest = sha256(call_id.encode("utf-8", "replace"))[:12]
     return f"{_UNSAFE.sub('_', call_id)[: longest - 13]}_{digest}"
 
 

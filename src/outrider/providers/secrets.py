@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -35,6 +34,8 @@ def masked(text: str, *secrets: str) -> str:
     >>> masked("bad key sk-ant-REDACTED", "hunter2")
     'bad key …'
     """
+    import json  # writes what is not ASCII as escapes, as servers do
+
     forms = {form for secret in secrets for form in (secret, secret.strip(), json.dumps(secret.strip())[1:-1])}
     for secret in sorted(forms, key=len, reverse=True):  # one may be the beginning of another
         if len(secret) >= 4:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
-from outrider.events import Delta, TextDelta
+from outrider.events import Delta, ToolCallDelta
 from outrider.messages import ToolUseBlock
 from outrider.provider import Reply
 from outrider.text import clean
@@ -47,21 +47,21 @@ class EventParser:
             self._keep(chunk)
             return []
         whole = b"".join((*pieces, chunk)) if pieces else chunk
-        *events, rest = whole.split(b"\n\n")
+        end = whole.rfind(b"\n\n")
         self._pieces, self._coming = [], 0
-        self._keep(rest)
-        # Nearly all events are one line of plain data: they take the short way.
-        found = [event[6:] if event.startswith(b"data: ") and b"\n" not in event else _data(event) for event in events]
+        self._keep(whole[end + 2 :])
+        found = _events(whole[:end])
         is_sound = whole.isascii() and b"\\u" not in whole
         return list(filter(None, found if is_sound else map(_sound, found)))
 
-    def finish(self) -> Iterator[bytes]:
+    def finish(self) -> list[bytes]:
         """The event that the end of the stream completes; servers forget the last blank line. Half an event is none."""
         rest = b"".join(self._pieces)
         self._pieces, self._coming = [], 0
         data = _sound(rest if self._plain else _data(rest.strip(b"\n")))
         if data and (self._plain or data.strip() == b"[DONE]" or _is_json(data)):
-            yield data
+            return [data]
+        return []
 
     def _keep(self, piece: bytes) -> None:
         if piece:
@@ -82,6 +82,15 @@ class EventParser:
             self._begun = True
             self._plain = start[:1] in (b"{", b"[")
         return chunk
+
+
+def _events(lines: bytes) -> list[bytes]:
+    """The data of each of the events, which blank lines part."""
+    if lines.startswith(b"data: "):
+        events = lines[6:].split(b"\n\ndata: ")
+        if lines.count(b"\n") == 2 * len(events) - 2:  # each is one line of plain data, as nearly all are
+            return events
+    return list(map(_data, lines.split(b"\n\n")))
 
 
 def _data(event: bytes) -> bytes:
@@ -120,13 +129,28 @@ class Incoming(Protocol):
         """Whether nothing that matters can follow."""
         ...
 
-    def take(self, data: bytes) -> Iterable[Delta]:
-        """What one event shows. Raises ProviderError."""
+    def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
+        """Read events until nothing can follow, and add what they show. Raises ProviderError."""
         ...
 
     def end(self) -> Iterable[Delta | Reply]:
         """What the end completes, and then the reply."""
         ...
+
+
+class _OneByOne(Protocol):
+    @property
+    def done(self) -> bool: ...
+
+    def take(self, data: bytes) -> Iterable[Delta]: ...
+
+
+def take_each(incoming: _OneByOne, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
+    """The `take_all` of a reply that reads its events one by one."""
+    for data in events:
+        shown += incoming.take(data)
+        if incoming.done:
+            return
 
 
 class ReplyParser:
@@ -155,14 +179,11 @@ class ReplyParser:
             self._end(shown)
         return shown
 
-    def _take(self, events: Iterable[bytes]) -> list[Delta | Reply]:
+    def _take(self, events: Sequence[bytes]) -> list[Delta | Reply]:
         shown: list[Delta | Reply] = []
         incoming = self._incoming
         try:
-            for data in events:
-                shown += incoming.take(data)
-                if incoming.done:
-                    break
+            incoming.take_all(events, shown)
         except ProviderError:
             if not self.complete:
                 raise
@@ -184,12 +205,23 @@ def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
     if len(items) < 2:
         return items
     found: list[Delta | Reply] = []
-    for kind, group in groupby(items, type):
-        if kind is TextDelta:
-            found.append(TextDelta("".join([item.text for item in group])))  # type: ignore[union-attr]
-        else:
+    for (kind, _), grouped in groupby(items, _kin):
+        group: list[Any] = list(grouped)
+        if len(group) == 1 or kind is Reply:
             found += group
+        elif kind is ToolCallDelta:
+            pieces = "".join([item.arguments for item in group])
+            found.append(ToolCallDelta(group[-1].call_id, group[-1].name, pieces))
+        else:
+            found.append(kind("".join([item.text for item in group])))
     return found
+
+
+def _kin(item: Delta | Reply) -> tuple[type, str | int]:
+    """What items have in common that can be told as one; calls without an id may be different ones."""
+    if isinstance(item, ToolCallDelta):
+        return ToolCallDelta, item.call_id or id(item)
+    return type(item), ""
 
 
 class CallAssembler:

@@ -7,6 +7,8 @@ from operator import is_
 
 from outrider.messages import Message, files_in
 
+SOON_RENDERED = 500, 1_000_000
+"""Messages and bytes that take no more than some milliseconds to render."""
 Render = Callable[[Message, Message | None], bytes]
 """A message and the one before it, to the API's items, encoded and joined by commas; empty if there are none."""
 
@@ -57,6 +59,14 @@ class Transcript:
         """Bytes in all."""
         return len(self._buffer)
 
+    @property
+    def is_soon_made_again(self) -> bool:
+        """Whether all of it could be rendered anew in a moment. Files take longer: they are read, and scaled."""
+        most_messages, most_bytes = SOON_RENDERED
+        if len(self._messages) > most_messages or len(self._buffer) > most_bytes:
+            return False
+        return not any(map(files_in, self._messages))
+
     def joined(self, before: bytes, after: bytes, extra: bytes = b"") -> bytes:
         """The whole between two other pieces, copied once; `extra` are items for this request alone."""
         comma = b"," if extra and self._buffer else b""
@@ -81,6 +91,11 @@ class Rendering:
         other.transcript, other.pictures = self.transcript.copy(), self.pictures.copy()
         other.left_out, other.notices = self.left_out.copy(), self.notices.copy()
         return other
+
+    def rest(self) -> None:
+        """The model has answered, and a person may take long to: the words need not be kept twice until then."""
+        if not self.left_out and self.transcript.is_soon_made_again:
+            self.transcript = Transcript()
 
     def leave_out(self, messages: Sequence[Message], surplus_bytes: int, surplus_images: int) -> bool:
         """Give up the files of the oldest messages until so much is saved; False if there is nothing left."""

@@ -9,7 +9,6 @@ import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -68,7 +67,7 @@ class Transport:
                 if not _is_good(response):
                     raise explain(await _refusal(response))
                 try:
-                    async for chunk in response.content.iter_any():
+                    while chunk := await response.content.readany():
                         total += len(chunk)
                         if total > MAX_ANSWER_BYTES:
                             raise ProviderError(f"the answer of {_host(url)} is larger than any reply can be")
@@ -160,6 +159,8 @@ def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float |
                 return max(0.0, float(value) * factor)
             except ValueError:
                 pass
+            from email.utils import parsedate_to_datetime  # takes long to load, and few servers write dates
+
             try:
                 return max(0.0, parsedate_to_datetime(value).timestamp() - now())
             except ValueError:

@@ -17,11 +17,12 @@ _PARAMETERS = frozenset(
 _DROPPED = frozenset(
     ("return", "returns", "raise", "raises", "yield", "yields", "receives", "warns", "see_also", "references")
 )
-_NAMED = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?:(?:\s+(.*))?$")
-_NUMPY_NAMES = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
-_FIELD = re.compile(r":(\w+)(?:\s+([^:]*))?:(?:\s+(.*))?$")
+# Compiled with their first use: few programs that load this have a tool to describe at once.
+_NAMED = r"\*{0,2}(\w+)\s*(?:\(.*?\))?:(?:\s+(.*))?$"
+_NUMPY_NAMES = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
+_FIELD = r":(\w+)(?:\s+([^:]*))?:(?:\s+(.*))?$"
 _PARAMETER_FIELDS = frozenset(("param", "parameter", "arg", "argument", "key", "keyword", "ivar", "var", "cvar"))
-_UNDERLINE = re.compile(r"[-=]{3,}\s*$")
+_UNDERLINE = r"[-=]{3,}\s*$"
 
 
 class Docstring(NamedTuple):
@@ -61,14 +62,14 @@ class _Reader:
         self._indent: int | None = None
 
     def read(self, line: str, following: list[str]) -> None:
-        if _FIELD.match(line):
+        if re.match(_FIELD, line):
             self._begin(self._read_field)
         elif line and not line[0].isspace():
             self._read_heading(line, following)
         self._section(line)
 
     def _read_heading(self, line: str, following: list[str]) -> None:
-        if following and _UNDERLINE.match(following[0]):
+        if following and re.match(_UNDERLINE, following[0]):
             self._begin(self._section_titled(line, self._read_numpy))
         elif line.endswith(":") and _next_is_indented(following):
             self._begin(self._section_titled(line[:-1], self._read_google))
@@ -102,22 +103,22 @@ class _Reader:
             return
         if self._indent is None:
             self._indent = indent
-        entry = _NAMED.match(text) if indent <= self._indent else None
+        entry = re.match(_NAMED, text) if indent <= self._indent else None
         if entry:
             self._describe([entry[1]], entry[2])
         else:
             self._continue(text)
 
     def _read_numpy(self, line: str) -> None:
-        if _UNDERLINE.match(line):
+        if re.match(_UNDERLINE, line):
             self._names = []  # what stood above it was the heading
         elif line[:1].isspace():
             self._continue(line.strip())
-        elif entry := _NUMPY_NAMES.match(line):
+        elif entry := re.match(_NUMPY_NAMES, line):
             self._describe([name.strip().lstrip("*") for name in entry[1].split(",")], None)
 
     def _read_field(self, line: str) -> None:
-        field = _FIELD.match(line)
+        field = re.match(_FIELD, line)
         if field:
             words = (field[2] or "").split()
             known = field[1] in _PARAMETER_FIELDS and words

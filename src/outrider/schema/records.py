@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -49,7 +48,12 @@ def is_record(kind: Any) -> bool:
     """Whether the class is one that `record_of` understands."""
     if not isinstance(kind, type):
         return False
-    return is_struct(kind) or dataclasses.is_dataclass(kind) or is_named_tuple(kind) or is_typed_dict(kind)
+    return is_struct(kind) or is_dataclass(kind) or is_named_tuple(kind) or is_typed_dict(kind)
+
+
+def is_dataclass(kind: type) -> bool:
+    """Not that of `dataclasses`, which few tools need and which takes long to load."""
+    return hasattr(kind, "__dataclass_fields__")
 
 
 def is_named_tuple(kind: type) -> bool:
@@ -69,7 +73,7 @@ def record_of(kind: Any, arguments: tuple[Any, ...], namespace: Mapping[str, Any
     hints = {name: substitute(hint, parameters) for name, hint in hints.items()}
     if is_struct(kind):
         found = _struct(kind, hints)
-    elif dataclasses.is_dataclass(kind):
+    elif is_dataclass(kind):
         found = Record("", tuple(_dataclass_fields(kind, hints)), builder)
     elif is_named_tuple(kind):
         found = Record("", tuple(_named_tuple_fields(kind, hints)), kind)
@@ -121,14 +125,16 @@ def _documented(kind: type, record: Record) -> Record:
 
 
 def _dataclass_fields(kind: Any, hints: Mapping[str, Any]) -> Iterator[Field]:
+    from dataclasses import MISSING, InitVar
+
     for field in kind.__dataclass_fields__.values():
         hint = hints.get(field.name, Any)
         if not field.init or hint is typing.ClassVar or typing.get_origin(hint) is typing.ClassVar:
             continue
-        if isinstance(hint, dataclasses.InitVar):
+        if isinstance(hint, InitVar):
             hint = hint.type
-        default = _shown(field.default, field.default_factory, dataclasses.MISSING)
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        default = _shown(field.default, field.default_factory, MISSING)
+        required = field.default is MISSING and field.default_factory is MISSING
         description = field.metadata.get("description") or getattr(field, "doc", None)
         yield Field(field.name, field.name, hint, required, default, description)
 
