@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from bench import loops, modelserver
+from bench import loops, mockserver
 from bench.figure import Figure
 from outrider import Agent, Limits, Log, ScriptedModel, Session
 from outrider.log.database import open_for_writing
@@ -80,8 +80,8 @@ async def _appends_of_turns(journal: Journal) -> None:
 
 
 async def _streamed_turns(folder: Path) -> list[Figure]:
-    with modelserver.running(TURNS) as url, Log(folder / "streamed") as log:
-        provider = loops.adapter(url, "openai")
+    with mockserver.running() as url, Log(folder / "streamed") as log:
+        provider = loops.adapter(url, "openai", f"turns-{TURNS}")
         return [await _on_and_off("CPU of a streamed turn with the log / without", 2.0, provider, loops.ANSWER, log)]
 
 

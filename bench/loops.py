@@ -30,11 +30,11 @@ async def answer(path: str) -> str:
 ANSWER = tool(effect="read")(answer)
 
 
-def adapter(url: str, api: str) -> Anthropic | OpenAIChat:
+def adapter(url: str, api: str, model: str) -> Anthropic | OpenAIChat:
     """One of our adapters. Conversations share it, as they share the client of an SDK."""
     if api == "anthropic":
-        return Anthropic("bench", base_url=url, api_key="k")
-    return OpenAIChat("bench", base_url=f"{url}/v1", api_key="k")
+        return Anthropic(model, base_url=url, api_key="k")
+    return OpenAIChat(model, base_url=f"{url}/v1", api_key="k")
 
 
 def ours(model: Anthropic | OpenAIChat, turns: int = 1) -> Turn:
@@ -50,10 +50,11 @@ def ours(model: Anthropic | OpenAIChat, turns: int = 1) -> Turn:
     return turn
 
 
-def by_hand(url: str, client: Any) -> Turn:
+def by_hand(url: str, client: Any, model: str) -> Turn:
     """The shortest loop that does the job for OpenAI Chat: each message is kept as bytes, and nothing is checked."""
     spec = msgspec.json.encode([{"type": "function", "function": TOOL}])
-    body = bytearray(b'{"model":"bench","stream":true,"tools":' + spec + b',"messages":[{"role":"user","content":"go"}')
+    head = b'{"model":"%b","stream":true,"tools":%b,"messages":[{"role":"user","content":"go"}'
+    body = bytearray(head % (model.encode(), spec))
 
     async def turn() -> bool:
         text = ""
@@ -92,7 +93,7 @@ def _assistant(text: str, calls: dict[int, dict[str, str]]) -> dict[str, Any]:
     return {"role": "assistant", "content": text} | ({"tool_calls": made} if made else {})
 
 
-def openai_sdk(client: Any) -> Turn:
+def openai_sdk(client: Any, model: str) -> Turn:
     """The bare loop of the OpenAI SDK."""
     messages: list[Any] = [{"role": "user", "content": "go"}]
 
@@ -100,7 +101,7 @@ def openai_sdk(client: Any) -> Turn:
         text = ""
         calls: dict[int, dict[str, Any]] = {}
         tools: Any = [{"type": "function", "function": TOOL}]
-        stream = await client.chat.completions.create(model="bench", messages=messages, tools=tools, stream=True)
+        stream = await client.chat.completions.create(model=model, messages=messages, tools=tools, stream=True)
         async for chunk in stream:
             for choice in chunk.choices:
                 text += choice.delta.content or ""
@@ -117,13 +118,13 @@ def openai_sdk(client: Any) -> Turn:
     return turn
 
 
-def anthropic_sdk(client: Any) -> Turn:
+def anthropic_sdk(client: Any, model: str) -> Turn:
     """The bare loop of the Anthropic SDK."""
     messages: list[Any] = [{"role": "user", "content": "go"}]
     tool: Any = {"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}
 
     async def turn() -> bool:
-        async with client.messages.stream(model="bench", max_tokens=99, messages=messages, tools=[tool]) as stream:
+        async with client.messages.stream(model=model, max_tokens=99, messages=messages, tools=[tool]) as stream:
             async for _ in stream:
                 pass
             reply = await stream.get_final_message()

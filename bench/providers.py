@@ -11,7 +11,7 @@ import aiohttp
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from bench import loops, modelserver
+from bench import loops, mock_answers, mockserver
 from bench.figure import Figure
 
 TURNS = 20
@@ -28,8 +28,9 @@ def measure() -> Iterator[Figure]:
 
 
 async def _short() -> list[Figure]:
-    with modelserver.running(TURNS) as url:
-        chat, claude = loops.adapter(url, "openai"), loops.adapter(url, "anthropic")
+    model = f"turns-{TURNS}"
+    with mockserver.running() as url:
+        chat, claude = loops.adapter(url, "openai", model), loops.adapter(url, "anthropic", model)
         async with (
             aiohttp.ClientSession() as client,
             AsyncOpenAI(api_key="k", base_url=f"{url}/v1") as openai,
@@ -38,10 +39,10 @@ async def _short() -> list[Figure]:
             cpu = await _rounds(
                 {
                     "ours": lambda: loops.ours(chat, TURNS)(),
-                    "hand": lambda: loops.play(loops.by_hand(url, client), TURNS),
+                    "hand": lambda: loops.play(loops.by_hand(url, client, model), TURNS),
                     "anthropic": lambda: loops.ours(claude, TURNS)(),
-                    "openai sdk": lambda: loops.play(loops.openai_sdk(openai), TURNS),
-                    "anthropic sdk": lambda: loops.play(loops.anthropic_sdk(anthropic), TURNS),
+                    "openai sdk": lambda: loops.play(loops.openai_sdk(openai, model), TURNS),
+                    "anthropic sdk": lambda: loops.play(loops.anthropic_sdk(anthropic, model), TURNS),
                 }
             )
     turn = {name: seconds / TURNS * 1e3 for name, seconds in cpu.items()}
@@ -55,9 +56,13 @@ async def _short() -> list[Figure]:
 
 async def _long() -> list[Figure]:
     """CPU of single turns late in a long conversation with 2 kB results."""
-    with modelserver.running(LONG + 20) as url:
+    model = f"turns-{LONG + 20}"
+    with mockserver.running() as url:
         async with aiohttp.ClientSession() as client:
-            turns = {"ours": loops.ours(loops.adapter(url, "openai")), "hand": loops.by_hand(url, client)}
+            turns = {
+                "ours": loops.ours(loops.adapter(url, "openai", model)),
+                "hand": loops.by_hand(url, client, model),
+            }
             for turn in turns.values():
                 await loops.play(turn, LONG - 8)
             cpu = await _rounds(dict(turns), rounds=16)
@@ -67,17 +72,17 @@ async def _long() -> list[Figure]:
 
 async def _live() -> list[Figure]:
     """CPU a chunk of 20 streams whose chunks arrive one by one."""
-    streams = 20
-    with modelserver.running(0) as url:
-        chat = loops.adapter(f"{url}/drip", "openai")
+    streams, model = 20, "turns-1"
+    with mockserver.running() as url:
+        chat = loops.adapter(f"{url}/drip", "openai", model)
         async with aiohttp.ClientSession() as client:
             cpu = await _rounds(
                 {
                     "ours": lambda: loops.play_all(lambda: loops.ours(chat), streams, 1),
-                    "hand": lambda: loops.play_all(lambda: loops.by_hand(f"{url}/drip", client), streams, 1),
+                    "hand": lambda: loops.play_all(lambda: loops.by_hand(f"{url}/drip", client, model), streams, 1),
                 }
             )
-    chunks = streams * (modelserver.EVENTS + 4)
+    chunks = streams * len(mock_answers.CHAT.calls(1).events)
     detail = ", ".join(f"{name} {seconds / chunks * 1e6:.0f} µs" for name, seconds in cpu.items())
     return [Figure("CPU a chunk of 20 live streams / by hand", cpu["ours"] / cpu["hand"], "x", 2.0, detail)]
 
@@ -85,13 +90,14 @@ async def _live() -> list[Figure]:
 async def _many() -> list[Figure]:
     """Wall time of 200 conversations of 10 turns at once."""
     conversations, turns = 200, 10
-    with modelserver.running(turns) as url:
-        chat = loops.adapter(url, "openai")
+    model = f"turns-{turns}"
+    with mockserver.running() as url:
+        chat = loops.adapter(url, "openai", model)
         async with AsyncOpenAI(api_key="k", base_url=f"{url}/v1") as openai:
             wall = await _rounds(
                 {
                     "ours": lambda: loops.play_all(lambda: loops.ours(chat, turns), conversations, 1),
-                    "openai sdk": lambda: loops.play_all(lambda: loops.openai_sdk(openai), conversations, turns),
+                    "openai sdk": lambda: loops.play_all(lambda: loops.openai_sdk(openai, model), conversations, turns),
                 },
                 clock=time.perf_counter,
                 rounds=2,
