@@ -8,8 +8,8 @@ help:
 	@echo "make demo    run the main job on the bundled sample folder"
 	@echo "make test    run all tests"
 	@echo "make check   lint, types and import layers"
-	@echo "make bench   measure the promises about speed, as ratios"
-	@echo "make bench-peers   set up what 'python -m bench.frameworks' measures beside it"
+	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
+	@echo "make bench-peers   set up the peers (about 1 GB below bench/.peers)"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make clean   remove .venv and what tools left behind"
 
@@ -30,7 +30,7 @@ demo: .venv/.ready
 	@$(BIN)/outrider demo
 
 bench: .venv/.ready
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench.frameworks
 
 bench-peers: .venv/.ready
 	$(BIN)/python -m bench.peers.setup

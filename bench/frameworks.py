@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench import mock_rate, mockserver, results_page
+from bench.__main__ import figures
 from bench.peers import setup
 
 BENCH = Path(__file__).parent
@@ -52,11 +55,12 @@ class Scenario:
 
 SCENARIOS = (
     Scenario("import", ("import",), 3, 30),
-    Scenario("streamed loop", ("loop", "--turns", "20", "--stream"), 5, 30),
-    Scenario("whole loop", ("loop", "--turns", "20"), 5, 30),
+    Scenario("streamed loop", ("loop", "--turns", "20", "--stream"), 5, 20),
+    Scenario("whole loop", ("loop", "--turns", "20"), 5, 15),
+    Scenario("growth", ("growth", "--turns", "380", "--stream"), 3, 40),
     Scenario("many", ("many", "--agents", "200", "--turns", "10", "--stream"), 3, 60),
-    Scenario("growth", ("growth", "--turns", "380", "--stream"), 3, 60),
-    Scenario("idle", ("idle", "--agents", "50", "--stream"), 2, 60),
+    Scenario("fan", ("fan", "--agents", "100", "--turns", "2", "--stream"), 3, 20),
+    Scenario("idle", ("idle", "--agents", "20", "--stream"), 2, 20),
 )
 QUICK = (
     Scenario("import", ("import",), 1, 10),
@@ -64,6 +68,7 @@ QUICK = (
     Scenario("whole loop", ("loop", "--turns", "20"), 2, 10),
     Scenario("many", ("many", "--agents", "50", "--turns", "10", "--stream"), 1, 10),
     Scenario("growth", ("growth", "--turns", "100", "--stream"), 1, 10),
+    Scenario("fan", ("fan", "--agents", "20", "--turns", "2", "--stream"), 1, 10),
     Scenario("idle", ("idle", "--agents", "10", "--stream"), 1, 10),
 )
 """For a look: smaller, and not to be published."""
@@ -76,6 +81,7 @@ def contenders() -> Iterator[Contender]:
     for label, arguments, scenarios in (
         ("Outrider", (), ()),
         ("Outrider, with its HTTP client", ("--with-client",), ("import",)),
+        ("asyncio and msgspec alone", ("--floor",), ("import",)),
         ("Outrider, Anthropic", ("--api", "anthropic"), turns),
         ("Outrider, with the log", ("--log",), turns),
     ):
@@ -95,19 +101,21 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="smaller and fewer runs, for a look")
     parser.add_argument("--only", nargs="+", metavar="LINE", help="only these lines of the results")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="only these scenarios")
+    parser.add_argument("--without-own", action="store_true", help="leave out the figures of `python -m bench`")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page anew")
     args = parser.parse_args()
     if not args.page:
         asked = [each for each in QUICK if args.quick] or list(SCENARIOS)
         scenarios = [each for each in asked if not args.scenarios or each.name in args.scenarios]
         lines = [each for each in contenders() if not args.only or each.label in args.only]
-        _measure(scenarios, lines, quick=args.quick)
+        own = [] if args.quick or args.without_own else [msgspec.to_builtins(each) for each in figures()]
+        _measure(scenarios, lines, own, quick=args.quick)
     for path in results_page.write(json.loads(MEASURED.read_text()), BENCH):
         print(path.relative_to(BENCH.parent))
     return 0
 
 
-def _measure(scenarios: list[Scenario], lines: list[Contender], *, quick: bool) -> None:
+def _measure(scenarios: list[Scenario], lines: list[Contender], own: list[Any], *, quick: bool) -> None:
     """Run everything. What is there is kept after each scenario, so that a long run may be cut off."""
     missing = {each.label: f"`make bench-peers` sets up {each.environment}" for each in lines if not _is_there(each)}
     for label, why in missing.items():
@@ -116,6 +124,7 @@ def _measure(scenarios: list[Scenario], lines: list[Contender], *, quick: bool) 
         "date": time.strftime("%Y-%m-%d"),
         "machine": results_page.machine(),
         "quick": quick,
+        "own": own,
         "kinds": {each.label: each.kind for each in lines},
         "scenarios": {each.name: " ".join(each.arguments) for each in scenarios},
         "runs": {},

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import plots
+from bench.figure import Figure
 
 OURS = "Outrider"
 LOGGED = "Outrider, with the log"
@@ -69,6 +70,11 @@ SECTIONS: dict[str, tuple[Measure, ...]] = {
         Measure("CPU of turn 20", "growth", "ms", _mark("20", 1e3)),
         Measure("CPU of turn 200", "growth", "ms", _mark("200", 1e3)),
         LATE,
+    ),
+    "Sub-agents: 100 sent out by one reply, two tool turns each": (
+        Measure("CPU per sub-agent", "fan", "ms", _mark("cpu", 1e3)),
+        Measure("wall per sub-agent", "fan", "ms", _mark("wall", 1e3)),
+        Measure("peak memory", "fan", "MB", lambda run: run["peak_rss_bytes"] / 1e6, digits=0),
     ),
     "An idle conversation of 100 messages": (IDLE,),
 }
@@ -160,6 +166,7 @@ def _page(measured: Measured, plotted: list[str], why: str) -> Iterator[str]:
     for title, measures in SECTIONS.items():
         yield from _section(measured, title, measures)
     yield from (f"![{name.removesuffix('.svg')}](results/{name})\n" for name in plotted)
+    yield from _own(data.get("own", []))
     yield from _absent(data)
 
 
@@ -261,6 +268,22 @@ def _plots(measured: Measured) -> Iterator[tuple[str, str]]:
     if rates:
         ordered = dict(sorted(rates.items(), key=lambda each: -each[1]))
         yield "concurrency.svg", plots.bars("Many agents at once in one process", "turns per second", ordered)
+
+
+def _own(figures: list[dict[str, Any]]) -> Iterator[str]:
+    """What Outrider promises by itself: the programs' start, the log, sub-agents, an editor's updates."""
+    if not figures:
+        return
+    yield "## Outrider by itself\n"
+    yield "`python -m bench`, in the same run. Where the target is a ratio, both sides were measured in turn.\n"
+    yield "| figure | measured | at most | |"
+    yield "| --- | ---: | ---: | --- |"
+    for each in figures:
+        figure = Figure(**each)
+        limit = "" if figure.at_most is None else f"{figure.at_most:g}"
+        missed = "" if figure.holds else "**missed** "
+        yield f"| {figure.name} | {figure.value:,.3g} {figure.unit} | {limit} | {missed}{figure.detail} |"
+    yield ""
 
 
 def _absent(data: dict[str, Any]) -> Iterator[str]:

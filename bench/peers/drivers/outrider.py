@@ -97,12 +97,15 @@ def _folder() -> Path:
 
 
 def _imports(options: common.Options) -> str:
+    if options.more.floor:
+        return "import asyncio, msgspec"
     return IMPORTS + "import asyncio, aiohttp" * options.more.with_client
 
 
 def extend(parser: argparse.ArgumentParser) -> None:
     """Whether each step is kept on the disk, and whether the import goes as far as the first request would."""
     parser.add_argument("--log", action="store_true", help="with the durable log")
+    parser.add_argument("--floor", action="store_true", help="import only what nothing here could do without")
     parser.add_argument("--with-client", action="store_true", help="import what the first request imports, too")
 
 
