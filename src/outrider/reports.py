@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -189,6 +188,8 @@ def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:
 
 
 def _json(data: Any) -> str:
+    import json  # takes whole numbers of any size, and refuses what is no number
+
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:

@@ -93,8 +93,8 @@ async def test_a_request_that_was_answered_is_not_cancelled_any_more(wired: Wire
 
 async def test_what_is_told_goes_out_in_order(wired: Wired) -> None:
     taken = wired.connection.notify("a", {"n": 1})
-    wired.connection.notify_raw(b'{"jsonrpc":"2.0","method":"b"}')
-    wired.connection.notify_raw(b'{"jsonrpc":"2.0","method":"c"}\n')
+    wired.connection.notify("b", None)
+    wired.connection.notify("c", {"text": "two\nlines"})
     assert [each["method"] for each in wired.messages] == ["a", "b", "c"]
     assert taken == len(wired.written[0])
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from outrider.updates.engine import Engine
-from outrider.updates.state import FINAL, CallState, Diff, Item, Text, is_step
-from outrider.updates.update import Update, applied
+from outrider.updates.state import FIELDS, FINAL, CallState, Diff, Item, Text, is_step
+from outrider.updates.update import Update
 
 
 class Clock:
@@ -119,3 +119,17 @@ def size(content: tuple[Item, ...]) -> int:
 def has_null(update: Update) -> bool:
     """Whether a field is null, which would say that it is absent."""
     return any(value is None for name, value in update.changes.items() if name != "exit_code")
+
+
+def applied(state: CallState | None, update: Update) -> CallState:
+    """What an observer makes of an update by the specification: fields that are in it replace what it knew.
+
+    A ValueError for an update of another call, or of one that was never announced.
+    """
+    fields = {name: value for name, value in update.changes.items() if name in FIELDS}
+    if update.is_new:
+        return CallState(update.id, **fields)
+    if state is None or state.id != update.id:
+        known = "nothing" if state is None else f"call {state.id}"
+        raise ValueError(f"an update of call {update.id} came to whoever knew {known}; announce the call first")
+    return msgspec.structs.replace(state, **fields)

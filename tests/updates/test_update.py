@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from outrider.updates.state import FINAL, CallState, Location, Text, is_step
-from outrider.updates.update import Update, applied, merged
+from outrider.updates.update import Update, merged
+from tests.updates.observing import applied
 
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "title": st.sampled_from(("", "one", "two")),

@@ -126,10 +126,6 @@ class Connection:
         """Tell the client something; the bytes that it took, 0 if the connection is closed."""
         return self._send(messages.notification(method, params))
 
-    def notify_raw(self, line: bytes) -> int:
-        """A message that is JSON on one line already; the bytes that it took, 0 if the connection is closed."""
-        return self._send(line if line.endswith(b"\n") else line + b"\n")
-
     def close(self) -> None:
         """End at once: nothing is read or written any more, handlers are cancelled, `request` raises ClosedError."""
         self._closed = True

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-BOLD, DIM, ITALIC, RED, GREEN, YELLOW, BLUE, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 34, 36))
+BOLD, DIM, ITALIC, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 36))
 RESET = "\x1b[0m"
 TAB = "    "
 """What is shown for a tab, whose width depends on where it stands."""

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outrider.attachments import Attachment
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
-from outrider.log.copying import Foreign, Fork, add
 from outrider.log.database import in_words, reading
 from outrider.log.entries import Began, Delegated, Record, Settings
 from outrider.log.files import SessionFiles, remove_forgotten
@@ -29,6 +29,9 @@ from outrider.messages import Message, Usage
 from outrider.store import FolderStore
 from outrider.text import clean
 from outrider.version import __version__
+
+if TYPE_CHECKING:
+    from outrider.log.copying import Foreign
 
 ID = re.compile("[0-9a-f]{32}")
 PAGE = 200
@@ -197,6 +200,8 @@ class Log:
 
         Calls that were open at that point are not carried out in the copy.
         """
+        from outrider.log.copying import Fork
+
         source = self._find(id)
         if at is not None and not 1 <= at <= source.summary.last:
             raise LogError(f"there is no entry {at} to fork at; the session has entries 1 to {source.summary.last}")
@@ -207,6 +212,8 @@ class Log:
 
     def add(self, id: str, entries: Sequence[Foreign], files: Iterable[Attachment]) -> str:
         """A session that comes from elsewhere, with its files; its id, which is another if that one is taken."""
+        from outrider.log.copying import add
+
         name = id if ID.fullmatch(id) else os.urandom(16).hex()
         stored = {self._store.put(file, sys.maxsize).sha256 for file in files}
         return self._writer.do(lambda connection: add(connection, name, entries, stored))

@@ -137,17 +137,3 @@ def merged(first: Update, second: Update) -> Update:
     if first.output is not UNSET:
         fields["output"] = first.output + ("" if second.output is UNSET else second.output)
     return Update(first.id, first.is_new or second.is_new, **fields)
-
-
-def applied(state: CallState | None, update: Update) -> CallState:
-    """What an observer makes of an update by the specification: fields that are in it replace what it knew.
-
-    A ValueError for an update of another call, or of one that was never announced.
-    """
-    fields = {name: value for name, value in update.changes.items() if name in FIELDS}
-    if update.is_new:
-        return CallState(update.id, **fields)
-    if state is None or state.id != update.id:
-        known = "nothing" if state is None else f"call {state.id}"
-        raise ValueError(f"an update of call {update.id} came to whoever knew {known}; announce the call first")
-    return msgspec.structs.replace(state, **fields)

@@ -187,6 +187,12 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self._screen.display)
 
     @property
+    def rows(self) -> list[list[Char]]:
+        """The characters that can be seen, with their colours."""
+        buffer, columns = self._screen.buffer, range(self._screen.columns)
+        return [[buffer[row][column] for column in columns] for row in range(self._screen.lines)]
+
+    @property
     def transcript(self) -> str:
         """What has scrolled away, and the screen."""
         width = self._screen.columns

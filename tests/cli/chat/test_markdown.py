@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.chat.markdown import MarkdownStream, rendered, settled
+from outrider.cli.chat.markdown import MarkdownStream, rendered
 from outrider.cli.styles import columns
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
@@ -97,7 +97,7 @@ def test_no_line_is_wider_than_it_may_be_and_none_holds_a_control_character(text
     ],
 )
 def test_a_block_is_settled_when_another_begins(text: str, at: int) -> None:
-    assert settled(text) == at
+    assert len(MarkdownStream().feed(text)) == at
 
 
 @pytest.mark.parametrize(

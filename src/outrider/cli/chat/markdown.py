@@ -74,17 +74,6 @@ class MarkdownStream:
             self._lines = []
 
 
-def settled(text: str) -> int:
-    """Up to where the text consists of whole blocks, each followed by the beginning of another.
-
-    >>> settled("# Title\\n\\nSome wor")
-    9
-    >>> settled("```\\na\\n\\nb\\n")
-    0
-    """
-    return len(MarkdownStream().feed(text))
-
-
 def rendered(text: str, width: int) -> list[str]:
     """Markdown as lines for a terminal, with colours: one blank line between blocks, and none around them."""
     stream = MarkdownStream()
