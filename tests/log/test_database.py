@@ -16,9 +16,18 @@ import pytest
 
 from outrider.attachments import Attachment
 from outrider.errors import DamagedLogError, LogError, NewerLogError
-from outrider.log.database import APPLICATION, MIGRATIONS, explained, in_words, open_for_reading, open_for_writing
+from outrider.log.database import (
+    APPLICATION,
+    MIGRATIONS,
+    explained,
+    in_words,
+    open_for_reading,
+    open_for_writing,
+    reading,
+)
 from outrider.log.entries import Said
 from outrider.log.log import Log
+from outrider.log.summary import SessionRow, find
 from outrider.messages import Message
 from tests.log import Process, change, look, open_session, patch_everywhere
 
@@ -556,3 +565,23 @@ def test_a_second_row_with_the_same_number_collides_instead_of_interleaving(tmp_
         begun(log, "one")
         with pytest.raises(sqlite3.IntegrityError):
             change(log, "INSERT INTO event SELECT * FROM event")
+
+
+def test_the_sub_agents_of_a_session_are_found_without_reading_all_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, tuple[object, ...]]] = []
+
+    def noting(connection: sqlite3.Connection, condition: str, *values: object) -> list[SessionRow]:
+        asked.append((condition, values))
+        return find(connection, condition, *values)
+
+    with Log(tmp_path) as log:
+        session = begun(log, "Hello.")
+        monkeypatch.setattr("outrider.log.log.find", noting)
+        assert log.children(session) == []
+        with reading(log.path) as connection:
+            for condition, values in asked:
+                plan = connection.execute(f"EXPLAIN QUERY PLAN SELECT * FROM session WHERE {condition}", values)
+                assert not [step for step in plan if step[3].startswith("SCAN")], condition
+    assert any("parent" in condition for condition, _ in asked)

@@ -276,7 +276,8 @@ class Log:
 
     def _children(self, row: SessionRow) -> list[SessionRow]:
         with reading(self.path) as connection:
-            return find(connection, "parent = ? ORDER BY number", row.summary.id)
+            # The second condition follows from the first, but only it tells SQLite that the index has them all.
+            return find(connection, "parent = ? AND parent != '' ORDER BY number", row.summary.id)
 
     def _with_children(self, row: SessionRow) -> list[SessionRow]:
         return [row, *(each for child in self._children(row) for each in self._with_children(child))]
