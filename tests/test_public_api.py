@@ -1,13 +1,72 @@
-"""What `import outrider` gives, and what it does not cost."""
+"""What `import outrider` gives, what it does not cost, and that docs/api.md and help() say all of it."""
 
 from __future__ import annotations
 
+import ast
+import doctest
+import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
 
+import msgspec
 import pytest
 
 import outrider
+from outrider import errors, events
+
+PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+NAMES = re.compile(r"`([^`]+)`")
+WRONG = """
+from outrider import Agent, Attachment, Limits, ask, run, think
+from outrider import thnik  # wrong
+
+count: int = think("How many?")  # wrong
+count = think("How many?", conversation=[]).usage.output_tokens
+count = ask("How many?", output=int)
+word: str = ask("How many?", output=int)  # wrong
+word = run("Go.", limits=Limits(turns=1)).status
+Agent(model="demo", tool=[print])  # wrong
+Attachment("chart.png")  # wrong
+"""
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text below each heading, by the heading."""
+    return {each.partition("\n")[0]: each for each in page.split("\n## ")[1:]}
+
+
+def rows(section: str, heading: str) -> Iterator[list[str]]:
+    """The cells of the tables whose first column has this heading."""
+    for table in re.findall(r"^(?:\|.*\|\n)+", section, re.M):
+        header, _, *lines = [line.strip("| ").split(" | ") for line in table.splitlines()]
+        if header[0] == heading:
+            yield from lines
+
+
+def names_in(section: str) -> list[str]:
+    return [name for cells in rows(section, "name") for name in NAMES.findall(cells[0])]
+
+
+def code_in(section: str) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", section, re.M | re.S))
+
+
+def used_in(code: str) -> set[str]:
+    """The names that the code uses; to import one is not to use it."""
+    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+
+
+def public_members(kind: type) -> Iterator[tuple[str, object]]:
+    for name, member in vars(kind).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property | classmethod)):
+            yield f"{kind.__name__}.{name}", member
+
+
+# The names
 
 
 def test_every_public_name_is_there_and_explains_itself() -> None:
@@ -17,6 +76,11 @@ def test_every_public_name_is_there_and_explains_itself() -> None:
     assert dir(outrider) == sorted(outrider.__all__)
 
 
+def test_every_method_of_a_public_class_explains_itself() -> None:
+    kinds = [value for name in outrider.__all__ if isinstance(value := getattr(outrider, name), type)]
+    assert not [name for kind in kinds for name, member in public_members(kind) if not member.__doc__]
+
+
 def test_every_public_function_and_main_class_shows_an_example() -> None:
     for name in ("think", "run", "dumps", "loads", "tool", "Agent", "Session", "Message", "Attachment", "ToolResult"):
         assert ">>>" in (getattr(outrider, name).__doc__ or ""), name
@@ -24,7 +88,7 @@ def test_every_public_function_and_main_class_shows_an_example() -> None:
 
 def test_a_name_that_is_not_public_is_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'thnik'"):
-        outrider.thnik  # noqa: B018
+        outrider.thnik  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -39,3 +103,88 @@ def test_nothing_heavy_is_imported(code: str, unwanted: list[str]) -> None:
     script = f"import sys\n{code}\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not set(unwanted) & set(loaded)
+
+
+# The page
+
+
+def test_the_page_has_every_public_name_once_and_no_other() -> None:
+    named = [name for section in sections(PAGE).values() for name in names_in(section)]
+    assert sorted(name for name in named if not name.startswith("errors.")) == sorted(outrider.__all__)
+
+
+def test_the_page_has_every_other_error_as_one_of_its_module() -> None:
+    kinds = {
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == errors.__name__
+    }
+    named = {name.removeprefix("errors.") for name in names_in(sections(PAGE)["Errors"])}
+    assert named == kinds
+
+
+def test_every_name_on_the_page_is_used_by_an_example_beside_it() -> None:
+    for title, section in sections(PAGE).items():
+        public = {name for name in names_in(section) if not name.startswith("errors.")}
+        assert public <= used_in(code_in(section)), title
+
+
+def test_the_table_of_events_is_that_of_the_module() -> None:
+    listed = {
+        NAMES.findall(name)[0]: NAMES.findall(fields) for name, _, fields in rows(sections(PAGE)["Events"], "event")
+    }
+    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    own = {kind.__name__: list(kind.__struct_fields__) for kind in kinds if kind.__module__ == events.__name__}
+    assert listed == own
+
+
+# The help
+
+
+def test_the_module_explains_all_names_in_the_groups_of_the_page() -> None:
+    groups = dict(re.findall(r"^(\S.*)\n((?:    .+\n)+)", outrider.__doc__ or "", re.M))
+    for title, section in sections(PAGE).items():
+        names = [name for name in names_in(section) if not name.startswith("errors.")]
+        missing = [name for name in names if not re.search(rf"\b{name}\b", groups.get(title, ""))]
+        assert not missing, title
+
+
+def test_the_example_of_the_module_is_true() -> None:
+    outcome = doctest.testmod(outrider, extraglobs={"think": outrider.think})
+    assert outcome.attempted
+    assert not outcome.failed
+
+
+def test_help_shows_every_name_with_what_it_says_of_itself() -> None:
+    script = "import pydoc, outrider; print(pydoc.plain(pydoc.render_doc(outrider)))"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert "Scripts\n        think  " in shown[:1000], "what a newcomer sees first"
+    for name in outrider.__all__:
+        if name == "__version__":
+            continue
+        value = getattr(outrider, name)
+        beginning = rf"^    class {name}\(" if isinstance(value, type) else rf"^    {name}\("
+        assert re.search(beginning, shown, re.M), name
+        assert (inspect.getdoc(value) or "").partition("\n")[0] in shown, name
+
+
+# The types
+
+
+def test_a_strict_type_checker_follows_the_page_and_finds_mistakes(tmp_path: Path) -> None:
+    """As users have it: the installed package, whose `py.typed` says that its annotations count."""
+    assert (files("outrider") / "py.typed").is_file()
+    (tmp_path / "page.py").write_text(code_in(PAGE))
+    (tmp_path / "wrong.py").write_text(WRONG)
+    checking = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir=/dev/null",
+        "--config-file=",
+        "page.py",
+        "wrong.py",
+    ]
+    said = subprocess.run(checking, cwd=tmp_path, capture_output=True, text=True).stdout
+    found = {(file, int(line)) for file, line in re.findall(r"^(\w+\.py):(\d+): error", said, re.M)}
+    expected = {("wrong.py", at) for at, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# wrong")}
+    assert found == expected, said

@@ -10,7 +10,7 @@ import pytest
 
 from outrider.agent import Agent
 from outrider.attachments import Attachment
-from outrider.errors import ConversationError, ProviderError, SessionBusyError
+from outrider.errors import AttachmentError, ConversationError, ProviderError, SessionBusyError
 from outrider.events import (
     Event,
     MessageAdded,
@@ -24,11 +24,20 @@ from outrider.events import (
     TurnStarted,
 )
 from outrider.limits import Limits
-from outrider.messages import Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.messages import (
+    AttachmentBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.provider import Reply, StopReason
 from outrider.providers.scripted import Cut, ScriptedModel, call, malformed_call
 from outrider.results import ToolResult
 from outrider.session import Session
+from outrider.store import MemoryStore
 from outrider.tools import ToolContext, tool
 from tests.watching import Watched, last_results
 
@@ -406,6 +415,32 @@ async def test_a_stream_gives_each_event_as_it_happens_and_ends_with_the_run() -
     assert [event async for event in Session(Agent(model="demo")).stream("hi")], "the next stream is not disturbed"
 
 
+async def test_a_reader_who_is_cancelled_twice_leaves_nothing_behind() -> None:
+    async def slow_to_leave() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+        return "never"
+
+    watched = Watched([call("slow_to_leave"), "Done."], [slow_to_leave])
+    started = asyncio.Event()
+
+    async def read() -> None:
+        async for event in watched.session.stream("go"):
+            if isinstance(event, ToolStarted):
+                started.set()
+
+    reader = asyncio.ensure_future(read())
+    await started.wait()
+    before = len(watched.session._observers._all)
+    reader.cancel()
+    await asyncio.sleep(0.01)
+    reader.cancel()
+    await asyncio.wait([reader])
+    assert len(watched.session._observers._all) == before - 1
+
+
 async def test_leaving_a_stream_early_cancels_the_run() -> None:
     cancelled = asyncio.Event()
 
@@ -502,6 +537,25 @@ async def test_a_file_that_cannot_be_attached_is_a_note_and_an_event_and_the_tur
     for said in ("missing.png cannot be read", "virus.png is labelled image/png", "large.txt has 101 bytes"):
         assert said in answer.text
         assert any(said in notice.text for notice in watched.of(Notice))
+    watched.check()
+
+
+@pytest.mark.parametrize("error", [AttachmentError("no space left"), PermissionError("keep out")])
+async def test_a_store_that_fails_costs_the_file_and_not_the_turn(error: Exception) -> None:
+    class Failing(MemoryStore):
+        def put(self, attachment: Attachment, max_bytes: int = 0) -> AttachmentBlock:
+            raise error
+
+    async def chart() -> ToolResult:
+        return ToolResult("Q3 chart", attachments=[Attachment(PNG, name="q3.png")])
+
+    watched = Watched([call("chart"), "ok"], [chart], store=Failing())
+    assert (await watched.session.run("go")).text == "ok"
+    answer = watched.session.messages[2].tool_results[0]
+    assert (answer.is_error, answer.attachments) == (False, ())
+    assert answer.text.startswith("Q3 chart\n[A file could not be attached: ")
+    assert str(error) in answer.text
+    assert any(str(error) in notice.text for notice in watched.of(Notice))
     watched.check()
 
 

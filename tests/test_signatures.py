@@ -201,7 +201,7 @@ def test_local_types_come_from_the_namespace_or_the_closure() -> None:
 
     assert Signature.of(closes_over).bind({"a": {"x": 1}}) == ([], {"a": Local(1)})
     assert Signature.of(named_only, namespace={"Local": Local}).bind({"a": {"x": 1}}) == ([], {"a": Local(1)})
-    with pytest.raises(ToolDefinitionError, match=r"'a' of named_only.*Local.*namespace"):
+    with pytest.raises(ToolDefinitionError, match=r"'a' of named_only.*Local.*put @tool over"):
         Signature.of(named_only)
 
 

@@ -11,7 +11,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -261,7 +260,7 @@ async def test_a_call_that_comes_at_the_very_moment_a_thread_gives_up_is_served(
             given.wait(PATIENCE)
             raise queue.Empty
 
-    monkeypatch.setattr(threads_module, "queue", SimpleNamespace(SimpleQueue=GivesUpLate, Empty=queue.Empty))
+    monkeypatch.setattr(queue, "SimpleQueue", GivesUpLate)
     threads = Threads()
     async with asyncio.timeout(PATIENCE):
         first = await threads.run(threading.current_thread)

@@ -12,11 +12,14 @@ import pytest
 from outrider import Message, ScriptedModel, ToolUseBlock
 from outrider.config.loading import load
 from outrider.errors import ConfigError
+from outrider.events import Event, ToolFinished
 from outrider.messages import ToolResultBlock
 from outrider.permissions.question import Answer, Ask, Question
+from outrider.providers.scripted import call
 from outrider.scripting import default_log
 from outrider.session import Session
 from outrider.workbench import Workbench
+from tests.conversations import PNG_BYTES as PNG
 
 
 @pytest.fixture
@@ -65,6 +68,24 @@ async def test_without_anybody_to_ask_a_change_is_refused_and_the_flag_named(fol
     assert refused.is_error
     assert "--permissions edits" in refused.text
     assert not (folder / "new.txt").exists()
+
+
+async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(PNG)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "chart.png").write_bytes(PNG)
+    bench = bench_in(folder, permissions__folders=[str(tmp_path / "open")])
+    paths = ["../secret.png", "../open/chart.png"]
+    model = ScriptedModel([[call("Read", file_path=path, original=True) for path in paths], "Fine."])
+    events: list[Event] = []
+    session = Session(bench.agent(model=model), cwd=bench.folder, permit=bench.permissions, observer=events.append)  # type: ignore[arg-type]
+    assert (await session.run("go")).text == "Fine."
+    bench.close()
+    refused, attached = session.messages[2].tool_results
+    assert (refused.is_error, refused.attachments) == (True, ())
+    assert "Read was not run" in refused.text
+    assert [file.name for file in attached.attachments] == ["chart.png"]
+    assert refused in [event.result for event in events if isinstance(event, ToolFinished)]
 
 
 async def test_with_the_right_mode_it_is_done(folder: Path) -> None:

@@ -1,8 +1,61 @@
 """Outrider: an agent runtime with one conversation model and one loop.
 
-For scripts: `think` asks a model once, `run` lets it work with tools, `ask` gets an answer as data of a type, `dumps`
-and `loads` store the conversation. For programs: an `Agent` describes who answers, a `Session` is the conversation with
-it, `with_subagents` lets it send out others, and `outrider.events` has the events that tell what happens.
+>>> think("What's 2+2?", model="demo")
+'4'
+
+help(outrider.think) explains a name; docs/api.md has an example of each.
+
+Scripts
+    think               asks a model once: a string, or a Turn of a conversation
+    run                 lets a model work with tools until it is done: a RunResult
+    ask                 gets an answer as data of a type
+    dumps, loads        a conversation as JSON, and back
+    Turn                what think() gives of a conversation
+    __version__         the version
+
+Agents and sessions
+    Agent               who answers: a model, its instructions, tools and limits
+    Session             a conversation with an agent that goes on; streams events, can be cancelled
+
+Messages and blocks
+    Message             a role and its blocks
+    TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, AttachmentBlock
+
+Tools and results
+    tool, Tool          makes a tool of a function; what it makes
+    ToolContext         what a running tool knows of its call
+    ToolResult          what a tool gives back when a string is not enough
+
+Files
+    Attachment          a file on its way to a model
+    MemoryStore, FolderStore
+                        where the bytes of files are kept
+
+Sub-agents
+    with_subagents      an agent that sends out others
+    Profile             a kind of sub-agent
+
+The log
+    Log                 sessions that outlive their process
+    default_log         the log of the terminal program
+
+Models
+    ScriptedModel       says what it is told to, for tests; all others go by name: "anthropic/fast", "demo"
+
+Limits and results
+    Limits              where a run stops
+    RunResult           how it ended
+    Usage               tokens and cost
+
+Errors
+    OutriderError       catches them all; help(outrider.errors) has the tree
+    AnswerError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
+    SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
+
+Modules
+    outrider.events     what an observer of a session sees
+    outrider.errors     the whole tree of errors
+    outrider.provider   what a model of your own is made of
 """
 
 from importlib import import_module
@@ -102,14 +155,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *_HOME_OF]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("errors", "events", "provider", "providers"):
-        return import_module(f"outrider.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'outrider' has no attribute {name!r}")
-    value = getattr(import_module(f"outrider.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # whoever checks types would take it to mean that there are all names
+
+    def __getattr__(name: str) -> Any:
+        if name in ("errors", "events", "provider", "providers"):
+            return import_module(f"outrider.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'outrider' has no attribute {name!r}")
+        value = getattr(import_module(f"outrider.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -80,8 +80,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     async def ask(self, prompt: Prompt, output: Any = None, **session: Any) -> Any:
         """Ask in a session of its own, and get the answer: text, or what `output` describes.
 
-        `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. Raises
-        AnswerError if the agent ends without an answer; its `result` has the run.
+        `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. `cwd`,
+        `store`, `observer` and `permit` are those of a Session. Raises AnswerError if the agent ends without an answer;
+        its `result` has the run.
 
         >>> import asyncio
         >>> asyncio.run(Agent(model="demo").ask("What is 2+2?"))

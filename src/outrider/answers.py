@@ -14,6 +14,7 @@ from outrider.events import Event
 from outrider.permit import Permit
 from outrider.prompt import Prompt
 from outrider.reports import Report, run_to_report
+from outrider.runs import RunResult
 from outrider.session import Session
 from outrider.store import AttachmentStore
 
@@ -39,5 +40,13 @@ async def answer(
     if report and report.has_data:
         return report.value
     if result.status != "done":
-        raise AnswerError(f"{WITHOUT_ANSWER} ({result.status}){f': {result.error}' if result.error else ''}", result)
+        raise AnswerError(_without_answer(result), result)
     return result.text
+
+
+def _without_answer(result: RunResult) -> str:
+    sentence = f"{WITHOUT_ANSWER} ({result.status})"
+    limit = result.status.removeprefix("max_")
+    if limit != result.status:
+        return f"{sentence}; allow more with Limits({limit}=…), or go on from the `result` of this error"
+    return f"{sentence}: {result.error}" if result.error else sentence

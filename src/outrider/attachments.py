@@ -144,7 +144,8 @@ class Attachment(msgspec.Struct, frozen=True):
 
     def _unreadable(self, error: OSError | ValueError) -> AttachmentError:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        return AttachmentError(f"{self.label} cannot be read: {reason}")
+        where = self.source if isinstance(self.source, Path) else self.label
+        return AttachmentError(f"{where} cannot be read: {reason}")
 
     def type_of(self, head: bytes) -> str:
         """The MIME type, given the first bytes; refused if the label promises something else."""
@@ -154,7 +155,8 @@ class Attachment(msgspec.Struct, frozen=True):
         if not label:
             return self._type_by_name(found) or found or _plain_or_binary(head)
         if label in _PROMISES_MAGIC and found != label:
-            raise AttachmentError(f"{self.label} is labelled {label} but is {found or 'something else'}")
+            truth = found or "something else"
+            raise AttachmentError(f"{self.label} is labelled {label} but is {truth}; correct its type")
         return label
 
     def _type_by_name(self, found: str | None) -> str | None:
@@ -204,4 +206,4 @@ def _check_size(size: int, max_bytes: int, label: str) -> None:
         has, limit = human_size(size), human_size(max_bytes)
         if has == limit:
             has, limit = f"{size:,} bytes", f"{max_bytes:,}"
-        raise AttachmentError(f"{label} has {has}; the limit is {limit}")
+        raise AttachmentError(f"{label} has {has}; the limit is {limit} (limits.attachment_bytes)")

@@ -97,7 +97,7 @@ def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ConversationError(
             f"a conversation is a list of messages, not {type(value).__name__}; "
-            "use outrider.loads(…) to read one from JSON"
+            "put messages into […]; outrider.loads(…) reads them from JSON"
         )
     return [read_message(item, f"message {number}") for number, item in enumerate(value, 1)]
 
@@ -141,7 +141,7 @@ def read_tool_results(values: Iterable[ToolResultBlock | Mapping[str, Any]]) -> 
     for number, value in enumerate(values, 1):
         result = read_tool_result(value, f"result {number}")
         if result.tool_use_id in results:
-            raise ConversationError(f"two results answer the call {result.tool_use_id!r}")
+            raise ConversationError(f"two results answer the call {result.tool_use_id!r}; give one")
         results[result.tool_use_id] = result
     return results
 

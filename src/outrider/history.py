@@ -126,8 +126,19 @@ class History:
 
     def complete(self) -> None:
         """Have the whole conversation, not only its end, which may take a moment."""
-        if self._earlier:
-            whole = History((*self._earlier(), *self._messages))
+        if not self.is_whole:
+            tail = self.tail
+            self.become(self.whole(tail), len(tail))
+
+    def whole(self, tail: Sequence[Message]) -> History:
+        """All that came before, and this end of it, as another history. It changes nothing, so a thread may do it."""
+        return History((*(self._earlier() if self._earlier else ()), *tail))
+
+    def become(self, whole: History, known: int) -> None:
+        """Be the whole, unless it is already: so many messages of the end were known when that was made."""
+        if not self.is_whole:
+            for message in self._messages[known:]:
+                whole.append(message)
             self.__dict__.update(whole.__dict__)
 
     def _append_assistant(self, message: Message) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,8 @@ from outrider.limits import Limits
 from outrider.log.entries import Settings
 from outrider.text import clean
 from outrider.tools import make_tools
+
+_KEPT = ("turns", "tokens", "cost", "seconds")
 
 
 def settings_of(agent: Agent, cwd: Path) -> Settings:
@@ -35,6 +38,13 @@ def limits_of(settings: Settings) -> Limits:
         return msgspec.convert(settings.limits or {}, Limits)
     except (msgspec.ValidationError, ValueError):
         return Limits()
+
+
+def kept_limits(settings: Settings) -> dict[str, Any]:
+    """A session keeps the limits that it was begun with, where they are not the usual ones. As settings, by key."""
+    kept, usual = limits_of(settings), Limits()
+    changed = {name: getattr(kept, name) for name in _KEPT if getattr(kept, name) != getattr(usual, name)}
+    return {f"limits.{name}": "none" if value is None else value for name, value in changed.items()}
 
 
 def cwd_of(settings: Settings) -> str | None:

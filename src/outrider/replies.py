@@ -66,7 +66,7 @@ class Receiver:
             if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
                 await close()
         if reply is None:
-            raise TornStreamError(f"the reply of {self._provider.name} ended before it was complete")
+            raise TornStreamError(f"the reply of {self._provider.name} ended before it was complete; ask again")
         return reply
 
     def _show(self, item: Any) -> None:

@@ -60,8 +60,8 @@ def as_result(outcome: Any) -> ToolResult:
             return _from_bytes(bytes(outcome))
         case list() | tuple() if any(isinstance(item, Attachment) for item in outcome):
             files = [item for item in outcome if isinstance(item, Attachment)]
-            words = [item if isinstance(item, str) else _json(item) for item in outcome if item not in files]
-            return ToolResult("\n".join(words), files)
+            others = [item for item in outcome if not isinstance(item, Attachment)]
+            return ToolResult("\n".join(item if isinstance(item, str) else _json(item) for item in others), files)
     return ToolResult("" if outcome is None else _json(outcome))
 
 

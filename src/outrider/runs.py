@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +12,16 @@ from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
 from outrider.repetition import WARNED_AT, Repetition
+
+ENDINGS: Mapping[RunStatus, str] = {
+    "max_turns": "The limit of turns is used up. Say “go on” to let it continue.",
+    "max_tokens": "The limit of tokens is used up. Say “go on” to let it continue.",
+    "max_cost": "The limit on the cost is used up. Say “go on” to let it continue.",
+    "max_repeats": "It made the same calls again and again, and was stopped. Tell it what to do differently.",
+    "max_seconds": "The time is used up. Say “go on” to let it continue.",
+    "cancelled": "Interrupted. What was said and done so far is kept.",
+}
+"""What to say to a person when a run did not end by itself."""
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -66,7 +76,7 @@ class Progress:
         """A sub-agent is about to be sent out. Raises OutriderError if there were enough of them."""
         most = self._limits.subagents
         if most is not None and self._sent_out >= most:
-            raise OutriderError(f"this run has sent out {most} sub-agents, and may send out no more")
+            raise OutriderError(f"this run has sent out {most} sub-agents, and may send out no more (limits.subagents)")
         self._sent_out += 1
 
     def _use(self, usage: Usage) -> None:

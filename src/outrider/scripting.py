@@ -11,7 +11,6 @@ from outrider.agent import Agent
 from outrider.config import data_folder, default_model
 from outrider.conversation import MessageLike, from_json, to_json
 from outrider.driving import drive
-from outrider.errors import ToolDefinitionError
 from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompt import Prompt
@@ -19,6 +18,7 @@ from outrider.provider import Provider, StopReason
 from outrider.runs import RunResult
 from outrider.session import Session
 from outrider.store import AttachmentStore, FolderStore
+from outrider.tools import listed
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
@@ -99,7 +99,7 @@ def think(
     >>> turn.content, len(turn.conversation), turn.has_tool_calls
     ('4', 2, False)
     """
-    tools = _listed(tools)
+    tools = listed(tools)
     if conversation is None and (tools or tool_results):
         raise TypeError("tools and tool_results need a conversation: pass conversation=[] to begin one")
     agent = Agent(model=model or default_model(), system=system, tools=tools)
@@ -134,7 +134,7 @@ def run(
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
         limits = msgspec.structs.replace(limits, turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=_listed(tools), limits=limits)
+    agent = Agent(model=model or default_model(), system=system, tools=listed(tools), limits=limits)
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
     try:
@@ -195,7 +195,7 @@ def ask(
     '4'
     """
     agent = Agent(
-        model=model or default_model(), system=system, tools=_listed(tools), limits=limits if limits else Limits()
+        model=model or default_model(), system=system, tools=listed(tools), limits=limits if limits else Limits()
     )
     return drive(agent.ask(prompt, output, store=_or_default(store)))
 
@@ -232,9 +232,3 @@ def default_log() -> Log:
 
 def _or_default(store: AttachmentStore | None) -> AttachmentStore:
     return default_store() if store is None else store
-
-
-def _listed(tools: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
-    if callable(tools) or not isinstance(tools, Iterable):
-        raise ToolDefinitionError("tools is a list of functions; write tools=[…]")
-    return tuple(tools)

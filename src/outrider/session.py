@@ -233,7 +233,8 @@ class Session:
             raise
         stop = progress.stop_reason
         self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, error, stop))
-        return RunResult(status, progress.text, progress.turns, progress.usage, self._conversation(), error, stop)
+        conversation = await self._conversation()
+        return RunResult(status, progress.text, progress.turns, progress.usage, conversation, error, stop)
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
@@ -247,8 +248,10 @@ class Session:
             running.result()
         finally:
             running.cancel()
-            await asyncio.wait([running])  # not for its outcome: it may have been raised above already
-            self._observers.remove(inbox.put)
+            try:
+                await asyncio.wait([running])  # not for its outcome: it may have been raised above already
+            finally:
+                self._observers.remove(inbox.put)
 
     def cancel(self) -> None:
         """Stop what the session is doing; nothing if it does nothing. Safe from any thread.
@@ -297,8 +300,7 @@ class Session:
 
     async def _think(self, reminder: str = "", *, acting: bool = False) -> Reply:
         """One reply. If its calls are to be carried out at once, their intents become durable together with it."""
-        if not self.history.is_whole:
-            await self._around.threads.run(self.history.complete)
+        await self._have_all()
         messages = self.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: what was said is blank")
@@ -395,9 +397,16 @@ class Session:
             return await self._around.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         return part
 
-    def _conversation(self) -> list[Message]:
+    async def _have_all(self) -> None:
+        """The whole of a long conversation, read beside the loop. Nothing is changed if this is cancelled."""
+        if not self.history.is_whole:
+            tail = self.history.tail
+            self.history.become(await self._around.threads.run(self.history.whole, tail), len(tail))
+
+    async def _conversation(self) -> list[Message]:
         """All messages; only the end, where the log cannot be read any more."""
         try:
+            await self._have_all()
             return self.messages
         except LogError:
             return self.history.tail
@@ -495,7 +504,6 @@ class Session:
 
     async def _work(self, work: Coroutine[Any, Any, T]) -> T:
         """Do one thing at a time; a cancel is written down."""
-        self._opening = asyncio.Lock()  # anew each time, for it belongs to a loop
         recording = self._recording_cancels(work)
         try:
             return await self._doing.do(recording)
@@ -503,6 +511,7 @@ class Session:
             work.close()  # in case it was cancelled before it began
 
     async def _recording_cancels(self, work: Coroutine[Any, Any, T]) -> T:
+        self._opening = asyncio.Lock()  # anew each time, for it belongs to a loop
         try:
             result = await work
             await deliver_cancel()

@@ -228,8 +228,10 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: its name, its docstring and its annotations are what the model is told.
 
-    With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are. `guidance` stands in
-    the system prompt wherever an agent has the tool.
+    `name` and `description` replace those of the function. `effect` says what a call may change: "read" nothing,
+    "idempotent" the same thing however often it runs, "write" anything. `timeout` is in seconds; `concurrent=False`
+    lets it run alone. With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are.
+    `guidance` stands in the system prompt wherever an agent has the tool.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -284,11 +286,16 @@ def make_tool(
     )
 
 
-def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Tools from functions; two of one name are refused."""
+def listed(functions: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
+    """What is to be a list of functions, if it is one."""
     if callable(functions) or not isinstance(functions, Iterable):
         raise ToolDefinitionError("tools is a list of functions; write tools=[…]")
-    tools = tuple(make_tool(function) for function in functions)
+    return tuple(functions)
+
+
+def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
+    """Tools from functions; two of one name are refused."""
+    tools = tuple(map(make_tool, listed(functions)))
     names: set[str] = set()
     for each in tools:
         if each.name in names:

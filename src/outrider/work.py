@@ -30,7 +30,7 @@ class Work:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if self._cancelling and not (caller and caller.cancelling()):
-                raise SessionCancelledError("the session was cancelled") from None
+                raise SessionCancelledError("the session was cancelled; it can go on: ask it again") from None
             raise
         finally:
             self._task = None

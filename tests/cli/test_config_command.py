@@ -171,7 +171,7 @@ def test_forget_drops_rules_and_consent(home: Home) -> None:
     home.agree()
     RememberedRules(home.data, home.project).add(["Bash(make test)"])
     ended = config(home, "forget")
-    assert ended.stdout == "Forgotten: 1 remembered rule, the consent to the project's file.\n"
+    assert ended.stdout == "  Bash(make test)\nForgotten: 1 remembered rule, the consent to the project's file.\n"
     assert home.load().waiting
     assert RememberedRules(home.data, home.project).rules() == ()
     assert config(home, "forget").stdout == "Forgotten: 0 remembered rules, no consent to the project's file.\n"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from outrider.cli import COMMANDS, USAGE, main
-from tests.cli.program import clean_environment, run
+from tests.cli.program import clean_environment, outrider, run
 
 
 def from_scratch(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,3 +53,8 @@ def test_a_command_imports_no_http_library_before_it_asks_someone(command: str) 
     script = f"import sys\nfrom outrider.cli import main\nmain(['{command}', '--help'])\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"aiohttp", "genai_prices", "litellm", "PIL", "pypdf"} & set(loaded)
+
+
+def test_words_in_a_pipe_are_answered_without_a_flag() -> None:
+    ended = outrider(input=b"What is 2+2?\n")
+    assert (ended.returncode, ended.stdout.strip()) == (0, "4")

@@ -708,7 +708,8 @@ def test_where_nobody_can_be_asked_yes_must_be_said() -> None:
     ids = [store(*exchange()), store(*exchange())]
     ended = sessions("delete", *ids, input=b"y\ny\n")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == "outrider sessions: nobody is there to ask; say --yes to remove without being asked\n"
+    said = "there is no terminal to ask on; say --yes to remove without being asked"
+    assert ended.stderr == f"outrider sessions: {said}\n"
     assert sorted(listed()) == sorted(ids)
     ended = sessions("delete", *ids, "--yes")
     assert (ended.returncode, ended.stdout, ended.stderr.count(" is gone.")) == (0, "", 2)
@@ -967,3 +968,21 @@ def test_all_that_is_made_is_for_the_owner_alone(tmp_path: Path, here: Run) -> N
     made = [home, *home.rglob("*")]
     assert {path.name for path in made} >= {"log.db", "attachments"}
     assert [f"{path} {path.stat().st_mode:o}" for path in made if path.stat().st_mode & 0o077] == []
+
+
+def test_json_counts_before_the_word_list_as_well() -> None:
+    session = store(*exchange())
+    for arguments in (["--json", "list"], ["list", "--json"], ["--json"]):
+        assert json.loads(sessions(*arguments).stdout)["id"] == session
+
+
+@pytest.mark.parametrize("command", [["delete", "ID"], ["import", "-"]])
+def test_a_closed_standard_input_is_said_in_a_sentence(command: list[str]) -> None:
+    session = store(*exchange())
+    arguments = [session if each == "ID" else each for each in command]
+    program = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "outrider", "sessions", *arguments]
+    ended = subprocess.run(program, capture_output=True, text=True, env=clean_environment(), check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("outrider sessions: ")
+    assert ended.stderr.count("\n") == 1
+    assert listed() == [session]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def npm_clients() -> Path:
 
 def pypi_client(requirement: str) -> Path:
     """A Python that has one client from PyPI; skips the test where that cannot be had."""
-    folder = FOLDER / requirement.partition("==")[0]
+    folder = FOLDER / re.split("[=<>~!]", requirement)[0]
     return _installed(requirement, folder, requirement, _install_from_pypi) / "bin" / "python"
 
 

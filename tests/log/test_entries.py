@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,13 @@ def endless() -> list[Any]:
     return value
 
 
+class Unreadable(set[int]):
+    """A set that cannot be looked into."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise RuntimeError("the connection is gone")
+
+
 def details_of(details: Any) -> Any:
     entry = decode(*encode(Answer(ToolResultBlock("c", ()), details=details)))
     assert isinstance(entry, Answer)
@@ -352,8 +360,8 @@ def test_details_that_are_not_json_are_kept_in_words() -> None:
 
 @pytest.mark.parametrize(
     "details",
-    ["\ud800", {"a": ["\ud800"]}, {"\ud800": 1}, Unspeakable(), endless(), [[]] * 3],
-    ids=["surrogate", "surrogate within", "surrogate as key", "repr fails", "contains itself", "plain"],
+    ["\ud800", {"a": ["\ud800"]}, {"\ud800": 1}, Unspeakable(), endless(), Unreadable([1]), [[]] * 3],
+    ids=["surrogate", "surrogate within", "surrogate as key", "repr fails", "contains itself", "unreadable", "plain"],
 )
 def test_no_details_keep_an_answer_from_being_stored(details: Any) -> None:
     answer = decode(*encode(Answer(RESULT, details=details)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -154,6 +155,39 @@ async def test_what_is_added_before_the_rest_was_read_comes_after_it(
     with open_session(log, ["ok"], id=fork) as session:
         session.history.append(Message.user("in between"))
         assert session.messages == [*messages, Message.user("in between")]
+
+
+async def test_a_cancel_while_the_beginning_is_read_neither_doubles_nor_loses_anything(
+    log: Log, long: tuple[Path, str, list[Message]]
+) -> None:
+    name = log.fork(long[1])
+    reading, go_on, real = threading.Event(), threading.Event(), log.messages
+
+    def slowly(*args: Any, **options: Any) -> list[Message]:
+        reading.set()
+        assert go_on.wait(30)
+        return real(*args, **options)
+
+    log.messages = slowly  # type: ignore[method-assign]
+    with open_session(log, ["The answer.", "Another."], id=name) as session:
+        running = asyncio.ensure_future(session.run("first"))
+        await asyncio.to_thread(reading.wait, 30)
+        session.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        assert (await running).status == "cancelled"
+        await session.run("second")
+        await session.run("third")
+        assert session.messages == real(name)
+        said = [message.text for message in session.messages[len(long[2]) :]]
+        assert [words for words in said if words in ("second", "The answer.", "third", "Another.")] == [
+            "second",
+            "The answer.",
+            "third",
+            "Another.",
+        ]
+        sent = session.provider.requests[0].messages  # type: ignore[attr-defined]
+        assert len(sent) < len(long[2]) + 5, "nothing was sent twice"
 
 
 async def test_an_id_that_was_used_long_ago_is_not_used_again(log: Log, long: tuple[Path, str, list[Message]]) -> None:

@@ -41,6 +41,7 @@ def test_a_rule_is_a_tool_and_perhaps_a_pattern(text: str, tool: str, pattern: s
         ("*", "mode `all`"),
         ("bash(ls)", "did you mean Bash"),
         ("webfetch", "did you mean WebFetch"),
+        ("task", "did you mean Task"),
         ("Writes(x)", "did you mean Write"),
         ("Bash(npm run *)", r"Bash\(npm run:\*\)"),
         ("Bash(:*)", "no words"),

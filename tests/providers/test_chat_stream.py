@@ -490,6 +490,13 @@ async def test_an_error_that_is_not_streamed_is_a_typed_error() -> None:
         await ask(model(), [b'{"error": {"message": "slow down", "code": 429}}'])
 
 
+async def test_what_is_nested_too_deeply_to_be_read_is_torn() -> None:
+    deep = b'data: {"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}\n\n"
+    for data in (deep, events(delta(content="a"), delta(content="b"), deep, delta("stop"))):
+        with pytest.raises(TornStreamError, match="cannot be read"):
+            await ask(model(), [data])
+
+
 async def test_what_comes_together_is_held_to_the_same_rules_as_what_comes_alone() -> None:
     """Two objects in one event, or one in two, are no chunks, though they would be a list of some with their likes."""
     text = msgspec.json.encode(delta(content="a"))

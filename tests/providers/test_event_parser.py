@@ -96,6 +96,11 @@ def test_a_byte_order_mark_at_the_beginning_is_passed_over() -> None:
         assert parsed([whole[:place], whole[place:]]) == [b"x"]
 
 
+def test_a_byte_order_mark_before_plain_json_is_passed_over() -> None:
+    parser = EventParser()
+    assert [*parser.feed(b'\xef\xbb\xbf{"choices": []}'), *parser.finish()] == [b'{"choices": []}']
+
+
 @given(
     st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)), st.integers(0, 200)
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider import Agent, Attachment, Session
+from outrider import Agent, Attachment, Limits, Session
 from outrider.messages import Message
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript
@@ -132,6 +133,19 @@ async def test_what_takes_long_to_render_is_kept() -> None:
     for number in range(SOON_RENDERED[0] // 2 + 1):
         await long.session.run(f"And {number}?")
     assert long.kept
+
+
+async def test_calls_that_are_still_words_let_go_of_nothing() -> None:
+    chat = Chatting('{"tool": "look", "arguments": {}}')
+    chat.model.capabilities = msgspec.structs.replace(chat.model.capabilities, tools=False)
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    chat.session = Session(Agent(model=chat.model, tools=[look], limits=Limits(turns=2)))
+    await chat.session.run("Look.")
+    assert chat.kept
 
 
 async def test_a_reply_that_calls_tools_lets_go_of_nothing() -> None:

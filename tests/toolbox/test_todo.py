@@ -78,3 +78,9 @@ async def test_a_step_of_several_lines_is_said_in_one(workspace: Workspace) -> N
 
 def test_running_it_again_does_no_harm(workspace: Workspace) -> None:
     assert todo(workspace).effect == "idempotent"
+
+
+async def test_other_words_for_a_step_are_taken_and_not_shown(workspace: Workspace) -> None:
+    result = await call(todo(workspace), todos=[{"content": "Read", "status": "pending", "activeForm": "Reading"}])
+    assert not result.is_error
+    assert result.details == {"todos": [{"content": "Read", "status": "pending"}]}

@@ -219,12 +219,14 @@ class EditorAgent:
 
     def _open(self, asked: NewSession | LoadSession, id: str | None) -> Held:
         from outrider.config.loading import load
+        from outrider.recorded import kept_limits
 
         if id in self._held:
             raise WireError.invalid_params(f"the session {id!r} is open here already: close it first")
         folder = _folder_of(asked)
         with in_words():
-            flags = {**self._flags} | _also(asked.additional_directories)
+            recorded = kept_limits(self._log.settings(id)) if id else {}
+            flags = {**recorded, **self._flags} | _also(asked.additional_directories)
             loaded = load(folder, environment=os.environ, flags=flags)
             tools = self._load_tools(loaded.settings.tool_files)
             held = self._hold(loaded.settings, folder, tools, id)

@@ -31,6 +31,8 @@ def available() -> list[Command]:
 def carried_out(held: Held, text: str) -> str | None:
     """What a command has to say; None if the text is not one."""
     name, _, rest = text.strip().removeprefix("/").partition(" ")
+    if text.strip() == f"/{CONTINUE}" and not held.session.is_unfinished:
+        return "Nothing was cut off."
     if not text.startswith("/") or name not in _COMMANDS:
         return None
     try:

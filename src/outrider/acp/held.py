@@ -28,13 +28,13 @@ from outrider.log.log import Log
 from outrider.messages import AttachmentBlock
 from outrider.permissions.question import Mode
 from outrider.providers.windows import window_of
-from outrider.runs import RunResult
+from outrider.runs import ENDINGS, RunResult
 from outrider.session import Session
 from outrider.tools import Tool
 from outrider.updates.engine import Engine
 from outrider.workbench import Workbench
 
-_STOPS: dict[str, StopReason] = {"cancelled": "cancelled", "refusal": "refusal", "max_tokens": "max_tokens"}
+_STOPS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 
 
 class Held:
@@ -193,9 +193,10 @@ class Held:
             raise OutriderError(result.error) if has_key(self.session.provider) else AuthenticationError(result.error)
         if result.status == "done":
             return _STOPS.get(result.stop_reason, "end_turn")
-        if result.status != "cancelled":
-            self.teller.notice(f"Stopped by a limit: {result.status}. Say “go on” to let it continue.")
-        return _STOPS.get(result.status, "max_turn_requests") if result.status == "cancelled" else "max_turn_requests"
+        if result.status == "cancelled":
+            return "cancelled"
+        self.teller.notice(ENDINGS[result.status])
+        return "max_turn_requests"
 
     def _name(self) -> None:
         """The title that the session has, once something was said."""

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from outrider.acp.schema.requests import Choice, Mode, Modes, Selector
-from outrider.permissions.question import MODES
+from outrider.permissions.question import MODE_WORDS, MODES
 from outrider.permissions.question import Mode as PermissionMode
 from outrider.provider import Provider
 from outrider.providers import resolve, tiers
 
 MODE, MODEL = "mode", "model"
-_MODES: dict[PermissionMode, tuple[str, str]] = {
-    "ask": ("Ask", "You are asked before anything is changed."),
-    "edits": ("Edits", "Files in the folder are changed without asking; commands are asked about."),
-    "all": ("All", "You are asked only about what rules name; secrets stay closed."),
-    "plan": ("Plan", "Nothing is changed: the model reads and plans."),
-}
 
 
 def as_mode(name: str) -> PermissionMode | None:
@@ -24,12 +18,12 @@ def as_mode(name: str) -> PermissionMode | None:
 
 def modes(current: PermissionMode) -> Modes:
     """The modes, and which of them holds."""
-    return Modes(current, [Mode(mode, *_MODES[mode]) for mode in MODES])
+    return Modes(current, [Mode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in MODES])
 
 
 def selectors(mode: PermissionMode, model: str) -> list[Selector]:
     """The same as settings, with the model beside it."""
-    choices = [Choice(each, *_MODES[each]) for each in MODES]
+    choices = [Choice(each, each.capitalize(), MODE_WORDS[each]) for each in MODES]
     names = list(dict.fromkeys([model, *known_models()]))
     return [
         Selector(MODE, "Permissions", mode, choices, "mode", "What is done without asking you."),

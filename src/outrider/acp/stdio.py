@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from outrider.acp.wire import Connection
 from outrider.acp.writer import FileWriter, PipeWriter, Writer
+from outrider.descriptors import fill_closed_streams
 from outrider.threads import Threads
 
 __all__ = ["Ending", "Writer", "serve"]
@@ -183,7 +184,7 @@ def _own_input(given: int | None) -> Iterator[int]:
     if given is not None:
         yield given
         return
-    _fill_closed_descriptors()
+    fill_closed_streams()
     own = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -200,7 +201,7 @@ def _own_output(given: int | None) -> Iterator[int]:
     if given is not None:
         yield given
         return
-    _fill_closed_descriptors()
+    fill_closed_streams()
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it is there until the end
     if sys.stdout is not None:
@@ -214,10 +215,3 @@ def _own_output(given: int | None) -> Iterator[int]:
     finally:
         os.dup2(own, 1)
         os.close(own)
-
-
-def _fill_closed_descriptors() -> None:
-    """So that no file of ours gets the number of a standard stream that is closed."""
-    while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(taken)

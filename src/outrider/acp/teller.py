@@ -112,7 +112,8 @@ class Teller:
         entries = [
             PlanEntry(str(each.get("content", "")), status if status in _STATUSES else "pending", "medium")
             for each in todos
-            if isinstance(each, dict) and (status := each.get("status")) is not UNSET
+            if isinstance(each, dict)
+            for status in [each.get("status")]
         ]
         self.tell(Plan(entries))
 

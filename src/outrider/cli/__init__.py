@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -19,7 +21,7 @@ usage: outrider [PROMPT] [options]       talk, in this folder
 
 commands:
   acp          work for an editor (Zed, JetBrains, Neovim, Emacs), by the Agent Client Protocol
-  demo         watch the main job on a small sample folder, without a key
+  demo         watch five short stories, without a key
   doctor       see what is there, what is missing, and how to set it
   config       see what is set, and where it was set
   sessions     see what is stored; show, export, import, fork, rename, delete
@@ -47,7 +49,7 @@ _PRINT = re.compile(r"-[cq]*p")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 0 when it is done, 1 on an error, 2 on wrong usage, 130 when interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _at_a_terminal()):
+    if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         print(USAGE, end="")
         return 0
     if arguments == ["--version"]:
@@ -60,6 +62,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_unknown(arguments[0]), file=sys.stderr)
         return 2
     return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments)
+
+
+def _can_answer() -> bool:
+    """Whether there is somebody to talk to, or something to answer: words in a pipe or a file."""
+    if _at_a_terminal():
+        return True
+    try:
+        kind = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # it is closed, or none
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind)
 
 
 def _at_a_terminal() -> bool:
@@ -80,7 +93,7 @@ def _run(name: str, arguments: list[str]) -> int:
     if not _debug():
         return 2
     try:
-        code = _demo(arguments) if name == "demo" else _command(name)(arguments)
+        code = _command(name)(arguments)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -125,19 +138,6 @@ def _debug() -> bool:
 def _command(name: str) -> Callable[[list[str]], int]:
     command: Callable[[list[str]], int] = getattr(import_module(f"outrider.cli.{name}"), name)
     return command
-
-
-def _demo(arguments: list[str]) -> int:
-    from argparse import ArgumentParser
-
-    ArgumentParser(
-        prog="outrider demo",
-        description="Watch the main job on the bundled sample folder: parallel reads of a text, a picture and a PDF, "
-        "and an answer. The demo model answers: it is not an LLM, needs no key, and nothing leaves this machine.",
-    ).parse_args(arguments)
-    from outrider.cli.demo import demo  # brings the event loop, which --version should not wait for
-
-    return demo()
 
 
 def _unread() -> int:

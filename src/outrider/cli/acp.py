@@ -11,6 +11,7 @@ from outrider.acp.agent import EditorAgent
 from outrider.acp.stdio import serve
 from outrider.acp.wire import Connection
 from outrider.acp.writer import Writer
+from outrider.permissions.question import MODES
 
 DESCRIPTION = """\
 Work for an editor that speaks the Agent Client Protocol (ACP), over standard input and output. Editors start it
@@ -47,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-m", "--model", metavar="MODEL", help="who answers; `outrider models` lists them")
-    parser.add_argument("--permissions", metavar="MODE", help="what is allowed without asking: ask, edits, all, plan")
+    parser.add_argument(
+        "--permissions", metavar="MODE", choices=MODES, help=f"what is allowed without asking: {', '.join(MODES)}"
+    )
     parser.add_argument("--metrics", metavar="FILE", type=Path, help="append what was sent and saved to this file")
     parser.add_argument("--v2", action="store_true", help="speak the draft of version 2 with editors that offer it")
     return parser

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from outrider.cli.plain import exact, plain
+from outrider.cli.standard_input import agreed
 from outrider.config.consent import Consent, Consents
 from outrider.config.keys import KEYS
 from outrider.config.loading import Loaded, find_project_file, load
@@ -20,7 +21,7 @@ from outrider.config.places import config_file, data_folder
 from outrider.config.remembered import RememberedRules
 from outrider.config.settings import flattened
 from outrider.config.showing import without_own_keys, without_secrets
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
 
 DESCRIPTION = """\
@@ -43,9 +44,9 @@ def config(arguments: list[str]) -> int:
     action: Callable[[Path, argparse.Namespace], int] = options.action
     try:
         return action(Path.cwd(), options)
-    except (ConfigError, RuntimeError) as error:
+    except (OutriderError, RuntimeError) as error:
         print(plain(f"outrider config: {error}"), file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,7 +92,7 @@ def _trust(folder: Path, options: argparse.Namespace) -> int:
     print(plain(f"{loaded.waiting.project_file} asks for more than your own settings allow:"))
     for line in widening_lines(loaded.waiting):
         print(f"  {line}")
-    if not options.yes and not _agreed():
+    if not options.yes and not agreed("Agree? [y/N] ", "look at the lines above, then add --yes"):
         print("Nothing was changed; these values do not count.", file=sys.stderr)
         return 1
     Consents(data_folder()).give(loaded.waiting.project_file, loaded.waiting.content)
@@ -99,23 +100,15 @@ def _trust(folder: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def _agreed() -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
-        print("There is no terminal to ask on: look at the lines above, then add --yes.", file=sys.stderr)
-        return False
-    try:
-        return input("Agree? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
-
-
 def _forget(folder: Path, options: argparse.Namespace) -> int:
     rules = RememberedRules(data_folder(), folder)
-    count = len(rules.rules())
+    forgotten = rules.rules()
     rules.forget()
-    agreed = Consents(data_folder()).forget(find_project_file(folder))
-    print(f"Forgotten: {counted(count, 'remembered rule')}, {'the' if agreed else 'no'} consent to the project's file.")
+    for rule in forgotten:
+        print(plain(f"  {rule}"))
+    consented = Consents(data_folder()).forget(find_project_file(folder))
+    rules_gone, consent = counted(len(forgotten), "remembered rule"), "the" if consented else "no"
+    print(f"Forgotten: {rules_gone}, {consent} consent to the project's file.")
     return 0
 
 

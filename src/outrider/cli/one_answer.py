@@ -24,11 +24,10 @@ from outrider.errors import (
     OutriderError,
 )
 from outrider.events import Event, RunFinished
-from outrider.limits import Limits
 from outrider.log.entries import Settings as Recorded
 from outrider.messages import Usage
 from outrider.providers.debugging import logger
-from outrider.recorded import cwd_of, limits_of
+from outrider.recorded import cwd_of, kept_limits
 from outrider.reports import TOOL, Report, run_to_report
 from outrider.runs import RunResult
 from outrider.scripting import default_log
@@ -36,8 +35,6 @@ from outrider.session import Session
 from outrider.text import counted, dollars
 from outrider.toolbox import ALL_NAMES
 from outrider.workbench import Workbench
-
-_KEPT_LIMITS = ("turns", "tokens", "cost", "seconds")
 
 
 class Asking:
@@ -96,7 +93,7 @@ class Asking:
         name = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
         recorded = log.settings(name) if name else Recorded()
         folder = Path(options.cwd or self._folder_of(recorded))
-        loaded = load(folder, environment=os.environ, flags=_kept_limits(recorded) | flags_of(options))
+        loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | flags_of(options))
         tools = load_tools(loaded.settings.tool_files)
         files = attached(options.attach, loaded.settings.limits.attachment_bytes)
         words = [*files, *_said(options.prompt or "")]
@@ -167,14 +164,6 @@ def _said(words: str) -> list[str | Attachment]:
         return [more, *([words] if words.strip() else [])]
     said = "\n\n".join(part for part in (words, more) if part.strip())
     return [said] if said else []
-
-
-def _kept_limits(recorded: Recorded) -> dict[str, Any]:
-    """A session keeps the limits that it was begun with, where they are not the usual ones."""
-    kept, usual = limits_of(recorded), Limits()
-    limits = {name: getattr(kept, name) for name in _KEPT_LIMITS}
-    changed = {name: value for name, value in limits.items() if value != getattr(usual, name)}
-    return {f"limits.{name}": "none" if value is None else value for name, value in changed.items()}
 
 
 def _about(session: Session, result: RunResult) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from outrider.cli.plain import plain_lines
 from outrider.cli.prompt_options import Format
 from outrider.cli.screen import Screen
+from outrider.descriptors import fill_closed_streams
 from outrider.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.messages import Usage
 from outrider.text import clean, clean_value
@@ -61,7 +62,7 @@ class StandardOutput:
     """Standard output, set aside for the result: what else is printed in this process, or below it, goes to stderr."""
 
     def __init__(self) -> None:
-        _take_closed_descriptors()
+        fill_closed_streams()
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it is there until the end
         if sys.stdout is None:  # closed: nobody is there to read
@@ -216,10 +217,3 @@ def _descriptor(stream: TextIO) -> int:
         return stream.fileno()
     except (OSError, ValueError):
         return -1
-
-
-def _take_closed_descriptors() -> None:
-    """So that no file of ours, the log for one, gets the number of a standard stream that is closed."""
-    while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(taken)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import Any, TextIO
 
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.printed import printed_lines
+from outrider.cli.region import Region
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.events import (
@@ -37,8 +40,11 @@ class Screen:
     def __init__(self, stream: TextIO) -> None:
         self.live = stream.isatty()
         self._stream = stream
+        self._region = Region(stream, self._size)
         self._calls: dict[str, str] = {}
-        """The calls whose lines stand at the bottom of the screen, and what to call them."""
+        """The calls that were begun since something else was said, and what to call them."""
+        self._lines: dict[str, str] = {}
+        """Their lines, which stand at the bottom of the screen and change."""
         self._subagents: dict[str, SubagentLine] = {}
         """Those who were sent out, by their sessions."""
 
@@ -46,17 +52,17 @@ class Screen:
         """Show one event."""
         match event:
             case TextDelta(text=text):
-                if self._calls:
-                    self._calls.clear()
+                if self._settle():
                     self._write("\n")
                 self._write(plain_lines(text))
             case MessageAdded(message=message) if message.role == "assistant":
+                self._settle()
                 self._write("\n")
             case ToolStarted(call_id=call_id, name=name, input=input):
                 self._calls[call_id] = plain(_called(name, input))
                 self._call(call_id, "started", new=True)
             case ToolProgress(call_id=call_id, content=content) if self.live:
-                self._call(call_id, plain(_glimpse(content)))
+                self._call(call_id, _glimpse(content))
             case ToolFinished():
                 self._finished(event)
             case SubagentStarted() | SubagentEvent():
@@ -64,7 +70,7 @@ class Screen:
             case Notice(text=text) | ReplyDiscarded(reason=text):
                 self.failure(plain_lines(text))
             case RunFinished():
-                self._calls.clear()
+                self._settle()
 
     def _finished(self, event: ToolFinished) -> None:
         result = event.result
@@ -88,7 +94,7 @@ class Screen:
             self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
         elif isinstance(event.event, ToolStarted):
             started = plain(_called(event.event.name, event.event.input))
-            self._write(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}\n")
+            self.line(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}")
         elif isinstance(event.event, Notice):
             self.failure(f"{subagent.name}: {plain_lines(event.event.text)}")
 
@@ -101,28 +107,48 @@ class Screen:
         self._write(f"{self._styled(CYAN, f'› {text}')}\n\n")
 
     def line(self, text: str) -> None:
-        """A plain line."""
-        self._write(f"{text}\n")
+        """A plain line, above those of calls that still change."""
+        if self._lines:
+            self._region.commit(text.split("\n"))
+        else:
+            self._write(f"{text}\n")
 
     def failure(self, text: str) -> None:
         """Something that went wrong."""
-        self._write(f"{self._styled(RED, f'✗ {text}')}\n")
+        self.line(self._styled(RED, f"✗ {text}"))
 
     def success(self, text: str) -> None:
         """Something that held."""
-        self._write(f"{self._styled(GREEN, f'✓ {text}')}\n")
+        self.line(self._styled(GREEN, f"✓ {text}"))
 
     def _call(self, call_id: str, state: str, *, new: bool = False) -> None:
-        """A call's line: written at the bottom if it is new, else over the one that stands there."""
+        """A call's line, in its place where lines move; elsewhere another one."""
         if call_id not in self._calls:
             return
-        room = shutil.get_terminal_size().columns - columns(state) - 4 if self.live else LONGEST
+        room = self._region.width - columns(state) - 3 if self.live else LONGEST
         line = f"  {fit(self._calls[call_id], max(room, 8)):<28} {state}" if room >= 28 else f"  {state}"
-        if new:
+        if self.live:
+            self._lines[call_id] = line
+            self._region.draw(list(self._lines.values()))
+        elif new:
             self._write(f"{line}\n")
-        else:
-            up = len(self._calls) - list(self._calls).index(call_id)
-            self._write(f"\x1b[{up}A\r\x1b[2K{line}\x1b[{up}B\r")
+
+    def _settle(self) -> bool:
+        """Let the lines of calls stand as they are; whether there were calls."""
+        if self._lines:
+            self._region.commit(list(self._lines.values()), below=())
+        had = bool(self._calls)
+        self._calls.clear()
+        self._lines.clear()
+        return had
+
+    def _size(self) -> tuple[int, int]:
+        """Of this terminal, which need not be that of standard output, and may not know its size."""
+        with contextlib.suppress(OSError, ValueError):
+            size = os.get_terminal_size(self._stream.fileno())
+            if all(size):
+                return size
+        return shutil.get_terminal_size()
 
     def _styled(self, style: str, text: str) -> str:
         return styled(text, style) if self.live else text
@@ -144,7 +170,7 @@ def _called(name: str, input: dict[str, Any]) -> str:
 def _glimpse(content: Any) -> str:
     """The last line of what a running tool shows, as far as it fits beside the call."""
     text = content["output"] if isinstance(content, dict) and isinstance(content.get("output"), str) else str(content)
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "")[:40]
+    return next((line for line in reversed(printed_lines(text)) if line.strip()), "")[:40]
 
 
 def _in_short(result: ToolResultBlock, details: Any) -> str:

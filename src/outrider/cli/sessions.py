@@ -6,12 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from outrider.cli.plain import plain
 from outrider.cli.session_lines import described, listed, told
 from outrider.cli.session_tree import tree_of
+from outrider.cli.standard_input import agreed, given
 from outrider.errors import OutriderError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.recovery import recover
@@ -86,13 +88,15 @@ def _parser() -> argparse.ArgumentParser:
 Adding = Callable[[str, Callable[[Log, argparse.Namespace], None], str], argparse.ArgumentParser]
 
 
-def _add_listing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help=f"all of them, not only the newest {LISTED}")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+def _add_listing(parser: argparse.ArgumentParser, default: Any = False) -> None:
+    every = f"all of them, not only the newest {LISTED}"
+    parser.add_argument("--all", action="store_true", default=default, help=every)
+    parser.add_argument("--json", action="store_true", default=default, help="one JSON object a line")
 
 
 def _add_looking(command: Adding) -> None:
-    _add_listing(command("list", _list, "list the sessions; the same as no command"))
+    listing = command("list", _list, "list the sessions; the same as no command")
+    _add_listing(listing, argparse.SUPPRESS)  # what stands before the word `list` counts as well
     show = command("show", _show, "show a session: who answered, what it cost, what was said")
     show.add_argument("id", metavar="ID")
     show.add_argument("--all", action="store_true", help=f"every entry, not only the newest {SHOWN}")
@@ -118,7 +122,8 @@ def _add_changing(command: Adding) -> None:
     delete.add_argument("ids", nargs="+", metavar="ID")
     delete.add_argument("--yes", action="store_true", help="do not ask")
     command("gc", _gc, "remove the files that no session refers to any more")
-    command("recover", _recover, "look at every entry; if the log is damaged, save all that is whole")
+    recovering = command("recover", _recover, "look at every entry; if the log is damaged, save all that is whole")
+    recovering.add_argument("folder", nargs="?", metavar="FOLDER", help="the folder of a Log that is kept elsewhere")
 
 
 def _list(log: Log, options: argparse.Namespace) -> None:
@@ -158,7 +163,7 @@ def _export(log: Log, options: argparse.Namespace) -> None:
 
 def _import(log: Log, options: argparse.Namespace) -> None:
     if options.file == "-":
-        imported = _read(log, sys.stdin.buffer)
+        imported = _read(log, given())
     else:
         with Path(options.file).open("rb") as file:
             imported = _read(log, file)
@@ -194,18 +199,12 @@ def _delete(log: Log, options: argparse.Namespace) -> None:
     found = [log.session(name) for name in options.ids]  # first look whether all of them are there
     for summary in {each.id: each for each in found}.values():
         name = plain(f"{summary.id[:8]} “{summary.title}”, {counted(summary.turns, 'turn')}")
-        if not options.yes and not _agreed(f"Remove {name} for good? [y/N] "):
+        otherwise = "say --yes to remove without being asked"
+        if not options.yes and not agreed(f"Remove {name} for good? [y/N] ", otherwise):
             print(f"{name} stays.", file=sys.stderr)
             continue
         log.delete(summary.id)
         print(f"{name} is gone. Its files go, after an hour, with: outrider sessions gc", file=sys.stderr)
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise OutriderError("nobody is there to ask; say --yes to remove without being asked")
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _gc(log: Log, options: argparse.Namespace) -> None:
@@ -215,7 +214,7 @@ def _gc(log: Log, options: argparse.Namespace) -> None:
 
 
 def _recover(log: Log, options: argparse.Namespace) -> None:
-    found = recover(log.folder)
+    found = recover(Log(options.folder).folder if options.folder else log.folder)
     saved = f"{counted(found.sessions, 'session')} with {counted(found.entries, 'entry', 'entries')}"
     if found.aside is None:
         print(f"Nothing is wrong: {saved}, all of them whole.")

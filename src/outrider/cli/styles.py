@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterator
 
 BOLD, DIM, ITALIC, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 36))
+COLOURS = (RED, GREEN, YELLOW, CYAN)
 RESET = "\x1b[0m"
 TAB = "    "
 """What is shown for a tab, whose width depends on where it stands."""
@@ -14,8 +16,10 @@ _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def styled(text: str, *styles: str) -> str:
-    """Text in a style."""
-    return f"{''.join(styles)}{text}{RESET}" if text else ""
+    """Text in a style; without its colours where NO_COLOR is set."""
+    if os.environ.get("NO_COLOR"):
+        styles = tuple(each for each in styles if each not in COLOURS)
+    return f"{''.join(styles)}{text}{RESET}" if text and styles else text
 
 
 def fit(text: str, width: int) -> str:

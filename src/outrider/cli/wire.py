@@ -6,11 +6,13 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from outrider.cli.standard_input import given
 from outrider.cli.tool_files import read_tools
 from outrider.config import data_folder
 from outrider.conversation import from_json
@@ -20,15 +22,17 @@ from outrider.errors import (
     OutriderError,
     ToolDefinitionError,
     UnknownModelError,
+    UnknownSessionError,
 )
 from outrider.history import repair
-from outrider.messages import AttachmentBlock
+from outrider.messages import AttachmentBlock, Message
 from outrider.provider import Request
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.environment import without_password
 from outrider.providers.secrets import MASK
-from outrider.store import FolderStore, MemoryStore
+from outrider.scripting import default_log
+from outrider.store import AttachmentStore, FolderStore, MemoryStore
 from outrider.text import human_size
 
 DESCRIPTION = """\
@@ -43,12 +47,15 @@ examples:
   outrider wire saved.json --as openai-chat/gpt-5.6
   outrider wire saved.json --as anthropic/powerful --tools tools.py --system "Be brief." --headers
   outrider wire saved.json --as http://localhost:8000/v1#qwen3
+  outrider wire 3f2a91 --as openai/gpt-5.6
   cat saved.json | outrider wire - --as gemini/gemini-4-argon --full | jq .contents
 
 exit codes: 0 done, 1 the request cannot be made (too large, for example), 2 wrong usage or unreadable input
 """
-WRONG_INPUT = (ConversationError, ToolDefinitionError, UnknownModelError)
+WRONG_INPUT = (ConversationError, ToolDefinitionError, UnknownModelError, UnknownSessionError)
 _BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
+_ID = re.compile("[0-9a-f]{4,32}")
+"""The id of a session, or the beginning of one."""
 _SHOWN = 24
 
 
@@ -76,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "conversation", metavar="CONVERSATION.json", help="what outrider.dumps wrote; - for standard input"
+        "conversation", metavar="CONVERSATION", help="what dumps() wrote, a session's id, or - for standard input"
     )
     parser.add_argument(
         "--as",
@@ -115,16 +122,24 @@ def sending_provider(model: str) -> ApiProvider:
 
 
 def _request(options: argparse.Namespace) -> Request:
-    store = _Files()
-    messages = repair(from_json(_read(options.conversation), store))
-    if not messages:
+    messages, store = _conversation(options.conversation)
+    if not (sendable := repair(messages)):
         raise ConversationError("the conversation is empty: there is nothing to send")
-    return Request(messages, store, options.system, read_tools(options.tools))
+    return Request(sendable, store, options.system, read_tools(options.tools))
+
+
+def _conversation(named: str) -> tuple[Sequence[Message], AttachmentStore]:
+    """That of a session in the log, or that of a file, with its attachments."""
+    if _ID.fullmatch(named) and not Path(named).exists():
+        with default_log() as log:
+            return log.messages(named), log.files(named)
+    store = _Files()
+    return from_json(_read(named), store), store
 
 
 def _read(path: str) -> bytes:
     try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return given().read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise ConversationError(f"{path} cannot be read: {error.strerror}") from None
 

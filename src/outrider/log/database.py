@@ -259,7 +259,7 @@ def in_words(path: Path, verb: str = "written") -> Iterator[None]:
     except UnicodeDecodeError as error:  # SQLite tells of a name in the file that is no text
         raise damaged(path, "it has names that are no text") from error
     except OSError as error:
-        raise LogError(f"the log {path} cannot be {verb}: {error.strerror or error}") from error
+        raise LogError(f"the log {path} cannot be {verb}: {error.strerror or error}; check its folder") from error
 
 
 def explained(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError:

@@ -181,14 +181,14 @@ def _encode_cleaned(entry: Entry) -> bytes:
         entry = msgspec.structs.replace(entry, details=_stored_details(entry.details))
     try:
         return _encoder.encode(clean_value(msgspec.to_builtins(entry, enc_hook=_in_words)))
-    except (ValueError, TypeError, RecursionError) as error:
+    except Exception as error:  # noqa: BLE001 - objects of a tool may raise anything when they are looked into
         raise LogError(f"an entry of the kind {entry.kind!r} cannot be stored: {error}") from None
 
 
 def _stored_details(details: Any) -> Any:
     try:
         return msgspec.json.decode(_encoder.encode(clean_value(msgspec.to_builtins(details, enc_hook=_in_words))))
-    except (ValueError, TypeError, RecursionError):
+    except Exception:  # noqa: BLE001 - as above
         return _in_words(details)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -11,6 +11,12 @@ Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything that changes something; `edits` inside the folder are free; `all` is; `plan` only reads."""
 
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
+MODE_WORDS: Mapping[Mode, str] = {
+    "ask": "You are asked before anything is changed.",
+    "edits": "Files in the folder are changed without asking; commands are asked about.",
+    "all": "You are asked only about what rules name; secrets stay closed.",
+    "plan": "Nothing is changed: the model reads and plans.",
+}
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -24,10 +24,10 @@ import msgspec
 
 from outrider.errors import ConfigError
 from outrider.permissions.patterns import TooManyError, alternatives, matcher
+from outrider.toolbox import ALL_NAMES
 from outrider.tools import NAME
 
 PATH_TOOLS = ("Read", "Write", "Edit", "Glob", "Grep")
-KNOWN_TOOLS = (*PATH_TOOLS, "Bash", "WebFetch", "Todo")
 
 Match: TypeAlias = Literal["yes", "maybe", "no"]
 
@@ -97,12 +97,12 @@ def _check_tool(text: str, tool: str) -> None:
         raise ConfigError(f"{text!r}: a rule names one tool; the mode `all` is what allows every one")
     if not NAME.fullmatch(tool):
         raise ConfigError(f"{text!r} is not a rule: {tool!r} cannot be the name of a tool")
-    if tool in KNOWN_TOOLS:
+    if tool in ALL_NAMES:
         return
     import difflib
 
-    near = [known for known in KNOWN_TOOLS if known.lower() == tool.lower()]
-    near = near or difflib.get_close_matches(tool, KNOWN_TOOLS, 1, 0.85)
+    near = [known for known in ALL_NAMES if known.lower() == tool.lower()]
+    near = near or difflib.get_close_matches(tool, ALL_NAMES, 1, 0.85)
     if near:
         raise ConfigError(f"{text!r} names no known tool; did you mean {near[0]}?")
 

@@ -24,7 +24,7 @@ from outrider.errors import (
 )
 from outrider.events import Delta, Notice
 from outrider.messages import Message, files_in
-from outrider.provider import Reply, Request
+from outrider.provider import Reply, Request, StopReason
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
 from outrider.providers.prices import with_cost
@@ -96,7 +96,7 @@ class ApiProvider(ABC):
 
     # What they share
 
-    @cached_property
+    @property
     def host(self) -> str:
         """The host of the base URL; empty if it is no URL, which the request will say."""
         try:
@@ -173,7 +173,7 @@ class ApiProvider(ABC):
                     async for chunk in chunks:
                         for item in joined(parser.feed(chunk)):
                             shown = True
-                            yield self._ended(item, rendering) if isinstance(item, Reply) else item
+                            yield self._ended(item, request) if isinstance(item, Reply) else item
                         if parser.ended:
                             return
                 rest = parser.finish()
@@ -182,6 +182,7 @@ class ApiProvider(ABC):
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
                 delay = None if shown else self._delay(error, attempt)
                 if not parser.complete and delay is None:
+                    _advise(error, attempt)
                     raise
                 if not parser.complete:
                     yield Notice(f"{error}; trying again in {delay:.1f} s")
@@ -189,16 +190,18 @@ class ApiProvider(ABC):
                     continue
                 rest = parser.finish()  # what failed came after the reply
             for item in rest:
-                yield self._ended(item, rendering) if isinstance(item, Reply) else item
+                yield self._ended(item, request) if isinstance(item, Reply) else item
             return
 
     def _answer(self, key: str, body: bytes) -> AsyncIterator[bytes]:
         """The bytes of the API's answer."""
         return self._transport.post(self.url(), self.headers(key), body, lambda refusal: self.explain(refusal, key))
 
-    def _ended(self, reply: Reply, rendering: Rendering) -> Reply:
-        """The reply with what it costs."""
-        if not reply.message.tool_calls:
+    def _ended(self, reply: Reply, request: Request) -> Reply:
+        """The reply with what it costs. If it is an answer, a person speaks next, and the rendered bytes may rest."""
+        has_real_calls = self.capabilities.tools or not request.tools  # else they are still words here
+        if has_real_calls and not reply.message.tool_calls and reply.stop_reason is not StopReason.PAUSE:
+            rendering: Rendering = request.memory[self._memory_key]
             rendering.rest()
         return msgspec.structs.replace(reply, usage=with_cost(self.prefix, self.model, reply.usage))
 
@@ -236,7 +239,8 @@ class ApiProvider(ABC):
         """The error that an answer other than the expected one stands for."""
         kind, sentence = self._verdict(refusal.status, masked(_message_of(refusal), key))
         if _has_no_quota(refusal):
-            sentence = f"there is no quota left with {self.label} for this key: {masked(_message_of(refusal), key)}"
+            said = masked(_message_of(refusal), key)
+            sentence = f"there is no quota left with {self.label} for this key ({said}); check the plan and its billing"
         return kind(
             sentence,
             status=refusal.status,
@@ -264,7 +268,7 @@ class ApiProvider(ABC):
             return ProviderError, f"{self.label} answered with a web page instead of a reply; check the URL and proxies"
         if 300 <= status < 400:
             return RequestRefusedError, f"{self.label} is not at this URL but sends one elsewhere; check the base URL"
-        return RequestRefusedError, f"{self.label} refused the request: {said}"
+        return RequestRefusedError, f"{self.label} refused the request: {said}; `outrider wire` shows what is sent"
 
 
 def _guard(error: ProviderError, key: str) -> None:
@@ -272,6 +276,14 @@ def _guard(error: ProviderError, key: str) -> None:
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
+
+
+def _advise(error: ProviderError, attempts: int) -> None:
+    """What is left to do when it is not tried again by itself."""
+    if error.retryable:
+        tried = f"tried {attempts} times, " if attempts > 1 else ""
+        wait = f"in {error.retry_after:.0f} s" if error.retry_after else "later"
+        error.args = (f"{error}; {tried}try again {wait}",)
 
 
 def _has_no_quota(refusal: Refusal) -> bool:

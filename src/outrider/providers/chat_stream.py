@@ -200,7 +200,7 @@ def _decoded(events: Sequence[bytes]) -> Iterable[_Chunk | bytes]:
     if last > 2:  # they came together, and are read together
         try:
             chunks = _decode_all(b"[%b]" % b",".join(events[:last]))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return map(_chunk, events)
         if len(chunks) == last:  # else one was not an object, but two or half of one
             return (*chunks, *events[last:])
@@ -210,7 +210,7 @@ def _decoded(events: Sequence[bytes]) -> Iterable[_Chunk | bytes]:
 def _chunk(event: bytes) -> _Chunk | bytes:
     try:
         return _decode(event)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return event
 
 
@@ -287,7 +287,7 @@ class _Call(CallAssembler):
     def take(self, call_id: str, name: str, piece: str) -> None:
         """More of it. A name may come in pieces, or again and again."""
         self.id = self.id or call_id
-        if name != self.name and not self.text:
+        if name and name != self.name and not self._pieces:
             self.name += name
         if piece:
             self.add(piece)

@@ -20,7 +20,7 @@ from outrider.events import Delta, TextDelta, ToolCallDelta
 from outrider.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompts import prompt
 from outrider.provider import Reply, Request, StopReason, ToolSpec
-from outrider.providers.demo_delegation import reported, tasks
+from outrider.providers.demo_delegation import reported, subject_of, tasks
 from outrider.schema import inline_references
 from outrider.store import AttachmentStore
 from outrider.text import counted, human_size
@@ -198,8 +198,7 @@ def _arithmetic(question: str) -> str:
 
 
 def _report(call: ToolUseBlock, result: ToolResultBlock, store: AttachmentStore) -> Iterator[str]:
-    values = (value for value in call.input.values() if isinstance(value, str))
-    subject = next((value for value in values if any(map(str.isalnum, value))), call.name)
+    subject = subject_of(call) or call.name
     if result.is_error:
         yield f"{subject}: this failed: {(result.text.strip() or 'it did not say why').splitlines()[0]}"
         return

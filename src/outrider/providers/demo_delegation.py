@@ -55,7 +55,7 @@ def reported(schema: Any, done: Sequence[Exchange], name: str = "") -> Any:
     schema = schema if isinstance(schema, dict) else {}
     match schema.get("type"):
         case "array":
-            read = [each for each in done if each[1].attachments or _subject(each)] or done
+            read = [each for each in done if each[1].attachments or subject_of(each[0])] or done
             return [reported(schema.get("items"), [each], name) for each in read]
         case "object":
             return {key: reported(value, done, key) for key, value in schema.get("properties", {}).items()}
@@ -74,7 +74,7 @@ def _number(name: str, done: Sequence[Exchange]) -> int:
 
 
 def _text(name: str, done: Sequence[Exchange]) -> str:
-    subjects = [_subject(each) for each in done if _subject(each)]
+    subjects = [subject for call, _ in done if (subject := subject_of(call))]
     kinds = [file.mime_type for _, result in done for file in result.attachments]
     if name in ("kind", "type"):
         return ", ".join(kinds) or "text"
@@ -83,7 +83,7 @@ def _text(name: str, done: Sequence[Exchange]) -> str:
     return next((line.strip() for _, result in done for line in result.text.splitlines() if line.strip()), "")
 
 
-def _subject(exchange: Exchange) -> str:
+def subject_of(call: ToolUseBlock) -> str:
     """What a call was about: a name that it was given."""
-    values = (value for value in exchange[0].input.values() if isinstance(value, str))
+    values = (value for value in call.input.values() if isinstance(value, str))
     return next((value for value in values if any(map(str.isalnum, value))), "")

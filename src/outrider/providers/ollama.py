@@ -37,7 +37,7 @@ class Ollama(OpenAIChat):
         except UnavailableError as error:
             if begun or error.status is not None:
                 raise
-            sentence = f"{error}; is Ollama running there? Start it with `ollama serve`, or set {self.base_variable}"
+            sentence = f"{error}: is Ollama running there? Start it with `ollama serve`, or set {self.base_variable}"
             raise UnavailableError(sentence, retryable=error.retryable) from None
 
     def _verdict(self, status: int, said: str) -> tuple[type[ProviderError], str]:

@@ -16,7 +16,6 @@ from outrider.providers import prompted_tools
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.chat_stream import REASONING_FIELDS, IncomingReply
 from outrider.providers.render import (
-    FAILED,
     File,
     Part,
     Renderer,
@@ -174,7 +173,7 @@ class OpenAIChat(ApiProvider):
     def _result(self, result: Result) -> dict[str, Any]:
         content: Any = result.flagged_text
         if result.files:
-            content = content_of((FAILED, *result.parts) if result.is_error else result.parts)
+            content = content_of(result.flagged_parts)
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def _id(self, call_id: str) -> str:
@@ -228,9 +227,7 @@ def _part(part: Part) -> dict[str, Any]:
             return {"type": "text", "text": f"{part.name}:\n{part.text}"}
         case "audio":
             return _audio(part)
-    name = part.name.replace("/", "-")
-    filename = name if name.lower().endswith(".pdf") else f"{name}.pdf"
-    return {"type": "file", "file": {"filename": filename, "file_data": part.data_url}}
+    return {"type": "file", "file": {"filename": part.filename, "file_data": part.data_url}}
 
 
 def _audio(file: File) -> dict[str, Any]:

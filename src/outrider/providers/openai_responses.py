@@ -12,8 +12,6 @@ from outrider.provider import Request
 from outrider.providers.api import ApiProvider
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.render import (
-    FAILED,
-    File,
     Part,
     Renderer,
     Result,
@@ -146,7 +144,7 @@ def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
 def _output(result: Result) -> dict[str, Any]:
     output: Any = result.flagged_text
     if result.files:
-        output = [_part(part) for part in ((FAILED, *result.parts) if result.is_error else result.parts)]
+        output = list(map(_part, result.flagged_parts))
     return {"type": "function_call_output", "call_id": safe_id(result.call_id), "output": output}
 
 
@@ -161,10 +159,4 @@ def _part(part: Part) -> dict[str, Any]:
         return {"type": "input_image", "detail": "auto", "image_url": part.data_url}
     if part.family == "text":
         return {"type": "input_text", "text": f"{part.name}:\n{part.text}"}
-    return {"type": "input_file", "filename": _filename(part), "file_data": part.data_url}
-
-
-def _filename(file: File) -> str:
-    """A name that says what kind of file it is; a file without one is called by its type and hash."""
-    name = file.name.replace("/", "-")
-    return name if file.family != "pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
+    return {"type": "input_file", "filename": part.filename, "file_data": part.data_url}

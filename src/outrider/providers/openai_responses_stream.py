@@ -233,7 +233,7 @@ def is_replayable(reasoning: dict[str, Any]) -> bool:
 def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
         return decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise TornStreamError(f"OpenAI sent an event that cannot be read: {error}", retryable=True) from None
 
 

@@ -48,6 +48,12 @@ class File(msgspec.Struct, frozen=True):
     """The words, if it is a text."""
 
     @property
+    def filename(self) -> str:
+        """A name that says what kind of file it is; a file without one is called by its type and hash."""
+        name = self.name.replace("/", "-")
+        return name if self.family != "pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
+
+    @property
     def json(self) -> msgspec.Raw:
         """The data as a JSON string, for a place where the API wants bare base64."""
         return msgspec.Raw(b'"%b"' % self.data)
@@ -79,6 +85,11 @@ class Result(msgspec.Struct, frozen=True):
     def flagged_text(self) -> str:
         """The words, for an API that has no error flag of its own."""
         return f"{FAILED}\n{self.text}" if self.is_error else self.text
+
+    @property
+    def flagged_parts(self) -> tuple[Part, ...]:
+        """The words and files, for such an API."""
+        return (FAILED, *self.parts) if self.is_error else self.parts
 
     @property
     def files(self) -> tuple[File, ...]:

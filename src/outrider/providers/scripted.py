@@ -88,7 +88,7 @@ class ScriptedModel:
             return self._steps(request)
         number = len(self.requests)
         if number > len(self._steps):
-            raise ProviderError(f"the script has {len(self._steps)} steps, and this is request {number}")
+            raise ProviderError(f"the script has {len(self._steps)} steps, and this is request {number}: add one")
         return self._steps[number - 1]
 
     async def _play(self, step: Step, request: Request) -> AsyncIterator[Delta | Reply]:
@@ -119,6 +119,8 @@ class ScriptedModel:
             content = step.content
         else:
             parts = [step] if isinstance(step, str | Block) else step
+            if not isinstance(parts, Iterable):
+                raise ProviderError(f"a step is text, blocks, a message or an error, not {type(step).__name__}")
             content = Message.assistant(*parts).content
         message = self._with_ids(content)
         return Reply(message, StopReason.TOOL_USE if message.tool_calls else StopReason.END, self._usage)

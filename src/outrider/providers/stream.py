@@ -78,9 +78,10 @@ class EventParser:
         if b"\r" in chunk:
             self._after_cr = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if not self._begun and (start := chunk.lstrip()):
+        if not self._begun and (start := chunk.removeprefix(BYTE_ORDER_MARK).lstrip()):
             self._begun = True
             self._plain = start[:1] in (b"{", b"[")
+            return start if self._plain else chunk
         return chunk
 
 

@@ -250,11 +250,12 @@ def _explained(error: Exception, url: str, begun: bool = False) -> ProviderError
                 f"the certificate of {host} is not trusted: {said}; {CA_VARIABLES[0]} can name its issuer"
             )
         case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
-            return UnavailableError(f"{host} cannot be reached through the proxy: {said}", retryable=True)
+            return UnavailableError(f"{host} cannot be reached through the proxy: {said}; check it", retryable=True)
         case aiohttp.ClientError() | OSError():
             if begun:
                 return TornStreamError(f"the answer of {host} broke off: {said}", retryable=True)
-            return UnavailableError(f"{host} cannot be reached: {said}", retryable=True)
+            what_to_do = "check the address and the network"
+            return UnavailableError(f"{host} cannot be reached: {said}; {what_to_do}", retryable=True)
     return ProviderError(f"the request to {host} cannot be sent: {said}")
 
 
@@ -262,4 +263,7 @@ def _reason(error: Exception) -> str:
     if status := getattr(error, "status", None):  # its text has the URL in it, and with that perhaps a password
         return f"{status} {getattr(error, 'message', '')}"
     reason: Any = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
-    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+    said = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+    if said.startswith("Connect call failed"):  # what follows is an address as Python writes it
+        return os.strerror(reason.errno)
+    return "it is not complete" if said.startswith("Response payload") else said

@@ -13,6 +13,8 @@ from outrider.schema.references import expanded_size
 _MOST_BACKTRACKING = 2_000
 _MOST_EXPANDED = 1_000_000
 """Schemas a validator may have to visit, references followed."""
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_NOT_FOLLOWED = "references to other documents are not followed"
 
 
 class Schema:
@@ -113,10 +115,15 @@ def _compile(schema: dict[str, Any]) -> Any:
 
 
 def _reason(error: ValueError) -> str:
-    message = getattr(error, "message", str(error)).replace(violations.MASK, brief(getattr(error, "instance", None)))
+    given = brief(getattr(error, "instance", None))
+    message = getattr(error, "message", str(error)).replace(violations.MASK, given)
     place = getattr(error, "instance_path", ())
+    if _NOT_FOLLOWED in message:
+        return f"{_NOT_FOLLOWED}{message.partition(_NOT_FOLLOWED)[2]}; put what they refer to under $defs"
+    if place and place[-1] == "type" and "anyOf" in message:
+        message = f"{given} is not a type; there are {', '.join(_TYPES)}"
     return violations.sentence(place, message) if place else str(message)
 
 
 def _refuse_remote(uri: str) -> NoReturn:
-    raise LookupError(f"references to other documents are not followed: {uri}")
+    raise LookupError(f"{_NOT_FOLLOWED}: {uri}")

@@ -155,17 +155,20 @@ class _Reading:
         except (NameError, AttributeError, SyntaxError, TypeError) as error:
             raise ToolDefinitionError(
                 f"the annotation of parameter {parameter.name!r} of {self._name} cannot be resolved ({error}); "
-                "import the type at the top of the module, or pass it in `namespace`"
+                "import the type at the top of the module, or put @tool over the function where the type is known"
             ) from error
 
     def _injected(self, parameters: _Parameters, hints: Mapping[str, Any]) -> str | None:
         found = [name for name, hint in hints.items() if self._inject is not None and self._is_injected(hint)]
         if len(found) > 1:
-            raise ToolDefinitionError(f"{self._name} takes the context more than once: {', '.join(found)}")
+            names = " and ".join(found)
+            raise ToolDefinitionError(f"{self._name} takes the context more than once ({names}); take it once")
         for name in found:
             parameter = parameters[name]
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_KEYWORD):
-                raise ToolDefinitionError(f"parameter {name!r} of {self._name} must be one that has a name")
+                raise ToolDefinitionError(
+                    f"parameter {name!r} of {self._name} is passed by its name; write it without `/` and `**`"
+                )
         return found[0] if found else None
 
     def _is_injected(self, hint: Any) -> bool:

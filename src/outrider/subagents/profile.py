@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """When to send one out, for the model that does."""
     prompt: str = ""
     """Its instructions."""
-    tools: tuple[str, ...] | None = None
+    tools: Sequence[str] | None = None
     """The names of the tools that it has of those of its sender; None for all of them. Never Task."""
     model: str = ""
     """Who answers: a tier (`fast`, `balanced`, `powerful`), a model by name, or, if empty, as its sender."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from outrider.results import ToolResult
 from outrider.text import counted
 from outrider.toolbox.workspace import Todo, Workspace
@@ -29,7 +27,8 @@ def todo(workspace: Workspace) -> Tool:
         if fault := _fault(todos):
             return ToolResult(f"The plan was not changed: {fault}", is_error=True)
         workspace.todos = tuple(todos)
-        return ToolResult(_said(todos), details={"todos": msgspec.to_builtins(todos)})
+        steps = [{"content": step.content, "status": step.status} for step in todos]
+        return ToolResult(_said(todos), details={"todos": steps})
 
     return plan
 

@@ -25,6 +25,8 @@ class Todo(msgspec.Struct, frozen=True):
 
     content: str
     status: TodoStatus = "pending"
+    active_form: str = msgspec.field(default="", name="activeForm")
+    """The step in other words, which some models add. Nobody is shown it."""
 
 
 class Stamp(msgspec.Struct, frozen=True):

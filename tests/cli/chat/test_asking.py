@@ -14,11 +14,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from outrider.cli.chat.asking import Asker
 from outrider.cli.chat.keys import Keyboard
-from outrider.cli.chat.region import Region
 from outrider.cli.chat.view import View
+from outrider.cli.region import Region
 from outrider.permissions.question import Answer, Question
 from tests.cli.chat.terminal import until
-from tests.cli.chat.test_region import Screen
+from tests.cli.test_region import Screen
 
 
 class Person:

@@ -125,10 +125,14 @@ class DraftAgent(EditorAgent):
         if cursor and cursor.type != "start":
             raise WireError.invalid_params(f"a replay begins at the start, not at {cursor.type!r}")
         held = self._open_draft(asked, self._id_of(asked.session_id))
-        if cursor:
-            await held.replay()
-        else:
-            held.pass_over()
+        try:
+            if cursor:
+                await held.replay()
+            else:
+                held.pass_over()
+        except BaseException:  # or nobody could try again
+            await self._close_held(held.id)
+            raise
         held.foreground.repeat()
         return held.ready(with_id=False)
 

@@ -9,8 +9,6 @@ from outrider.acp.v2.schema import DiffItem, FileChange, Patch
 from outrider.toolbox.files.diffs import LINE_CHARACTERS
 from outrider.updates.state import Diff
 
-_LARGEST = 1_000_000
-"""Bytes of a file that is read to show where in it a change would be."""
 _LEFT_OUT = re.compile(r"^… [\d,]+ more lines?$", re.MULTILINE)
 _ESCAPES = {
     ord('"'): '\\"',

@@ -7,10 +7,14 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outrider.cli.options import WRONG_INPUT, Parser, UsageError, flags_of
 from outrider.cli.plain import plain_lines
 from outrider.errors import OutriderError
+
+if TYPE_CHECKING:
+    from outrider.log.entries import Settings
 
 DESCRIPTION = """\
 Talk with an agent that works in this folder: it reads and changes files, runs commands and looks things up, and asks
@@ -42,25 +46,27 @@ def _talk(options: argparse.Namespace) -> int:
     from outrider.cli.prompt_input import attached
     from outrider.config.loading import load
     from outrider.providers import resolve
+    from outrider.recorded import cwd_of, kept_limits
 
     if options.model:
         resolve(options.model)  # a name that nobody answers to is better known at once
-    resume, its_folder = _session(options)
-    folder = Path(options.cwd or its_folder or ".").resolve()
-    loaded = load(folder, environment=os.environ, flags=flags_of(options))
+    resume, recorded = _session(options)
+    folder = Path(options.cwd or cwd_of(recorded) or ".").resolve()
+    loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | flags_of(options))
     files = attached(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
     asyncio.run(Chat(loaded, folder, options.model, files).run(options.prompt or "", resume))
     return 0
 
 
-def _session(options: argparse.Namespace) -> tuple[str | None, str | None]:
-    """The session to go on with, and the folder in which it worked, if that is still there."""
+def _session(options: argparse.Namespace) -> tuple[str | None, Settings]:
+    """The session to go on with, and what the log knows of it."""
+    from outrider.log.entries import Settings
+
     if not (options.resume or options.latest):
-        return None, None
+        return None, Settings()
     from outrider.cli.last_session import find_session
-    from outrider.recorded import cwd_of
     from outrider.scripting import default_log
 
     with default_log() as log:
         found = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
-        return found, cwd_of(log.settings(found)) if found else None
+        return found, log.settings(found) if found else Settings()

@@ -122,7 +122,8 @@ def _changed_lines(tool: str, input: dict[str, Any]) -> list[str]:
     if tool == "Write":
         return [f"+{line}" for line in _lines(input.get("content"))]
     old, new = _lines(input.get("old_string")), _lines(input.get("new_string"))
-    return list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]  # without the names of files, which it has not
+    # Without names of files, which it has not, and without numbers: where in the file this is, nobody knows yet.
+    return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
 
 
 def _lines(value: Any) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.printed import printed_lines
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.events import ToolFinished
@@ -21,7 +21,6 @@ SHOWN_LINES = 8
 """Lines of a finished command's output, or of an error."""
 DIFF_LINES = 40
 _TAIL = 4_000
-_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑"}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -59,13 +58,6 @@ class RunningCall:
 def spinner(seconds: float) -> str:
     """What turns while something goes on."""
     return _SPINNER[int(seconds * 10) % len(_SPINNER)]
-
-
-def printed_lines(output: str) -> list[str]:
-    """What a program printed, as a terminal would show it: without colours, a line that was overwritten as it ended."""
-    lines = _CODES.sub("", output).replace("\r\n", "\n").rstrip("\n").split("\n")
-    last = ([piece for piece in line.split("\r") if piece] or [""] for line in lines)
-    return [plain(pieces[-1]) for pieces in last] if output else []
 
 
 def finished(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
+from outrider.permissions.question import MODE_WORDS
 from outrider.text import dollars
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Commands:
         for mode in MODES:
             if mode == name:
                 self._current.use_mode(mode)
-        self._view.dim(MODE_WORDS[self._current.mode])
+        self._view.dim(f"Permissions: {self._current.mode}. {MODE_WORDS[self._current.mode]}")
 
     def _tools(self, _: str) -> None:
         width = self._view.region.width
@@ -208,11 +209,3 @@ def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:
     if isinstance(request, dict) and "tools" in request:
         request["tools"] = f"… {', '.join(spec.name for spec in specs)} with their schemas"
     return msgspec.json.encode(request)
-
-
-MODE_WORDS = {
-    "ask": "Permissions: ask. You are asked before anything is changed.",
-    "edits": "Permissions: edits. Files in this folder are changed without asking; commands are asked about.",
-    "all": "Permissions: all. You are asked only about what rules name; secrets stay closed.",
-    "plan": "Permissions: plan. Nothing is changed: the model reads and plans.",
-}

@@ -9,40 +9,27 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from outrider.attachments import Attachment
 from outrider.cli.chat.asking import Asker
-from outrider.cli.chat.commands import MODE_WORDS, Commands, Next
+from outrider.cli.chat.commands import Commands, Next
 from outrider.cli.chat.current import Current, history_file, home_relative
 from outrider.cli.chat.editor import PROMPT, Editor
 from outrider.cli.chat.keys import Keyboard
 from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.mentions import missing_files, with_files
 from outrider.cli.chat.pictures import protocol
-from outrider.cli.chat.region import Region
 from outrider.cli.chat.status import Status
 from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.region import Region
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.config.loading import Loaded
 from outrider.errors import OutriderError
 from outrider.events import Event, MessageAdded
-from outrider.permissions.question import MODES, Answer, Question
+from outrider.permissions.question import MODE_WORDS, MODES, Answer, Question
+from outrider.runs import ENDINGS, RunResult
 from outrider.version import __version__
-
-if TYPE_CHECKING:
-    from outrider.runs import RunResult
-
-ENDINGS = {
-    "max_turns": "The limit of turns is used up. Say “go on” to let it continue.",
-    "max_tokens": "The limit of tokens is used up. Say “go on” to let it continue.",
-    "max_cost": "The limit on the cost is used up. Say “go on” to let it continue.",
-    "max_repeats": "It made the same calls again and again, and was stopped. Tell it what to do differently.",
-    "max_seconds": "The time is used up. Say “go on” to let it continue.",
-    "cancelled": "Interrupted. What was said and done so far is kept.",
-}
-"""What to say when a run did not end by itself."""
 
 
 class Chat:
@@ -156,13 +143,13 @@ class Chat:
         await self._ready()
         session = self._current.open()
         self._view.store = session.store
-        said = with_files(text, self._current.folder, self._attached) if text else []
+        said: list[str | Attachment] = []
+        if text:  # files that were given with --attach go once, with the first words
+            said, self._attached = with_files(text, self._current.folder, self._attached), ()
         self._view.write(styled(f"▣ {plain(part.label)}", CYAN) for part in said if isinstance(part, Attachment))
         for name in missing_files(text, self._current.folder):
             self._view.dim(f"There is no file {name}: it is sent as words.")
-        result = await session.run(said)
-        self._attached = ()
-        return result
+        return await session.run(said)
 
     def _ended(self, result: RunResult) -> None:
         self._end_view()
@@ -224,7 +211,8 @@ class Chat:
     def _greet(self) -> None:
         where = plain(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
-        self._view.dim(f"{MODE_WORDS[self._current.mode]} /help shows what can be typed.")
+        mode = self._current.mode
+        self._view.dim(f"Permissions: {mode}. {MODE_WORDS[mode]} /help shows what can be typed.")
         if _is_without_key(self._current.model_name):
             self._view.note("No key is set: the built-in demo model answers, which is not an LLM. See outrider doctor.")
         for note in self._loaded.notes:

@@ -10,8 +10,8 @@ from pathlib import Path
 from outrider.cli.chat.call_lines import RunningCall, caption, finished, spinner
 from outrider.cli.chat.markdown import MarkdownStream, rendered
 from outrider.cli.chat.pictures import LARGEST, Protocol, inline
-from outrider.cli.chat.region import Region
 from outrider.cli.plain import plain, plain_lines
+from outrider.cli.region import Region
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.errors import AttachmentError

@@ -14,15 +14,14 @@ MOST_GLOBSTARS = 4
 """Each `**` may end anywhere, and all combinations of ends are tried on every path."""
 
 
-def matcher(*patterns: str, ignore_case: bool = False) -> Callable[[str], bool]:
-    """Says of a relative path whether a pattern matches the whole of it, hidden names included. Raises RefusalError.
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Says of a relative path whether the pattern matches the whole of it, hidden names included. Raises RefusalError.
 
     >>> matches = matcher("src/**/*.{py,pyi}")
     >>> matches("src/a/b.py"), matches("src/b.pyi"), matches("b.py")
     (True, True, False)
     """
-    whole = "|".join(f"(?:{expression})" for pattern in patterns for expression in _translated(pattern))
-    fullmatch = re.compile(whole, re.IGNORECASE if ignore_case else 0).fullmatch
+    fullmatch = re.compile("|".join(f"(?:{expression})" for expression in _translated(pattern))).fullmatch
     return lambda path: fullmatch(path) is not None
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.chat.region import Region
 from outrider.cli.chat.view import View
+from outrider.cli.region import Region
 from outrider.events import TextDelta
 
 COLUMNS, LINES = 40, 10

@@ -1,0 +1,58 @@
+"""The four APIs, and what a conversation becomes for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from outrider.cli.wire import sending_provider
+from outrider.provider import Request
+from outrider.session import Session
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Api(NamedTuple):
+    """One of them."""
+
+    name: str
+    model: str
+    results: str
+    """What the results of a turn are there."""
+
+
+APIS = (
+    Api("Anthropic Messages", "anthropic/claude-sonnet-5-5", "blocks of one user message"),
+    Api("OpenAI Responses", "openai/gpt-6.1-terra", "items of the input"),
+    Api("OpenAI Chat", "openai-chat/gpt-6.1-terra", "messages of the role tool"),
+    Api("Gemini", "gemini/gemini-4-argon", "parts of one user content"),
+)
+LOCAL = Api("a small local model", "ollama/qwen3", "messages of the role tool")
+
+
+def body_for(api: Api, session: Session) -> Json:
+    """The request in which the conversation would be sent."""
+    body = sending_provider(api.model).render(Request(session.history.sendable(), session.store))
+    decoded: Json = msgspec.json.decode(body)
+    return decoded
+
+
+def parts_of(value: Any) -> Iterator[Json]:
+    """Every object in a request, the outer ones first."""
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts_of(item)
+
+
+def results_of(body: Json) -> list[Json]:
+    """The results of calls in a request, whatever the API calls them."""
+    return [
+        part
+        for part in parts_of(body)
+        if part.get("type") in ("tool_result", "function_call_output")
+        or part.get("role") == "tool"
+        or "functionResponse" in part
+    ]

@@ -1,0 +1,93 @@
+"""`outrider demo`: five stories that check themselves, as one who is new here sees them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from outrider.cli.demo.program import STORIES
+from outrider.cli.demo.sample import SAMPLE
+from tests.cli.chat.terminal import Terminal, until
+from tests.cli.program import clean_environment, outrider
+
+WITHOUT_PROGRAMS = """
+import sys, pathlib
+from outrider.cli.demo.program import tell_all
+sys.executable = {program!r}
+sys.exit(tell_all(pathlib.Path({sample!r})))
+"""
+"""The demo with another sample folder, where no process of its own can do anything."""
+SHOWN = (
+    '"tool_use_id":"demo_1_2".*"is_error":true}',
+    r'"call_id":"demo_1_2","output":"\[This call failed]',
+    r'"tool_call_id":"demo_1_2","content":"\[This call failed]',
+    '"response":{"error":"there is no winter.txt',
+    "Anthropic Messages +image, in the result +document, in the result",
+    "OpenAI Chat +image_url, moved +file, moved",
+    "a small local model +a note: it sees no pictures +converted to text",
+    '← tool_call_update .*"status":"completed"',
+    r"Bytes: [\d.]+ KiB wanted, [\d.]+ (KiB|bytes) sent, \d+% saved\.",
+    '{"file":"notes.txt","kind":"text","lines":7}',
+    r"together 9 turns, \$0\.0000",
+    "a second process: max_turns, 5 messages",
+    "a third process: done, 6 messages",
+    "Next:  outrider ",
+)
+"""What each story is there to show."""
+
+
+def held(said: str) -> int:
+    """How many stories held."""
+    return len(re.findall("^✓ ", said, re.M))
+
+
+def test_it_tells_five_stories_all_of_which_hold_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    ended = outrider(
+        "demo", cwd=elsewhere, OUTRIDER_HOME=str(home), TMPDIR=str(elsewhere), OUTRIDER_MODEL="no-such/model"
+    )
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+    assert not home.exists(), "it writes to the user's data folder"
+    assert not [*elsewhere.iterdir()]
+    assert held(ended.stdout) == len(STORIES) == 5
+    assert "✗" not in ended.stdout.replace("✗ there is no winter.txt in this folder", "", 1)
+    assert "\x1b" not in ended.stdout, "no colours where there is no terminal"
+    for number, title in enumerate(STORIES, 1):
+        assert f"\n{number} of 5  {title} · " in ended.stdout
+    for pattern in SHOWN:
+        assert re.search(pattern, ended.stdout), pattern
+    words = [line for line in ended.stdout.splitlines() if not line.startswith("  ")]  # those are cut to the terminal
+    assert [line for line in words if len(line) > 100] == []
+
+
+def test_what_does_not_hold_is_said_in_a_sentence_and_the_other_stories_are_told(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "sample")
+    (tmp_path / "sample" / "chart.png").unlink()
+    script = WITHOUT_PROGRAMS.format(program=shutil.which("false"), sample=str(tmp_path / "sample"))
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=clean_environment(), timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (1, ""), ended.stdout
+    assert held(ended.stdout) == 2
+    for sentence in (
+        r"✗ A picture from a tool: a picture and a PDF were to come back, not \['application/pdf'\]\.",
+        r"✗ Watching from an editor: the story broke off \(.+\)\.",
+        r"✗ A script that holds its conversation: the story broke off \(.*the other process failed.*\)\.",
+    ):
+        assert re.search(sentence, ended.stdout), sentence
+
+
+async def test_ctrl_c_ends_it_in_a_terminal(tmp_path: Path) -> None:
+    async with Terminal("demo", cwd=tmp_path, columns=100, lines=40, TMPDIR=str(tmp_path)) as terminal:
+        await terminal.wait_for(re.compile(r"read_file\(notes.txt\) +✓ 7 lines"))
+        assert b"\x1b[" in terminal.raw, "a terminal has colours"
+        terminal.press("c-c")
+        await until(lambda: terminal.process.poll() is not None)
+        assert terminal.process.returncode == 130
+        assert "Traceback" not in terminal.screen
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("outrider-demo")]

@@ -1,0 +1,92 @@
+"""Progress beside `-p`, and the demo: lines that change in place, and what is said meanwhile."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from contextlib import closing
+from io import StringIO
+
+import pyte
+import pytest
+
+from outrider.cli.screen import Screen
+from outrider.events import Event, Notice, RunFinished, ToolFinished, ToolProgress, ToolStarted
+from outrider.messages import TextBlock, ToolResultBlock, Usage
+
+
+class Terminal:
+    """What a person sees of the events."""
+
+    def __init__(self) -> None:
+        self._master, slave = pty.openpty()
+        self._screen = pyte.Screen(60, 12)
+        self._stream = pyte.ByteStream(self._screen)
+        self._file = os.fdopen(slave, "w")
+        self._shown = Screen(self._file)
+
+    def show(self, *events: Event) -> list[str]:
+        for event in events:
+            self._shown.show(event)
+        self._stream.feed(os.read(self._master, 65536))
+        return [line.rstrip() for line in self._screen.display if line.strip()]
+
+    def close(self) -> None:
+        self._file.close()
+        os.close(self._master)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    with closing(Terminal()) as terminal:
+        yield terminal
+
+
+def started(name: str) -> ToolStarted:
+    return ToolStarted(name, "look", {"path": name}, "read")
+
+
+def finished(name: str) -> ToolFinished:
+    return ToolFinished(name, "look", ToolResultBlock(name, (TextBlock("seen"),)))
+
+
+def test_each_call_has_one_line_which_changes(terminal: Terminal) -> None:
+    assert terminal.show(started("a"), started("b")) == [
+        "  look(a)                      started",
+        "  look(b)                      started",
+    ]
+    assert terminal.show(finished("b"), ToolProgress("a", "half")) == [
+        "  look(a)                      half",
+        "  look(b)                      ✓ seen",
+    ]
+
+
+def test_what_is_said_while_calls_run_stands_above_them_and_stays(terminal: Terminal) -> None:
+    shown = terminal.show(started("a"), Notice("the network is slow"), started("b"), finished("a"), finished("b"))
+    assert shown == [
+        "✗ the network is slow",
+        "  look(a)                      ✓ seen",
+        "  look(b)                      ✓ seen",
+    ]
+    shown = terminal.show(RunFinished("done", 1, Usage(), ""), Notice("afterwards"))
+    assert shown[-1] == "✗ afterwards"
+    assert len(shown) == 4
+
+
+def test_colours_and_links_of_a_program_are_not_repeated(terminal: Terminal) -> None:
+    output = "\x1b[32mok\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"
+    shown = terminal.show(started("a"), ToolProgress("a", {"output": output}))
+    assert shown == ["  look(a)                      ok link"]
+
+
+def test_without_a_terminal_each_change_that_matters_is_a_line() -> None:
+    stream = StringIO()
+    screen = Screen(stream)
+    for event in (started("a"), ToolProgress("a", "half"), Notice("slow"), finished("a")):
+        screen.show(event)
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [
+        "look(a)                      started",
+        "✗ slow",
+        "look(a)                      ✓ seen",
+    ]
