@@ -116,4 +116,5 @@ def test_a_project_whose_name_is_no_text_can_be_agreed_to(home: Home) -> None:
 def test_what_waits_is_a_sentence_without_anything_of_the_file(home: Home) -> None:
     home.project_says('tool_files = ["\\u001b[2J.py"]\npermissions.mode = "all"')
     said = str(home.load().waiting)
-    assert said == "The project's settings ask for more than yours allow (tool_files, permissions.mode)."
+    assert said.startswith("The project's settings ask for more than yours allow (tool_files, permissions.mode).")
+    assert said.endswith("outrider config trust")

@@ -9,7 +9,7 @@ import pytest
 
 from outrider.permissions.files import hidden
 from outrider.permissions.question import MODES, Mode
-from outrider.permissions.readers import READERS
+from outrider.permissions.reading import READERS
 from outrider.permissions.shell import read_script
 from tests.permissions.workspace import Ground
 

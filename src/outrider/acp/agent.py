@@ -233,7 +233,7 @@ class EditorAgent:
         self._held[held.id] = held
         notes = [*loaded.notes, *held.bench.notes, *_about_servers(asked.mcp_servers)]
         if loaded.waiting:
-            notes.append(f"{loaded.waiting} Until then that part is not used: outrider config trust")
+            notes.append(str(loaded.waiting))
         held.notes = notes
         return held
 

@@ -147,8 +147,7 @@ class Asking:
         for note in bench.notes:
             self._note(plain(f"outrider: {note}"))
         if loaded.waiting:
-            keys = ", ".join(each.key for each in loaded.waiting.widenings)
-            self._note(f"What this project would widen ({keys}) waits for you to agree: outrider config trust")
+            self._note(f"outrider: {loaded.waiting}")
         known = {TOOL, *ALL_NAMES, *(tool.name for tool in bench.tools)}
         if gone := [name for name in recorded.tools or () if name not in known]:
             names = plain(", ".join(gone))

@@ -26,7 +26,8 @@ class Consent(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """A sentence for a person; nothing of what the file says stands in it."""
         keys = ", ".join(each.key for each in self.widenings)
-        return f"The project's settings ask for more than yours allow ({keys})."
+        agreeing = "That part is not used until you agree: outrider config trust"
+        return f"The project's settings ask for more than yours allow ({keys}). {agreeing}"
 
 
 class _Given(msgspec.Struct, frozen=True):

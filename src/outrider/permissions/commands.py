@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from outrider.permissions.naming import names
 from outrider.permissions.patterns import alternatives
-from outrider.permissions.readers import READERS, SPEAKERS, Options
+from outrider.permissions.reading import READERS, SPEAKERS, Options
 from outrider.permissions.words import UNKNOWN, Word
 
 _COUNT = re.compile(r"\$[?#$!0-9]|\$\(\(.*\)\)", re.DOTALL)

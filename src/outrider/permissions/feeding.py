@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from outrider.permissions.naming import names
 from outrider.permissions.nodes import READING
-from outrider.permissions.readers import READERS
+from outrider.permissions.reading import READERS
 from outrider.permissions.rules import Rule
 from outrider.permissions.script import Command
 from outrider.permissions.traps import is_trapped

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from outrider.permissions.commands import SPECIAL
 from outrider.permissions.feeding import holds_while_fed
 from outrider.permissions.policy import Policy
-from outrider.permissions.readers import READERS, SPEAKERS
+from outrider.permissions.reading import READERS, SPEAKERS
 from outrider.permissions.rules import Match, Rule
 from outrider.permissions.script import Command
 from outrider.permissions.traps import is_trapped, strays

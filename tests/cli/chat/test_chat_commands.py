@@ -131,6 +131,16 @@ async def test_sessions_are_listed_and_one_can_go_on(project: Path) -> None:
         assert f"--resume {name}" in terminal.screen
 
 
+async def test_a_session_that_goes_on_shows_what_was_called(project: Path) -> None:
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await at_the_prompt_with(terminal, "Read notes.txt and missing.txt", "/clear")
+    name = session_with("notes.txt")
+    async with Terminal("--model", "demo", "--resume", name, cwd=project) as terminal:
+        await terminal.wait_for_prompt()
+        assert re.search(r"^✓ Read\(notes.txt\) · ", terminal.screen, re.M)
+        assert re.search(r"^✗ Read\(missing.txt\)", terminal.screen, re.M)
+
+
 async def test_a_fork_leaves_the_session_as_it_is(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await at_the_prompt_with(terminal, "/fork")

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from outrider.cli.chat.call_lines import finished
 from outrider.cli.chat.current import Current
 from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
+from outrider.events import ToolFinished
+from outrider.messages import ToolResultBlock, ToolUseBlock
 from outrider.permissions.question import MODE_WORDS
 from outrider.text import dollars
+from outrider.toolbox.titles import title
 
 if TYPE_CHECKING:
     from outrider.provider import ToolSpec
     from outrider.session import Session
 
 WIRE_LINES = 300
+TOLD = 12
+"""Messages of a session that are shown when it is taken up again."""
 SESSIONS = 15
 
 
@@ -124,15 +130,25 @@ class Commands:
         width = self._view.region.width
         yield styled(f"Session {session.id[:8]}, last words:", BOLD)
         yield ""
-        for message in session.history.tail[-6:]:
+        newest = session.history.tail[-TOLD:]
+        results = {result.tool_use_id: result for message in newest for result in message.tool_results}
+        for message in newest:
             if message.role == "user" and message.text.strip():
                 yield from (styled(f"› {fit(line, width - 2)}", BOLD) for line in plain_lines(message.text).split("\n"))
                 yield ""
             elif message.text.strip():
                 yield from rendered(message.text, width)
                 yield ""
+            made = [call for call in message.tool_calls if call.id in results]
+            yield from (self._made(call, results[call.id], width) for call in made)
+            yield from [""] if made else []
         if session.is_unfinished:
             yield "The last turn was cut off: /continue lets it go on, or say something else."
+
+    def _made(self, call: ToolUseBlock, result: ToolResultBlock, width: int) -> str:
+        """A call of long ago in one line."""
+        event = ToolFinished(call.id, call.name, result, None)
+        return next(finished(event, plain(title(call.name, call.input, self._current.folder)), width))
 
     def _continue(self, _: str) -> Next:
         if self._current.session and self._current.session.is_unfinished:

@@ -218,7 +218,7 @@ class Chat:
         for note in self._loaded.notes:
             self._view.note(note)
         if self._loaded.waiting:
-            self._view.note(f"{self._loaded.waiting} Until then that part is not used: outrider config trust")
+            self._view.note(str(self._loaded.waiting))
         self._view.write([""])
 
     def _farewell(self) -> None:
