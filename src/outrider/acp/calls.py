@@ -44,7 +44,7 @@ def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) ->
     """A call that is about to be carried out."""
     return CallState(
         call_id,
-        _titled(name, input, folder),
+        on_one_line(title(name, input, folder)),
         name,
         kind_of(name),
         content=tuple(proposed(name, input, folder)),
@@ -55,13 +55,13 @@ def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) ->
 
 def arriving(name: str, input: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What can be said of a call whose arguments still arrive."""
-    telling = _titled(name, input, folder) if input else name
+    telling = on_one_line(title(name, input, folder)) if input else name
     return {"title": telling, "locations": locations_of(name, input, folder)}
 
 
-def _titled(name: str, input: Mapping[str, Any], folder: Path) -> str:
+def on_one_line(text: str, longest: int = LONGEST_TITLE) -> str:
     """One line without anything that would change how the rest of the screen is read."""
-    return " ".join(_UNSEEN.sub(" ", title(name, input, folder)).split())[:LONGEST_TITLE]
+    return " ".join(_UNSEEN.sub(" ", text[: 4 * longest]).split())[:longest]
 
 
 def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from outrider.acp.calls import on_one_line
 from outrider.events import Notice, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
 from outrider.toolbox.titles import title
 
@@ -61,4 +62,4 @@ class Nested:
 
 
 def _short(text: str) -> str:
-    return " ".join(text[: 2 * LONGEST].split())[:LONGEST]
+    return on_one_line(text, LONGEST)
