@@ -1,0 +1,131 @@
+"""The acceptance index cannot lie: every line has tests, they exist, and a whole run in which one did not run fails."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance_index import INDEX, read_index
+
+ROOT = Path(__file__).parents[1]
+LINES = read_index((ROOT / INDEX).read_text())
+
+
+@cache
+def functions_in(path: Path) -> frozenset[str]:
+    """The functions on the first level of a file: those that pytest collects under their own names."""
+    body = ast.parse(path.read_text()).body
+    return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_line_from_1_to_36_is_there_and_names_a_test() -> None:
+    assert list(LINES) == list(range(1, 37))
+    assert [number for number, tests in LINES.items() if not tests] == []
+
+
+@pytest.mark.parametrize("number", LINES)
+def test_the_tests_of_a_line_exist(number: int) -> None:
+    for name in LINES[number]:
+        path, _, function = name.partition("::")
+        assert Path(path).name.startswith("test_"), name
+        assert (ROOT / path).is_file(), name
+        assert function.startswith("test_"), name
+        assert function.partition("[")[0] in functions_in(ROOT / path), name
+
+
+# What a run says that leaves one out: a small suite of its own, run by a pytest of its own
+
+SUITE = """
+import pytest
+
+def test_plain(): pass
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_each(n): pass
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_some(n):
+    if n == 2: pytest.skip("there is no 2 here")
+
+@pytest.mark.skip
+def test_skipped(): pass
+
+@pytest.mark.xfail
+def test_wrong(): assert False
+
+def test_left_out(): pass
+"""
+
+
+def run_suite(folder: Path, index: str, *arguments: str, suite: str = SUITE) -> tuple[int, list[str]]:
+    """The exit code of a run, and what it said of the index."""
+    (folder / "docs").mkdir(exist_ok=True)
+    (folder / INDEX).write_text(index)
+    (folder / "checks").mkdir(exist_ok=True)
+    (folder / "checks" / "conftest.py").write_text('pytest_plugins = ["tests.acceptance_index"]\n')
+    (folder / "checks" / "test_it.py").write_text(suite)
+    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = checks\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return ended.returncode, [line for line in ended.stdout.splitlines() if line.startswith(str(INDEX))]
+
+
+def index_of(*names: str) -> str:
+    """An index with a line for each test."""
+    return "# Index\n\n" + "".join(
+        f"{number}. It holds.\n    - `checks/test_it.py::{name}`\n" for number, name in enumerate(names, 1)
+    )
+
+
+@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+def test_a_whole_run_that_leaves_out_a_named_test_fails_and_says_which(
+    tmp_path: Path, processes: tuple[str, ...]
+) -> None:
+    names = ["test_plain", "test_each", "test_each[2]", "test_some", "test_skipped", "test_wrong", "test_left_out"]
+    index = index_of(*names, "test_missing", "test_each[3]", "test_skipped")
+    deselected = ("--deselect", "checks/test_it.py::test_left_out")
+    assert run_suite(tmp_path, index, *processes, *deselected) == (
+        1,
+        [
+            f"docs/acceptance.md, line {number}: checks/test_it.py::{name}, so nothing is shown by it."
+            for number, name in [
+                ("4", "test_some was skipped"),
+                ("5, 10", "test_skipped was skipped"),
+                ("6", "test_wrong was skipped"),
+                ("7", "test_left_out did not run"),
+                ("8", "test_missing did not run"),
+                ("9", "test_each[3] did not run"),
+            ]
+        ],
+    )
+
+
+def test_a_whole_run_in_which_all_named_tests_ran_is_a_success(tmp_path: Path) -> None:
+    assert run_suite(tmp_path, index_of("test_plain", "test_each", "test_each[2]")) == (0, [])
+
+
+@pytest.mark.parametrize("arguments", [("-k", "plain"), ("checks/test_it.py",), ("--co",)], ids=" ".join)
+def test_a_run_of_a_part_is_left_alone(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert run_suite(tmp_path, index_of("test_missing", "test_skipped"), *arguments) == (0, [])
+
+
+def test_a_run_that_ends_at_its_first_failure_says_that_alone(tmp_path: Path) -> None:
+    suite = "def test_first(): assert False\n" + SUITE
+    assert run_suite(tmp_path, index_of("test_plain"), "-x", suite=suite) == (1, [])
+
+
+def test_a_line_that_stands_there_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match="line 1 of the index stands there twice"):
+        read_index("1. It holds.\n1. It holds again.\n")
