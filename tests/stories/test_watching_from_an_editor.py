@@ -180,7 +180,7 @@ def look_at_it_in_a_terminal(session: str, metrics: Path) -> None:
     assert re.search(r"failed +The call was cancelled before it finished.\s+listening on port 8000", shown)
     counts = json.loads(metrics.read_text())
     sums = (json.dumps(counts[name], separators=(",", ":")) for name in ("updates", "bytes"))
-    lines = (line for line in shown.splitlines() if " settings " not in line)
+    lines = (line for line in shown.splitlines() if " settings " not in line)  # it names the folder of the test
     take_picture_of_shell(
         "3-watching-from-an-editor",
         ("jq -c '.updates, .bytes' updates.jsonl", "\n".join(sums)),

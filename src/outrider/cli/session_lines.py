@@ -96,7 +96,7 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case Stored(attachment=file):
             return "stored", _file(file)
         case Settings():
-            return "settings", _short(msgspec.json.encode(entry).decode(), full)[0]
+            return "settings", msgspec.json.encode(entry).decode() if full else _in_short(entry)
         case Began(forked_from=source, forked_at=at, version=version):
             return "began", f"with Outrider {version}" + (f", from {source[:8]} up to entry {at}" if source else "")
         case Delegated(session=session, call_id=call_id):
@@ -106,6 +106,22 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case Unknown(name=name):
             return name[:9], "(of a newer version; kept and passed over)"
     return entry.kind, ""
+
+
+def _in_short(settings: Settings) -> str:
+    """Who answers, and how, without the many words of the system prompt."""
+    return ", ".join(
+        filter(
+            None,
+            (
+                f"“{settings.title}”" if settings.title else "",
+                settings.model,
+                f"instructions of {len(settings.system):,} characters" if settings.system else "",
+                counted(len(settings.tools), "tool") if settings.tools else "",
+                f"in {settings.cwd}" if settings.cwd else "",
+            ),
+        )
+    )
 
 
 def _message(message: Message, full: bool) -> Iterator[tuple[str, str]]:
