@@ -25,6 +25,8 @@ from bench.peers import setup
 BENCH = Path(__file__).parent
 MEASURED = BENCH / "results" / "measured.json"
 TIMEOUT = 900.0
+OWN = "own"
+"""The figures of `python -m bench`, where scenarios are named."""
 
 
 @dataclass(frozen=True)
@@ -100,37 +102,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.frameworks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller and fewer runs, for a look")
     parser.add_argument("--only", nargs="+", metavar="LINE", help="only these lines of the results")
-    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="only these scenarios")
-    parser.add_argument("--without-own", action="store_true", help="leave out the figures of `python -m bench`")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help=f"only these, or {OWN}; the rest stays")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page anew")
     args = parser.parse_args()
     if not args.page:
         asked = [each for each in QUICK if args.quick] or list(SCENARIOS)
         scenarios = [each for each in asked if not args.scenarios or each.name in args.scenarios]
         lines = [each for each in contenders() if not args.only or each.label in args.only]
-        own = [] if args.quick or args.without_own else [msgspec.to_builtins(each) for each in figures()]
-        _measure(scenarios, lines, own, quick=args.quick)
+        known = json.loads(MEASURED.read_text()) if args.scenarios and MEASURED.exists() else None
+        measured = known or _begun(quick=args.quick)
+        if not args.quick and (known is None or OWN in args.scenarios):
+            measured["own"] = [msgspec.to_builtins(each) for each in figures()]
+        _measure(scenarios, lines, measured)
     for path in results_page.write(json.loads(MEASURED.read_text()), BENCH):
         print(path.relative_to(BENCH.parent))
     return 0
 
 
-def _measure(scenarios: list[Scenario], lines: list[Contender], own: list[Any], *, quick: bool) -> None:
+def _begun(*, quick: bool) -> dict[str, Any]:
+    """Results without any yet."""
+    about = {"date": time.strftime("%Y-%m-%d"), "machine": results_page.machine(), "quick": quick, "own": []}
+    return about | {name: {} for name in ("kinds", "scenarios", "runs", "missing", "failed")}
+
+
+def _measure(scenarios: list[Scenario], lines: list[Contender], measured: dict[str, Any]) -> None:
     """Run everything. What is there is kept after each scenario, so that a long run may be cut off."""
+    measured["kinds"] |= {each.label: each.kind for each in lines}
+    measured["scenarios"] |= {each.name: " ".join(each.arguments) for each in scenarios}
     missing = {each.label: f"`make bench-peers` sets up {each.environment}" for each in lines if not _is_there(each)}
     for label, why in missing.items():
         print(f"missing: {label}: {why}", flush=True)
-    measured: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": results_page.machine(),
-        "quick": quick,
-        "own": own,
-        "kinds": {each.label: each.kind for each in lines},
-        "scenarios": {each.name: " ".join(each.arguments) for each in scenarios},
-        "runs": {},
-        "missing": missing,
-        "failed": {},
-    }
+    measured["missing"] |= missing
     there = [each for each in lines if _is_there(each)]
     MEASURED.parent.mkdir(exist_ok=True)
     with mockserver.running() as url:
