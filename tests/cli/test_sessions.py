@@ -296,7 +296,7 @@ def test_a_session_is_shown_with_who_answered_what_it_cost_and_every_step_with_i
     ]
     assert re.sub(r" {2}\d\d:\d\d:\d\d ", "  --:--:-- ", entries).splitlines() == [
         f"     1  --:--:--  began      with Outrider {__version__}",
-        '     2  --:--:--  settings   demo',
+        "     2  --:--:--  settings   demo",
         "     3  --:--:--  you        Read both.",
         "     4  --:--:--  thought    I should look.",
         "                             I'll read them.",
