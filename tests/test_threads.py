@@ -260,6 +260,7 @@ async def test_a_call_that_comes_at_the_very_moment_a_thread_gives_up_is_served(
             given.wait(PATIENCE)
             raise queue.Empty
 
+    await asyncio.to_thread(lambda: None)  # the loop's own threads are there, with a queue that is as it should be
     monkeypatch.setattr(queue, "SimpleQueue", GivesUpLate)
     threads = Threads()
     async with asyncio.timeout(PATIENCE):
