@@ -101,7 +101,7 @@ def main() -> int:
     """Measure what is there and write the page, or write it anew from what was measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.frameworks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller and fewer runs, for a look")
-    parser.add_argument("--only", nargs="+", metavar="LINE", help="only these lines of the results")
+    parser.add_argument("--only", nargs="+", metavar="LINE", help="only these lines of the results; others stay")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help=f"only these, or {OWN}; the rest stays")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page anew")
     args = parser.parse_args()
@@ -139,7 +139,8 @@ def _measure(scenarios: list[Scenario], lines: list[Contender], measured: dict[s
         measured["server"] = mock_rate.measure(url)
         print(f"the server alone: {measured['server']['per_second']:,.0f} requests/s", flush=True)
         for scenario in scenarios:
-            measured["runs"][scenario.name] = _rounds(scenario, there, url, measured["failed"])
+            runs = measured["runs"].setdefault(scenario.name, {})
+            runs.update(_rounds(scenario, there, url, measured["failed"]))
             MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
 
 

@@ -282,7 +282,8 @@ def _own(figures: list[dict[str, Any]]) -> Iterator[str]:
         figure = Figure(**each)
         limit = "" if figure.at_most is None else f"{figure.at_most:g}"
         missed = "" if figure.holds else "**missed** "
-        yield f"| {figure.name} | {figure.value:,.3g} {figure.unit} | {limit} | {missed}{figure.detail} |"
+        row = figure.name, f"{figure.value:,.3g} {figure.unit}".strip(), limit, f"{missed}{figure.detail}"
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
     yield ""
 
 
