@@ -15,6 +15,9 @@ from outrider.cli.screen import Screen
 from outrider.events import Event, Notice, RunFinished, ToolFinished, ToolProgress, ToolStarted
 from outrider.messages import TextBlock, ToolResultBlock, Usage
 
+END = "\x1b]0;end\x07"
+"""The title of the window, which nobody sees here."""
+
 
 class Terminal:
     """What a person sees of the events."""
@@ -29,7 +32,12 @@ class Terminal:
     def show(self, *events: Event) -> list[str]:
         for event in events:
             self._shown.show(event)
-        self._stream.feed(os.read(self._master, 65536))
+        self._file.write(END)
+        self._file.flush()
+        written = b""
+        while not written.endswith(END.encode()):  # a terminal passes things on in pieces, and in its own time
+            written += os.read(self._master, 65536)
+        self._stream.feed(written)
         return [line.rstrip() for line in self._screen.display if line.strip()]
 
     def close(self) -> None:
