@@ -9,7 +9,7 @@ help:
 	@echo "make test    run all tests"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
-	@echo "make bench-peers   set up the peers (about 1 GB below bench/.peers)"
+	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make clean   remove .venv and what tools left behind"
 

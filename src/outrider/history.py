@@ -340,11 +340,16 @@ def _result_of(call: _Call, results: dict[str, list[ToolResultBlock]]) -> ToolRe
     """The first result that is left for the call's id, under the id that the call is sent with."""
     waiting = results.get(call.original) or (results.get(call.id) if call.id != call.original else None)
     if not waiting:
-        return ToolResultBlock(call.id, (TextBlock(UNANSWERED),), is_error=True)
+        return unanswered(call.id)
     found = waiting.pop(0)
     if found.tool_use_id == call.id:
         return found
     return ToolResultBlock(call.id, found.content, found.is_error, found.whole)
+
+
+def unanswered(call_id: str) -> ToolResultBlock:
+    """The result of a call that nobody answered."""
+    return ToolResultBlock(call_id, (TextBlock(UNANSWERED),), is_error=True)
 
 
 def _without_results(message: Message) -> Message:

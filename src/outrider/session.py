@@ -29,7 +29,7 @@ from outrider.events import (
     SubagentStarted,
     TurnStarted,
 )
-from outrider.history import UNANSWERED, History
+from outrider.history import History, unanswered
 from outrider.log.entries import Answer, Cancelled, Said, Settings
 from outrider.log.replay import changes
 from outrider.log.standing import Standing
@@ -389,7 +389,7 @@ class Session:
             waiting = ", ".join(pending) or "none"
             raise ConversationError(f"no call waits for a result with the id {unknown[0]!r}; waiting: {waiting}")
         known = {call_id: answer.result for call_id, answer in self._standing.answers.items()}
-        answers = (results.get(call_id) or known.get(call_id) or _unanswered(call_id) for call_id in pending)
+        answers = (results.get(call_id) or known.get(call_id) or unanswered(call_id) for call_id in pending)
         await self._append(Message.user(*answers, *said))
 
     async def _stored(self, part: Part) -> TextBlock | AttachmentBlock:
@@ -528,7 +528,3 @@ def _reminder(progress: Progress) -> str:
     if progress.on_last_turn:
         return prompt_text("final_turn")
     return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
-
-
-def _unanswered(call_id: str) -> ToolResultBlock:
-    return ToolResultBlock(call_id, (TextBlock(UNANSWERED),), is_error=True)

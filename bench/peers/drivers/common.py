@@ -48,6 +48,15 @@ NEAR = 10
 """Turns before a mark whose median counts."""
 REPEATS = 5
 """Conversations of `loop`: one of 20 turns is too short to be measured alone."""
+OPENAI_TOOL: Any = {
+    "type": "function",
+    "function": {
+        "name": "answer",
+        "description": "Answer at once.",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    },
+}
+"""The tool for loops by hand on OpenAI Chat."""
 KEEP = 49
 """Tool calls of an idle conversation: with the question and the last answer it has 100 messages."""
 

@@ -20,14 +20,6 @@ import common
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 IMPORTS = "from litellm import acompletion"
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "answer",
-        "description": "Answer at once.",
-        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-    },
-}
 
 
 async def opened(options: common.Options) -> common.Run:
@@ -79,7 +71,12 @@ def _ask(options: common.Options) -> Any:
     if options.api not in ("openai", "anthropic"):
         raise SystemExit(f"The driver of litellm does not speak {options.api}.")
     base = f"{options.url}/v1" if options.api == "openai" else options.url
-    settings = {"model": f"{options.api}/{options.model}", "api_base": base, "api_key": "k", "tools": [TOOL]}
+    settings = {
+        "model": f"{options.api}/{options.model}",
+        "api_base": base,
+        "api_key": "k",
+        "tools": [common.OPENAI_TOOL],
+    }
 
     async def whole(messages: list[Any]) -> Any:
         return await acompletion(messages=messages, **settings)

@@ -9,14 +9,6 @@ from typing import Any
 import common
 
 IMPORTS = "from openai import AsyncOpenAI"
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "answer",
-        "description": "Answer at once.",
-        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-    },
-}
 
 
 async def opened(options: common.Options) -> common.Run:
@@ -45,7 +37,7 @@ async def opened(options: common.Options) -> common.Run:
 
 
 async def _whole(client: Any, model: str, messages: list[Any]) -> dict[str, Any]:
-    reply = await client.chat.completions.create(model=model, messages=messages, tools=[TOOL])
+    reply = await client.chat.completions.create(model=model, messages=messages, tools=[common.OPENAI_TOOL])
     message: dict[str, Any] = reply.choices[0].message.model_dump(exclude_none=True)
     return message
 
@@ -53,7 +45,9 @@ async def _whole(client: Any, model: str, messages: list[Any]) -> dict[str, Any]
 async def _streamed(client: Any, model: str, messages: list[Any]) -> dict[str, Any]:
     text = ""
     calls: dict[int, Any] = {}
-    stream = await client.chat.completions.create(model=model, messages=messages, tools=[TOOL], stream=True)
+    stream = await client.chat.completions.create(
+        model=model, messages=messages, tools=[common.OPENAI_TOOL], stream=True
+    )
     async for chunk in stream:
         delta = chunk.choices[0].delta
         text += delta.content or ""
