@@ -100,7 +100,9 @@ def contenders() -> Iterator[Contender]:
 def main() -> int:
     """Measure what is there and write the page, or write it anew from what was measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.frameworks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller and fewer runs, for a look")
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller and fewer runs, for a look: the page is written over"
+    )
     parser.add_argument("--only", nargs="+", metavar="LINE", help="only these lines of the results; others stay")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help=f"only these, or {OWN}; the rest stays")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page anew")
@@ -109,7 +111,8 @@ def main() -> int:
         asked = [each for each in QUICK if args.quick] or list(SCENARIOS)
         scenarios = [each for each in asked if not args.scenarios or each.name in args.scenarios]
         lines = [each for each in contenders() if not args.only or each.label in args.only]
-        known = json.loads(MEASURED.read_text()) if args.scenarios and MEASURED.exists() else None
+        is_more = args.scenarios and not args.quick and MEASURED.exists()  # figures of a quick look stand alone
+        known = json.loads(MEASURED.read_text()) if is_more else None
         measured = known or _begun(quick=args.quick)
         if not args.quick and (known is None or OWN in args.scenarios):
             measured["own"] = [msgspec.to_builtins(each) for each in figures()]
@@ -129,10 +132,11 @@ def _measure(scenarios: list[Scenario], lines: list[Contender], measured: dict[s
     """Run everything. What is there is kept after each scenario, so that a long run may be cut off."""
     measured["kinds"] |= {each.label: each.kind for each in lines}
     measured["scenarios"] |= {each.name: " ".join(each.arguments) for each in scenarios}
+    asked = {each.label for each in lines}
     missing = {each.label: f"`make bench-peers` sets up {each.environment}" for each in lines if not _is_there(each)}
     for label, why in missing.items():
         print(f"missing: {label}: {why}", flush=True)
-    measured["missing"] |= missing
+    measured["missing"] = {label: why for label, why in measured["missing"].items() if label not in asked} | missing
     there = [each for each in lines if _is_there(each)]
     MEASURED.parent.mkdir(exist_ok=True)
     with mockserver.running() as url:
