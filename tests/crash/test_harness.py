@@ -28,7 +28,7 @@ def test_the_harness_notices_a_log_that(
     nursery: Nursery, quick_folder: Path, sabotage: str, kill_at: str, fault: str
 ) -> None:
     said = ""
-    for attempt in range(5):  # calls run side by side: what one owes to the disk, another may pay in time
+    for attempt in range(50):  # calls run side by side: what one owes to the disk, another may pay in time
         trial = Trial(nursery, quick_folder / f"trial-{attempt}")
         assert trial.live(kill_at=kill_at, sabotage=sabotage).killed
         last = trial.live(sabotage="" if sabotage == "shows_what_is_not_on_disk" else sabotage)
