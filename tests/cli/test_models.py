@@ -237,7 +237,7 @@ def test_a_model_with_check_is_looked_for(server: ListServer) -> None:
 
 
 def test_an_unknown_model_is_one_sentence_and_2() -> None:
-    ended = outrider("models", "gpt-5.6")
+    ended = outrider("models", "opneai/gpt-5.6")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "did you mean 'openai/gpt-5.6'?" in ended.stderr
 

@@ -47,6 +47,8 @@ WIDER = [
     ("", 'model = "litellm/openai/x"', "model"),
     ('model = "ollama/qwen3"', 'model = "openai/gpt-5.4"', "model"),
     ('model = "ollama/qwen3"', 'model = "balanced"', "model"),
+    ('model = "anthropic/fast"', 'model = "gpt-5.4"', "model"),
+    ('model = "claude-sonnet-5-5"', 'model = "gpt-5.4"', "model"),
     ('model = "http://localhost:1/v1#x"', 'model = "http://localhost:2/v1#x"', "model"),
 ]
 NARROWER = [
@@ -66,6 +68,8 @@ NARROWER = [
     ('limits.turns = "none"', "limits.turns = 9999"),
     ("", 'model = "anthropic/fast"'),
     ('model = "anthropic/powerful"', 'model = "anthropic/fast"'),
+    ('model = "claude-opus-5-5"', 'model = "anthropic/fast"'),
+    ('model = "anthropic/powerful"', 'model = "claude-haiku-5-5"'),
     ('model = "fast"', 'model = "openai/fast"'),
     ('model = "ollama/qwen3"', 'model = "demo"'),
     ('model = "http://localhost:1/v1#x"', 'model = "http://localhost:1/v1#x"'),

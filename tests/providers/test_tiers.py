@@ -61,17 +61,50 @@ def test_what_is_neither_a_name_nor_a_provider_is_refused(model: Any) -> None:
         resolve(model)
 
 
+# Names without a provider
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("claude-sonnet-5-5", "anthropic/claude-sonnet-5-5"),
+        ("claude-sonnet-4-20250514", "anthropic/claude-sonnet-4-20250514"),
+        ("gpt-5.6", "openai/gpt-5.6"),
+        ("chatgpt-4o-latest", "openai/chatgpt-4o-latest"),
+        ("ft:gpt-4o-mini:acme::9", "openai/ft:gpt-4o-mini:acme::9"),
+        ("o3", "openai/o3"),
+        ("o4-mini", "openai/o4-mini"),
+        ("gemini-3-pro", "gemini/gemini-3-pro"),
+        (" gpt-5.6\n", "openai/gpt-5.6"),
+    ],
+)
+def test_a_vendors_own_name_finds_its_provider(name: str, found: str) -> None:
+    assert resolve(name).name == found
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("prefix", ["anthropic", "openai", "gemini"])
+def test_every_model_of_a_tier_is_found_without_its_provider(prefix: str, tier: str) -> None:
+    assert resolve(models_of(prefix)[tier]).name == f"{prefix}/{models_of(prefix)[tier]}"
+
+
+@pytest.mark.parametrize("name", ["o33", "gpt-oss-120b", "claude-", "gpt", "llama-4", "gpt-5.6/mini"])
+def test_a_name_that_is_not_surely_one_vendors_is_refused(name: str) -> None:
+    with pytest.raises(UnknownModelError, match=f"there is no model {name!r}"):
+        resolve(name)
+
+
 # Names that mean nothing
 
 
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
-        ("gpt-5.6", "openai/gpt-5.6"),
-        ("o3-mini", "openai/o3-mini"),
-        ("gemini-3-pro", "gemini/gemini-3-pro"),
-        ("Claude-Opus-5-5", "anthropic/Claude-Opus-5-5"),
+        ("Claude-Opus-5-5", "anthropic/claude-opus-5-5"),
+        ("claude", f"anthropic/{models_of('anthropic')['balanced']}"),
+        ("ChatGPT", f"openai/{models_of('openai')['balanced']}"),
+        ("gpt-oss:20b", "ollama/gpt-oss:20b"),
+        ("models/o3", "openai/o3"),
         ("antropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
         ("OpenAI/gpt-5.6", "openai/gpt-5.6"),
         ("openai_chat/gpt-5.6", "openai-chat/gpt-5.6"),

@@ -70,6 +70,8 @@ def test_the_user_may_set_a_tier_to_another_vendor_and_a_vendor_s_tier_to_anothe
         ("fast", "anthropic/a", True),
         ("anthropic/b", "anthropic/a", True),
         ("openai/b", "anthropic/a", False),
+        ("claude-haiku-5-5", "anthropic/a", True),
+        ("gpt-5.6", "anthropic/a", False),
         ("http://localhost:8000/v1#b", "anthropic/a", False),
         ("http://localhost:8000/v1#b", "http://localhost:8000/v1#a", True),
         ("http://localhost:8000/v1/#b", "http://localhost:8000/v1#a", True),

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.permissions.secrets import SECRETS
+from outrider.providers.names import qualified
 from outrider.providers.tiers import TIERS
 
 _MODES = ("plan", "ask", "edits", "all")
@@ -68,12 +69,12 @@ def _goes_elsewhere(users: str | None, projects: str) -> bool:
     """Whether the conversation would be sent to somebody whom the user did not choose."""
     if projects == users:
         return False
-    provider = projects.partition("/")[0].lower()
+    provider = qualified(projects).partition("/")[0].lower()
     if projects.lower().startswith(("http:", "https:")) or provider == "litellm":
         return True
     if users is None or users in TIERS or provider == "demo":
         return False
-    return provider != users.partition("/")[0].lower()
+    return provider != qualified(users).partition("/")[0].lower()
 
 
 def _never(users: Any, projects: Any) -> bool:

@@ -1,6 +1,7 @@
 """Models by name. An adapter is imported only when its models are asked for.
 
 anthropic/claude-sonnet-5-5    a provider and a model
+claude-sonnet-5-5              a vendor's own name, without the provider
 anthropic/fast                 a provider and a tier: fast, balanced or powerful
 fast                           that tier of the first provider that has a key, else the demo model
 http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
@@ -14,6 +15,7 @@ from importlib import import_module
 from outrider.errors import UnknownModelError
 from outrider.provider import Provider
 from outrider.providers import tiers
+from outrider.providers.names import qualified
 
 # The part of a model's name before the slash, and the module whose `provider(model)` answers to it.
 _MODULES = {
@@ -27,9 +29,10 @@ _MODULES = {
 }
 PREFIXES = tuple(_MODULES)
 
-# How the vendors' own names begin, for those who forget to say whose model they mean.
+# How names begin that are nearly a vendor's own, and what was probably meant.
 _BEGINNINGS = {
     "claude": "anthropic",
+    "gpt-oss": "ollama",
     "gpt": "openai",
     "chatgpt": "openai",
     "o1": "openai",
@@ -50,7 +53,7 @@ def resolve(model: str | Provider) -> Provider:
         return _load("outrider.providers.openai_compatible", model)
     if model in tiers.TIERS:
         return _first_with_key(model)
-    prefix, _, name = model.partition("/")
+    prefix, _, name = qualified(model).partition("/")
     if prefix not in _MODULES:
         raise _unknown(model)
     if not name and prefix != "demo":
@@ -96,8 +99,8 @@ def _meant(model: str) -> str:
     prefix, slash, name = model.partition("/")
     if slash and (close := get_close_matches(prefix.lower(), PREFIXES, 1)):
         return f"{close[0]}/{name}"
-    bare = model.rpartition("/")[2]
+    bare = model.rpartition("/")[2].lower()
     for beginning, owner in _BEGINNINGS.items():
-        if bare.lower().startswith(beginning):
-            return f"{owner}/{bare}"
+        if bare.startswith(beginning):
+            return f"{owner}/{_example(owner) if bare.isalpha() else bare}"
     return next(iter(get_close_matches(model.lower(), (*tiers.TIERS, "demo"), 1)), "")

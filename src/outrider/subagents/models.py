@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.provider import Provider
+from outrider.providers.names import qualified
 from outrider.providers.tiers import TIERS, models_of, override_of
 
 AS_SENDER = ("", "inherit")
@@ -30,5 +31,5 @@ def _vendor(model: str) -> str:
     """Who reads what is sent to a model: a provider, a server by its address, or whom LiteLLM passes it on to."""
     if "://" in model:
         return model.partition("#")[0].rstrip("/")
-    parts = model.split("/")
+    parts = qualified(model).split("/")
     return "/".join(parts[:2] if parts[0] == "litellm" else parts[:1])
