@@ -49,6 +49,9 @@ messages = st.builds(Message, st.sampled_from(["user", "assistant"]), st.lists(b
 conversations = st.lists(messages, max_size=4)
 
 
+GOOD = {"role": "user", "content": "hi"}
+
+
 def said(error: pytest.ExceptionInfo[ConversationError]) -> str:
     return str(error.value)
 
@@ -178,6 +181,170 @@ def test_a_message_with_a_role_that_does_not_exist_is_refused_before_it_is_saved
         to_json([Message("system", (TextBlock("be brief"),))])  # type: ignore[arg-type]
 
 
+# The short form, in which people write messages and items are read
+
+READ_A = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a"}}
+CALL_A = {"id": "c1", "name": "Read", "arguments": {"path": "a"}}
+USE_A = ToolUseBlock("c1", "Read", {"path": "a"})
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"content": "Hi", "has_tool_calls": False}, Message.assistant("Hi")),
+        ({"content": "Hi", "has_tool_calls": False, "tool_calls": []}, Message.assistant("Hi")),
+        ({"content": "Hi", "has_tool_calls": None, "tool_calls": None}, Message.assistant("Hi")),
+        ({"content": "Hm.", "has_tool_calls": True, "tool_calls": [CALL_A]}, Message.assistant("Hm.", USE_A)),
+        ({"content": "Hm.", "tool_calls": [READ_A]}, Message.assistant("Hm.", USE_A)),
+        ({"content": "Hm.", "tool_calls": (USE_A,)}, Message.assistant("Hm.", USE_A)),
+        ({"content": "Hm.", "tool_calls": [{**CALL_A, "type": None}]}, Message.assistant("Hm.", USE_A)),
+        ({"content": "", "tool_calls": [CALL_A]}, Message.assistant(USE_A)),
+        ({"content": None, "tool_calls": [CALL_A]}, Message.assistant(USE_A)),
+        ({"tool_calls": [CALL_A]}, Message.assistant(USE_A)),
+        ({"content": ["Hm.", READ_A], "has_tool_calls": True}, Message.assistant("Hm.", USE_A)),
+        ({"content": [READ_A, "Hm."], "tool_calls": [CALL_A]}, Message.assistant(USE_A, "Hm.")),
+        ({"content": [CALL_A | {"type": "tool_use"}]}, Message.assistant(USE_A)),
+        ({"content": [CALL_A | READ_A]}, Message.assistant(USE_A)),
+        ({"content": [READ_A | {"arguments": None}]}, Message.assistant(USE_A)),
+        ({"content": [CALL_A | {"type": "tool_use", "input": None}]}, Message.assistant(USE_A)),
+    ],
+)
+def test_calls_beside_the_content_come_behind_it_and_once(plain: dict[str, Any], message: Message) -> None:
+    assert read_message({"role": "assistant", **plain}) == message
+
+
+def test_what_an_abbreviated_call_leaves_out_is_taken_from_the_content() -> None:
+    whole = ToolUseBlock("c1", "Read", {}, '{"path": ', ProviderState("acme", "large", 1))
+    plain = {"role": "assistant", "content": [whole], "tool_calls": [{"id": "c1", "name": "Read", "arguments": {}}]}
+    assert read_message(plain) == Message.assistant(whole)
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+def test_keys_that_are_null_say_nothing(role: str) -> None:
+    empty = {"has_tool_calls": None, "tool_calls": None, "tool_call_id": None, "is_error": None}
+    block = {"type": "tool_result", "tool_use_id": "c1", "content": "x"}
+    plain = {"role": role, "content": [block], **empty}
+    assert read_message(plain).content == (ToolResultBlock("c1", (TextBlock("x"),)),)
+
+
+@pytest.mark.parametrize(
+    ("block", "read"),
+    [
+        ({"type": "text", "text": "a", "state": None}, TextBlock("a")),
+        ({"type": "thinking", "thinking": None, "state": None}, ThinkingBlock()),
+        (READ_A | {"invalid_input": None, "state": None}, USE_A),
+        (
+            {"type": "tool_result", "tool_use_id": "c1", "content": "x", "is_error": None, "whole": None},
+            ToolResultBlock("c1", (TextBlock("x"),)),
+        ),
+        ({"type": "tool_result", "tool_use_id": "c1", "content": None}, ToolResultBlock("c1", ())),
+        (
+            {"type": "attachment", "sha256": "a", "mime_type": "b", "size": 1, "name": None, "description": None},
+            AttachmentBlock("a", "b", 1),
+        ),
+    ],
+)
+def test_a_field_that_may_be_left_out_may_be_null(block: dict[str, Any], read: Block) -> None:
+    assert read_message({"role": "assistant", "content": [block]}).content == (read,)
+
+
+def test_a_result_by_hand_may_have_nulls() -> None:
+    plain = {"type": None, "tool_use_id": "c1", "content": None, "is_error": None}
+    assert read_tool_result(plain) == ToolResultBlock("c1", ())
+
+
+@pytest.mark.parametrize("id", ["tool_use_id", "tool_call_id"])
+def test_a_message_of_a_tool_is_a_users_with_a_result(id: str) -> None:
+    file = AttachmentBlock("a" * 64, "text/plain", 3)
+    plain = {"role": "tool", id: "c1", "content": ["no", file], "is_error": True, "has_tool_calls": False}
+    assert read_message(plain) == Message.user(ToolResultBlock("c1", (TextBlock("no"), file), is_error=True))
+
+
+def test_messages_of_tools_in_a_row_are_one_message_of_the_user() -> None:
+    def result(number: int) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": f"c{number}", "content": str(number)}
+
+    calls = {"role": "assistant", "tool_calls": [CALL_A | {"id": f"c{number}"} for number in (1, 2)]}
+    in_block = {"role": "tool", "content": [{"type": "tool_result", "tool_use_id": "c3", "content": "3"}]}
+    conversation = read_conversation([calls, result(1), result(2), in_block, GOOD, result(4), calls, result(1)])
+    assert [message.role for message in conversation] == ["assistant", "user", "user", "user", "assistant", "user"]
+    answers = [[(block.tool_use_id, block.text) for block in message.tool_results] for message in conversation]
+    assert answers == [[], [("c1", "1"), ("c2", "2"), ("c3", "3")], [], [("c4", "4")], [], [("c1", "1")]]
+
+
+def test_results_of_the_user_are_not_merged_with_those_of_tools() -> None:
+    said = [Message.user(ToolResultBlock("c1", ())), {"role": "tool", "tool_use_id": "c2"}, GOOD]
+    assert [len(message.content) for message in read_conversation(said)] == [1, 1, 1]
+
+
+@given(conversations)
+def test_what_is_read_by_item_is_the_same_conversation(conversation: list[Message]) -> None:
+    assert read_conversation([dict(message) for message in conversation]) == conversation
+    assert read_conversation([by_item(message) for message in conversation]) == conversation
+
+
+def by_item(value: Any) -> Any:
+    """All of it as dicts and lists, read by item."""
+    if isinstance(value, Message | Block | ProviderState):
+        return {name: by_item(value[name]) for name in value.keys()}  # noqa: SIM118
+    return [by_item(each) for each in value] if isinstance(value, list) else value
+
+
+@given(conversations)
+def test_what_is_read_by_item_is_written_in_the_one_form_of_blocks(conversation: list[Message]) -> None:
+    assert to_json([dict(message) for message in conversation]) == to_json(conversation)
+
+
+def test_an_attachment_that_a_tools_message_brings_along_is_stored() -> None:
+    store = MemoryStore()
+    plain = {"type": "attachment", "sha256": sha256(PNG), "mime_type": "image/png", "size": len(PNG)}
+    plain["data"] = base64.b64encode(PNG).decode()
+    (message,) = from_json(json.dumps([{"role": "tool", "tool_call_id": "c1", "content": [plain]}]), store)
+    assert store.read(message.tool_results[0].attachments[0]) == PNG
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"content": "x", "has_tool_calls": True}, ["has_tool_calls of message 3 is true", "no calls"]),
+    ({"content": "x", "has_tool_calls": 1}, ["has_tool_calls of message 3", "int", "true or false"]),
+    ({"content": [READ_A], "has_tool_calls": False}, ["has_tool_calls of message 3 is false", "has calls"]),
+    ({"content": "x", "has_tool_calls": False, "tool_calls": [CALL_A]}, ["has_tool_calls of message 3 is false"]),
+    ({"content": [READ_A], "tool_calls": []}, ["tool_calls of message 3", "not the tool_use blocks"]),
+    ({"content": [READ_A], "tool_calls": [CALL_A, CALL_A]}, ["tool_calls of message 3", "not the tool_use blocks"]),
+    ({"content": [READ_A], "tool_calls": [CALL_A | {"id": "c2"}]}, ["tool_calls of message 3", "not the tool_use"]),
+    ({"content": [READ_A], "tool_calls": [CALL_A | {"name": "x"}]}, ["tool_calls of message 3", "not the tool_use"]),
+    ({"content": [READ_A], "tool_calls": [CALL_A | {"arguments": {}}]}, ["tool_calls of message 3", "leave out"]),
+    ({"content": [READ_A], "tool_calls": [CALL_A | {"invalid_input": "x"}]}, ["tool_calls of message 3", "leave out"]),
+    ({"content": "x", "tool_calls": {}}, ["tool_calls of message 3", "dict", "list of calls"]),
+    ({"content": "x", "tool_calls": ["Read"]}, ["message 3, call 1", "str", "id, name and arguments"]),
+    ({"content": "x", "tool_calls": [CALL_A, {"type": "text", "text": "x"}]}, ["message 3, call 2", "type 'text'"]),
+    ({"content": "x", "tool_calls": [{"id": "c1", "name": "Read"}]}, ["message 3, call 1", "missing", "`input`"]),
+    ({"content": "x", "tool_calls": [CALL_A | {"arguments": "{}"}]}, ["arguments of message 3, call 1", "str", "dict"]),
+    ({"content": "x", "tool_calls": [CALL_A | {"input": {}}]}, ["arguments of message 3, call 1", "not its input"]),
+    ({"content": [READ_A | {"arguments": {}}]}, ["arguments of message 3, block 1", "not its input"]),
+    ({"has_tool_calls": False, "tool_calls": []}, ["content of message 3", "missing"]),
+    ({"role": "user", "content": "x", "tool_calls": [CALL_A]}, ["message 3 has tool_calls", "'assistant'"]),
+    ({"role": "user", "content": "x", "has_tool_calls": True}, ["has_tool_calls of message 3", "no calls"]),
+    ({"role": "user", "content": "x", "tool_call_id": "c1"}, ["message 3", "'tool_call_id'"]),
+    ({"role": "tool", "tool_use_id": "c1", "tool_calls": [CALL_A]}, ["message 3 has tool_calls", "'assistant'"]),
+    ({"role": "tool", "content": "x"}, ["message 3", "no tool_use_id", "user message as a tool_result"]),
+    ({"role": "tool", "tool_use_id": "", "content": "x"}, ["message 3", "no tool_use_id"]),
+    ({"role": "tool", "content": []}, ["message 3", "no tool_use_id"]),
+    ({"role": "tool", "content": [""]}, ["message 3", "no tool_use_id"]),
+    ({"role": "tool", "content": ["x"]}, ["message 3", "no tool_use_id"]),
+    ({"role": "tool", "tool_use_id": "a", "tool_call_id": "b"}, ["message 3 answers two calls, 'a' and 'b'"]),
+    ({"role": "tool", "tool_use_id": 5, "content": "x"}, ["message 3", "`str`", "$.tool_use_id"]),
+    ({"role": "tool", "tool_use_id": "c1", "content": [READ_A]}, ["message 3, block 1", "text and attachments"]),
+    ({"role": "tool", "tool_use_id": "c1", "name": "Read"}, ["message 3", "'name'", "tool_use_id"]),
+]
+
+
+@pytest.mark.parametrize(("plain", "words"), CONTRADICTIONS)
+def test_a_message_that_contradicts_itself_is_refused_with_its_place(plain: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConversationError) as error:
+        read_conversation([GOOD, GOOD, {"role": "assistant", **plain}])
+    assert [word for word in words if word not in said(error)] == []
+
+
 # Mistakes are named with their place
 
 
@@ -193,9 +360,6 @@ def test_what_is_no_list_of_messages_is_refused_with_advice(value: Any) -> None:
     assert "loads" in said(error)
 
 
-GOOD = {"role": "user", "content": "hi"}
-
-
 @pytest.mark.parametrize(
     ("message", "words"),
     [
@@ -208,7 +372,7 @@ GOOD = {"role": "user", "content": "hi"}
         ({"role": "tool", "content": "x"}, ["message 3", "'tool'", "user message", "tool_result"]),
         ({"role": "system", "content": "x"}, ["message 3", "'system'", "system="]),
         ({"role": "developer", "content": "x"}, ["message 3", "'developer'", "system="]),
-        ({"role": "user", "content": "x", "tool_calls": []}, ["message 3", "'tool_calls'", "blocks of the content"]),
+        ({"role": "user", "content": "x", "tools": []}, ["message 3", "'tools'", "role and content", "tool_calls"]),
         ({"role": "user"}, ["message 3", "content", "missing", "string or a list of blocks"]),
         ({"role": "user", "content": None}, ["message 3", "content", "missing", "string or a list of blocks"]),
         ({"role": "user", "content": 5}, ["message 3", "content", "int", "string or a list of blocks"]),
@@ -235,7 +399,6 @@ def test_a_mistake_in_a_message_is_named_with_its_number_and_what_to_do(message:
         ({"type": "tool_use", "id": "c", "name": "Read", "input": "{}"}, ["tool_use", "object", "$.input"]),
         ({"type": "tool_use", "id": "c", "name": "Read", "input": {1: 2}}, ["tool_use", "key", "$.input"]),
         ({"type": "tool_result", "content": "x"}, ["tool_result", "missing required field `tool_use_id`"]),
-        ({"type": "tool_result", "tool_use_id": "c", "content": None}, ["content", "missing", "string or a list"]),
         ({"type": "tool_result", "tool_use_id": "c", "content": ["a", 5]}, ["block 2, block 2", "int"]),
         ({"type": "tool_result", "tool_use_id": "c", "content": "x", "is_error": "no"}, ["$.is_error", "bool"]),
         ({"type": "tool_result", "tool_use_id": "c", "content": "x", "whole": 5}, ["$.whole"]),

@@ -179,9 +179,9 @@ def a_file_is_not_what_its_label_says(where: Path) -> object:
     return FolderStore(where).put(Attachment(b"%PDF-1.7", "image/png", name="a.png"))
 
 
-@provokes(errors.UnknownModelError, culprit="no model 'gpt-5.6'", way_out="did you mean 'openai/gpt-5.6'")
+@provokes(errors.UnknownModelError, culprit="no model 'gpt-oss:20b'", way_out="did you mean 'ollama/gpt-oss:20b'")
 def a_model_has_no_provider(where: Path) -> object:
-    return think("Hello", model="gpt-5.6")
+    return think("Hello", model="gpt-oss:20b")
 
 
 @provokes(errors.UnknownModelError, culprit="'anthropic' names no model", way_out="as in 'anthropic/claude-")

@@ -21,7 +21,7 @@ from outrider import errors, events
 PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
 NAMES = re.compile(r"`([^`]+)`")
 WRONG = """
-from outrider import Agent, Attachment, Limits, ask, run, think
+from outrider import Agent, Attachment, Limits, Message, Turn, ask, run, think
 from outrider import thnik  # wrong
 
 count: int = think("How many?")  # wrong
@@ -31,6 +31,30 @@ word: str = ask("How many?", output=int)  # wrong
 word = run("Go.", limits=Limits(turns=1)).status
 Agent(model="demo", tool=[print])  # wrong
 Attachment("chart.png")  # wrong
+
+turn = think("Go.", tools=[print])
+count = turn.usage.output_tokens
+word = turn  # wrong
+word = think("Go.", tools=None, tool_results=None)
+word = think("Go.", conversation=turn.conversation, tool_results=None).content
+think("Go.", tool_results=[{"tool_use_id": "c1", "content": "x"}])  # wrong
+think("Go.", tools=[print], tool_results=[{"tool_use_id": "c1", "content": "x"}])  # wrong
+
+
+def go_on(conversation: list[Message] | None) -> str | Turn:
+    return think("Go.", conversation=conversation)
+
+
+word = turn["content"]
+count = turn["tool_calls"][0]["arguments"]["count"]
+word = turn.tool_calls[0].arguments  # wrong
+word = turn.conversation[0]["role"] + turn.conversation[0].content[0].type
+names = [*dict(turn), *{**turn}, *dict(turn.tool_calls[0]), *run("Go.").keys()]
+word = names[0]
+count = names[0]  # wrong
+word = run("Go.").get("text", "")
+for name in turn:  # wrong
+    pass
 """
 
 

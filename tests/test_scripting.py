@@ -15,6 +15,7 @@ import pytest
 
 import outrider
 from outrider import (
+    Agent,
     Attachment,
     ConversationError,
     FolderStore,
@@ -23,9 +24,11 @@ from outrider import (
     Message,
     ProviderError,
     ScriptedModel,
+    Session,
     ToolResult,
     ToolResultBlock,
     UnknownModelError,
+    ask,
     dumps,
     loads,
     run,
@@ -100,10 +103,34 @@ def test_a_result_for_a_call_that_nobody_made_is_refused() -> None:
         think("", conversation=[], tool_results=[{"tool_use_id": "zz", "content": "x"}], model=ScriptedModel([]))
 
 
-def test_tools_without_a_conversation_are_refused_before_anything_is_sent() -> None:
+def test_tools_without_a_conversation_begin_one() -> None:
+    model = ScriptedModel([call("read_file", path="main.py"), "It prints hello."])
+    turn = think("Read main.py", tools=[read_file], model=model)
+    assert (turn.has_tool_calls, len(turn.conversation)) == (True, 2)
+    assert [spec.name for spec in model.requests[0].tools] == ["read_file"]
+    assert run(turn.conversation, [read_file], model=model).text == "It prints hello."
+
+
+def test_whether_tools_are_given_decides_and_not_how_many() -> None:
+    assert think("Hello", tools=[], model=ScriptedModel(["Hi."])).content == "Hi."
+    assert think("Hello", tools=None, model=ScriptedModel(["Hi."])) == "Hi."
+
+
+def test_no_tools_and_no_results_may_be_none() -> None:
+    assert think("Hello", tool_results=None, model=ScriptedModel(["Hi."])) == "Hi."
+    turn = think("Hello", conversation=[], tools=None, tool_results=None, model=ScriptedModel(["Hi."]))
+    assert turn.conversation == [Message.user("Hello"), Message.assistant("Hi.")]
+    assert run("Hello", tools=None, model=ScriptedModel(["Hi."])).text == "Hi."
+    assert ask("Hello", tools=None, model=ScriptedModel(["Hi."])) == "Hi."
+    session = Session(Agent(model=ScriptedModel(["Hi."])))
+    assert asyncio.run(session.think("Hello", tool_results=None)).text == "Hi."
+
+
+@pytest.mark.parametrize("tools", [None, [read_file]])
+def test_results_without_their_conversation_are_refused_before_anything_is_sent(tools: Any) -> None:
     model = ScriptedModel(["never"])
-    with pytest.raises(TypeError, match=r"pass conversation=\[\]"):
-        think("Read", tools=[read_file], model=model)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"tool_results need the conversation .* conversation=turn\.conversation"):
+        think("", tools=tools, tool_results=[{"tool_use_id": "c1", "content": "x"}], model=model)  # type: ignore[call-overload]
     assert model.requests == []
 
 
@@ -113,8 +140,8 @@ def test_a_provider_failure_is_raised_by_think() -> None:
 
 
 def test_an_unknown_model_is_named() -> None:
-    with pytest.raises(UnknownModelError, match="there is no model 'gpt-17'"):
-        think("hi", model="gpt-17")
+    with pytest.raises(UnknownModelError, match="there is no model 'llama-17'"):
+        think("hi", model="llama-17")
 
 
 def test_the_system_prompt_is_not_a_message() -> None:
@@ -255,7 +282,32 @@ def test_a_turn_reads_like_a_dict() -> None:
     turn = think("hi", conversation=[], model=ScriptedModel(["Hello."]))
     assert "content" in turn
     assert "nonsense" not in turn
-    assert dict(turn)["content"] == "Hello."
+    fields = ["content", "conversation", "tool_calls", "usage", "stop_reason", "has_tool_calls"]
+    assert list(dict(turn)) == list({**turn}) == fields
+    assert dict(turn)["content"] == turn["content"] == "Hello."
+
+
+def test_a_result_reads_like_a_dict() -> None:
+    result = run("hi", model=ScriptedModel(["Hello."]))
+    assert (result["status"], result["turns"], result["text"]) == ("done", 1, "Hello.")
+    assert result["conversation"] is result.conversation
+    assert dict(result)["usage"] == result.usage
+    assert list(dict(result)) == list(type(result).__struct_fields__)
+
+
+def test_calls_and_messages_of_a_turn_read_like_dicts() -> None:
+    turn = think("Read", tools=[read_file], conversation=[], model=ScriptedModel([call("read_file", path="a")]))
+    assert turn["tool_calls"][0]["arguments"] == turn.tool_calls[0].arguments == {"path": "a"}
+    assert turn["conversation"][0]["role"] == "user"
+    assert turn["conversation"][1]["content"][0]["type"] == "tool_use"
+
+
+def test_a_turn_or_a_result_in_the_place_of_a_conversation_is_refused() -> None:
+    turn = think("hi", conversation=[], model=ScriptedModel(["Hello."]))
+    with pytest.raises(ConversationError, match="a conversation is a list of messages, not Turn"):
+        run(turn, model=ScriptedModel([]))  # type: ignore[arg-type]
+    with pytest.raises(ConversationError, match="a conversation is a list of messages, not RunResult"):
+        think("on", conversation=run("hi", model=ScriptedModel(["ok"])), model=ScriptedModel([]))  # type: ignore[call-overload]
 
 
 def test_an_empty_store_of_ones_own_is_used() -> None:

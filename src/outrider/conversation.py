@@ -10,20 +10,23 @@ from typing import Any, NoReturn, TypeAlias, cast
 import msgspec
 
 from outrider.attachments import Attachment, sha256
+from outrider.blocks import kind_of, read_block, read_content
 from outrider.errors import AttachmentError, ConversationError
 from outrider.messages import (
-    BLOCK_TYPES,
     AttachmentBlock,
     Block,
     Message,
     Role,
-    TextBlock,
     ToolResultBlock,
+    ToolUseBlock,
 )
 from outrider.store import AttachmentStore
 from outrider.text import clean_value
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
+
+_KEYS = ("role", "content", "has_tool_calls", "tool_calls")
+_TOOL_KEYS = (*_KEYS, "tool_use_id", "tool_call_id", "is_error")
 
 
 def to_json(conversation: Iterable[MessageLike], store: AttachmentStore | None = None) -> str:
@@ -99,26 +102,124 @@ def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
             f"a conversation is a list of messages, not {type(value).__name__}; "
             "put messages into […]; outrider.loads(…) reads them from JSON"
         )
-    return [read_message(item, f"message {number}") for number, item in enumerate(value, 1)]
+    messages: list[Message] = []
+    in_results = False
+    for number, item in enumerate(value, 1):
+        message = read_message(item, f"message {number}")
+        is_result = isinstance(item, Mapping) and item.get("role") == "tool"
+        if is_result and in_results:  # all results of a turn are one message
+            message = Message("user", messages.pop().content + message.content)
+        messages.append(message)
+        in_results = is_result
+    return messages
 
 
 def read_message(value: MessageLike, place: str = "the message") -> Message:
-    """A message, or a dict in the documented shape, as a message."""
+    """A message, or a dict in the documented shape, as a message; one with the role `tool` as the user's."""
     if isinstance(value, Message):
         _check_role(value.role, place)
         if all(isinstance(block, Block) for block in value.content):
             return value
         value = {"role": value.role, "content": value.content}
     if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {_kind(value)}; a message is a dict with role and content")
-    role = _check_role(value.get("role"), place)
-    unknown = sorted(set(value) - {"role", "content"}, key=str)
+        raise ConversationError(f"{place} is {kind_of(value)}; a message is a dict with role and content")
+    is_tool = value.get("role") == "tool"
+    role = "user" if is_tool else _check_role(value.get("role"), place)
+    _check_keys(value, _TOOL_KEYS if is_tool else _KEYS, place)
+    calls = _read_calls(value.get("tool_calls"), role, place)
+    if is_tool:
+        blocks = _read_tool_message(value, place)
+    elif calls and value.get("content") is None:
+        blocks = []
+    else:
+        blocks = [block for _, block in read_content(value.get("content"), place)]
+    message = Message(role, _with_calls(blocks, calls, place))
+    _check_claim(value.get("has_tool_calls"), message, place)
+    return message
+
+
+def _check_keys(value: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    unknown = {name for name, item in value.items() if item is not None or name not in _TOOL_KEYS}.difference(known)
     if unknown:
         raise ConversationError(
-            f"{place} has the unknown key {unknown[0]!r}; a message has role and content, "
-            "and tool calls and results are blocks of the content"
+            f"{place} has the unknown key {min(unknown, key=str)!r}; a message has role and content, "
+            "an assistant's also tool_calls, and one of a tool tool_use_id"
         )
-    return Message(role, tuple(block for _, block in _read_content(value.get("content"), place)))
+
+
+def _check_claim(has_calls: Any, message: Message, place: str) -> None:
+    """Whether `has_tool_calls` is true of the message, if it is there."""
+    if has_calls is None or has_calls is message.has_tool_calls:
+        return
+    if not isinstance(has_calls, bool):
+        raise ConversationError(f"has_tool_calls of {place} is {kind_of(has_calls)}; it must be true or false")
+    there = "it has calls" if message.has_tool_calls else "it has no calls"
+    raise ConversationError(f"has_tool_calls of {place} is {str(has_calls).lower()}, but {there}; leave it out")
+
+
+def _read_calls(value: Any, role: Role, place: str) -> list[ToolUseBlock] | None:
+    """The calls that stand beside the content of a message; None if it says nothing about calls."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        raise ConversationError(f"tool_calls of {place} is {kind_of(value)}; it must be a list of calls")
+    if value and role != "assistant":
+        raise ConversationError(f"{place} has tool_calls; only a message with the role 'assistant' asks for calls")
+    return [_read_call(call, f"{place}, call {number}") for number, call in enumerate(value, 1)]
+
+
+def _read_call(value: Any, place: str) -> ToolUseBlock:
+    if isinstance(value, ToolUseBlock):
+        return value
+    advice = "a call is a dict with id, name and arguments"
+    if not isinstance(value, Mapping):
+        raise ConversationError(f"{place} is {kind_of(value)}; {advice}")
+    kind = value.get("type") or "tool_use"
+    if kind != "tool_use":
+        raise ConversationError(f"{place} has the type {kind!r}; {advice}, and no type or 'tool_use'")
+    return cast(ToolUseBlock, read_block({**value, "type": kind}, place))
+
+
+def _with_calls(blocks: list[Block], calls: list[ToolUseBlock] | None, place: str) -> tuple[Block, ...]:
+    """The blocks with the calls behind them, unless they have the same calls already."""
+    inside = [block for block in blocks if isinstance(block, ToolUseBlock)]
+    if calls is None:
+        return tuple(blocks)
+    if not inside:
+        return (*blocks, *calls)
+    try:
+        if len(calls) == len(inside) and all(map(_agree, calls, inside)):
+            return tuple(blocks)
+    except RecursionError:
+        raise ConversationError(f"the tool_calls of {place} are nested too deeply") from None
+    raise ConversationError(
+        f"the tool_calls of {place} are not the tool_use blocks of its content; leave out the one or the other"
+    )
+
+
+def _agree(call: ToolUseBlock, block: ToolUseBlock) -> bool:
+    """Whether a call that may be abbreviated says what the block says."""
+    return (call.id, call.name, call.input) == (block.id, block.name, block.input) and all(
+        said in (None, known) for said, known in ((call.invalid_input, block.invalid_input), (call.state, block.state))
+    )
+
+
+def _read_tool_message(value: Mapping[str, Any], place: str) -> list[Block]:
+    """The results of a message with the role `tool`: one by the id of its call, or those in its content."""
+    ids = [value[name] for name in ("tool_use_id", "tool_call_id") if value.get(name) not in (None, "")]
+    if len(ids) == 2 and ids[0] != ids[1]:
+        raise ConversationError(f"{place} answers two calls, {ids[0]!r} and {ids[1]!r}; give one id")
+    content, is_error = value.get("content"), value.get("is_error")
+    if ids:
+        return [read_tool_result({"tool_use_id": ids[0], "content": content, "is_error": is_error}, place)]
+    if isinstance(content, list | tuple) and is_error is None:
+        blocks = [block for _, block in read_content(content, place)]
+        if blocks and all(isinstance(block, ToolResultBlock) for block in blocks):
+            return blocks
+    raise ConversationError(
+        f"{place} has the role 'tool' and no tool_use_id; give the id of the call that it answers, "
+        "or put the result into a user message as a tool_result block"
+    )
 
 
 def read_tool_result(value: ToolResultBlock | Mapping[str, Any], place: str = "the result") -> ToolResultBlock:
@@ -126,8 +227,8 @@ def read_tool_result(value: ToolResultBlock | Mapping[str, Any], place: str = "t
     if isinstance(value, ToolResultBlock):
         return value
     if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {_kind(value)}; a tool result is a dict with tool_use_id and content")
-    block = _read_block({**value, "type": value.get("type", "tool_result")}, place)
+        raise ConversationError(f"{place} is {kind_of(value)}; a tool result is a dict with tool_use_id and content")
+    block = read_block({**value, "type": value.get("type") or "tool_result"}, place)
     if not isinstance(block, ToolResultBlock):
         raise ConversationError(f"{place} is a {value['type']} block; it must be a tool_result")
     return block
@@ -146,49 +247,6 @@ def read_tool_results(values: Iterable[ToolResultBlock | Mapping[str, Any]]) -> 
     return results
 
 
-def _read_content(content: Any, place: str) -> Iterator[tuple[str, Block]]:
-    """The blocks of a content, each with its place as the writer counts; an empty string makes none."""
-    if isinstance(content, str):
-        content = [content]
-    if not isinstance(content, list | tuple):
-        raise ConversationError(f"the content of {place} is {_kind(content)}; it must be a string or a list of blocks")
-    for number, item in enumerate(content, 1):
-        if item != "":
-            yield f"{place}, block {number}", _read_block(item, f"{place}, block {number}")
-
-
-def _read_block(value: Any, place: str) -> Block:
-    if isinstance(value, Block):
-        return value
-    if isinstance(value, str):
-        return TextBlock(clean_value(value))
-    if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {_kind(value)}; a block is a dict with a type")
-    kind = value.get("type")
-    if kind not in BLOCK_TYPES:
-        raise ConversationError(f"{place} has the unknown type {kind!r}; known types: {', '.join(BLOCK_TYPES)}")
-    try:
-        fields = clean_value(dict(value))
-        if kind == "tool_result":
-            fields["content"] = _read_result_content(fields.get("content", ()), place)
-        block: Block = msgspec.convert(fields, Block)
-        return block
-    except ConversationError:
-        raise
-    except (ValueError, RecursionError) as error:  # msgspec's own ValidationError is a ValueError too
-        raise ConversationError(f"{place} ({kind}): {error}") from None
-
-
-def _read_result_content(content: Any, place: str) -> list[TextBlock | AttachmentBlock]:
-    blocks: list[TextBlock | AttachmentBlock] = []
-    for inner, block in _read_content(content, place):
-        if not isinstance(block, TextBlock | AttachmentBlock):
-            kind = block.__struct_config__.tag
-            raise ConversationError(f"{inner} is of type {kind}; a tool_result holds text and attachments")
-        blocks.append(block)
-    return blocks
-
-
 def _check_role(role: Any, place: str) -> Role:
     if role in ("user", "assistant"):
         return cast(Role, role)
@@ -198,10 +256,6 @@ def _check_role(role: Any, place: str) -> Role:
     elif role in ("system", "developer"):
         advice = "the system prompt is not a message: give it to the agent as system="
     raise ConversationError(f"{place} has the role {role!r}; {advice}")
-
-
-def _kind(value: Any) -> str:
-    return "missing" if value is None else f"of type {type(value).__name__}"
 
 
 def parse_json(text: str | bytes) -> Any:

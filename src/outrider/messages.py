@@ -9,6 +9,10 @@ The JSON form of each type is its fields, with `type` telling the blocks apart:
 
 A string stands for one text block wherever content is read. `is_error` stands only when it is true. There is no
 `tool` role and no system message: results go into a user message, the system prompt belongs to the agent.
+
+All of it can be read by item as well: `message["role"]`, `block["type"]`, `dict(message)`. Items have the short form in
+which people write messages: a content of one text is a string, and an assistant message has `has_tool_calls` and, where
+there are any, `tool_calls`. What is read so is accepted wherever messages are.
 """
 
 from __future__ import annotations
@@ -18,8 +22,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.items import ByItem
 
-class _Plain(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+
+class _Plain(ByItem, msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Frozen, short in JSON, and loud about a field that it does not know: what is read is never half lost.
 
     Plain data has no cycles, so the garbage collector need not look at it: long conversations cost it nothing.
@@ -36,21 +42,37 @@ class ProviderState(_Plain, frozen=True, gc=False):
     route: str = ""
 
 
-class TextBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="text"):
+class _Block(_Plain, frozen=True, gc=False):
+    """A part of a message, told from the others by its type."""
+
+    @property
+    def type(self) -> str:
+        """Which block it is: `text`, `thinking`, `tool_use`, `tool_result` or `attachment`."""
+        return str(self.__struct_config__.tag)
+
+    def keys(self) -> tuple[str, ...]:
+        """The names that its JSON form has: the type, and the fields except for those that say nothing."""
+        fields, defaults = self.__struct_fields__, self.__struct_defaults__
+        required = len(fields) - len(defaults)
+        optional = zip(fields[required:], defaults, strict=True)
+        return ("type", *fields[:required], *(name for name, default in optional if getattr(self, name) != default))
+
+
+class TextBlock(_Block, frozen=True, gc=False, tag_field="type", tag="text"):
     """Words."""
 
     text: str
     state: ProviderState | None = None
 
 
-class ThinkingBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="thinking"):
+class ThinkingBlock(_Block, frozen=True, gc=False, tag_field="type", tag="thinking"):
     """A model's reasoning, as far as it shows it."""
 
     thinking: str = ""
     state: ProviderState | None = None
 
 
-class ToolUseBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="tool_use"):
+class ToolUseBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool_use"):
     """A call that the model asks for."""
 
     id: str
@@ -60,8 +82,13 @@ class ToolUseBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="tool_us
     """The arguments as the model wrote them, when they are not a JSON object; `input` is then empty."""
     state: ProviderState | None = None
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Another name of `input`."""
+        return self.input
 
-class AttachmentBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="attachment"):
+
+class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="attachment"):
     """A file by reference: its bytes live in an attachment store under their SHA-256."""
 
     sha256: str
@@ -76,7 +103,7 @@ class AttachmentBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="atta
         return self.name or f"{self.mime_type} {self.sha256[:12]}"
 
 
-class ToolResultBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="tool_result"):
+class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool_result"):
     """The one answer to a call."""
 
     tool_use_id: str
@@ -95,6 +122,10 @@ class ToolResultBlock(_Plain, frozen=True, gc=False, tag_field="type", tag="tool
         """The files of the result."""
         return tuple(block for block in self.content if isinstance(block, AttachmentBlock))
 
+    def __getitem__(self, name: str) -> Any:
+        item = super().__getitem__(name)
+        return _short(item) if name == "content" else item
+
 
 Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | AttachmentBlock
 Role: TypeAlias = Literal["user", "assistant"]
@@ -106,6 +137,8 @@ class Message(_Plain, frozen=True, gc=False):
 
     >>> Message.user("Hello").text
     'Hello'
+    >>> dict(Message.assistant("Hi there!"))
+    {'role': 'assistant', 'content': 'Hi there!', 'has_tool_calls': False}
     """
 
     role: Role
@@ -148,9 +181,25 @@ class Message(_Plain, frozen=True, gc=False):
         return tuple([block for block in self.content if isinstance(block, ToolUseBlock)])
 
     @property
+    def has_tool_calls(self) -> bool:
+        """Whether the message asks for calls."""
+        return any(isinstance(block, ToolUseBlock) for block in self.content)
+
+    @property
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
         """The results that the message brings, in order."""
         return tuple([block for block in self.content if isinstance(block, ToolResultBlock)])
+
+    def keys(self) -> tuple[str, ...]:
+        """The names that its short form has: those of calls are the assistant's."""
+        if self.role != "assistant":
+            return "role", "content"
+        calls = ("tool_calls",) if self.has_tool_calls else ()
+        return "role", "content", "has_tool_calls", *calls
+
+    def __getitem__(self, name: str) -> Any:
+        item = super().__getitem__(name)
+        return _short(item) if name == "content" else item
 
 
 class Usage(_Plain, frozen=True, gc=False):
@@ -200,3 +249,13 @@ def files_in(message: Message) -> list[AttachmentBlock]:
 def blocks_of(parts: Iterable[str | Block]) -> tuple[Block, ...]:
     """Strings as text blocks; an empty string makes no block."""
     return tuple(TextBlock(part) if isinstance(part, str) else part for part in parts if part != "")
+
+
+def _short(content: list[Block]) -> str | list[Block]:
+    """The content as people write it: a string where that says the same, or the blocks."""
+    match content:
+        case []:
+            return ""
+        case [TextBlock(text=text, state=None)] if text:
+            return text
+    return content

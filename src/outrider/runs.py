@@ -8,6 +8,7 @@ import msgspec
 
 from outrider.errors import OutriderError
 from outrider.events import RunStatus
+from outrider.items import ByItem
 from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
@@ -24,8 +25,8 @@ ENDINGS: Mapping[RunStatus, str] = {
 """What to say to a person when a run did not end by itself."""
 
 
-class RunResult(msgspec.Struct, frozen=True):
-    """How a run ended. The conversation can be continued, whatever the status."""
+class RunResult(ByItem, msgspec.Struct, frozen=True):
+    """How a run ended. The conversation can be continued, whatever the status. Also readable as `result["status"]`."""
 
     status: RunStatus
     """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `max_repeats`, `cancelled`,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
@@ -11,6 +11,7 @@ from outrider.agent import Agent
 from outrider.config import data_folder, default_model
 from outrider.conversation import MessageLike, from_json, to_json
 from outrider.driving import drive
+from outrider.items import ByItem
 from outrider.limits import Limits
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.prompt import Prompt
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from outrider.log.log import Log
 
 T = TypeVar("T")
+Tools = Iterable[Callable[..., Any]]
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """What think() returns when it holds a conversation. Also readable as `turn["conversation"]`."""
+class Turn(ByItem, msgspec.Struct, frozen=True):
+    """What think() returns of a conversation. Also readable as `turn["conversation"]`, and as `dict(turn)`."""
 
     content: str
     """The words of the reply."""
@@ -46,16 +48,8 @@ class Turn(msgspec.Struct, frozen=True):
         return bool(self.tool_calls)
 
     def keys(self) -> tuple[str, ...]:
-        """The names under which the turn can be read like a dict."""
-        return (*self.__struct_fields__, "has_tool_calls")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.keys():
-            raise KeyError(name)
-        return getattr(self, name)
+        """The names that `dict(turn)` takes."""
+        return *super().keys(), "has_tool_calls"
 
 
 @overload
@@ -65,6 +59,8 @@ def think(
     model: str | Provider | None = None,
     system: str = "",
     conversation: None = None,
+    tools: None = None,
+    tool_results: None = None,
     store: AttachmentStore | None = None,
 ) -> str: ...
 @overload
@@ -74,8 +70,19 @@ def think(
     model: str | Provider | None = None,
     system: str = "",
     conversation: Iterable[MessageLike],
-    tools: Iterable[Callable[..., Any]] = (),
-    tool_results: ToolResults = (),
+    tools: Tools | None = None,
+    tool_results: ToolResults | None = None,
+    store: AttachmentStore | None = None,
+) -> Turn: ...
+@overload
+def think(
+    prompt: Prompt,
+    *,
+    model: str | Provider | None = None,
+    system: str = "",
+    conversation: None = None,
+    tools: Tools,
+    tool_results: None = None,
     store: AttachmentStore | None = None,
 ) -> Turn: ...
 def think(
@@ -84,35 +91,34 @@ def think(
     model: str | Provider | None = None,
     system: str = "",
     conversation: Iterable[MessageLike] | None = None,
-    tools: Iterable[Callable[..., Any]] = (),
-    tool_results: ToolResults = (),
+    tools: Tools | None = None,
+    tool_results: ToolResults | None = None,
     store: AttachmentStore | None = None,
 ) -> str | Turn:
-    """Ask a model once. Alone it returns a string; with a conversation, a turn that can be continued.
+    """Ask a model once. Alone it returns a string; with a conversation or tools, a turn that can be continued.
 
-    The conversation that is given is not changed. Tools are offered to the model, but not run: `run` does that, or you
-    do, and hand back `tool_results=[{"tool_use_id": …, "content": …}]`.
+    The conversation that is given is not changed; tools without one begin one. Tools are offered to the model, but not
+    run: `run` does that, or you do, and hand back `tool_results=[{"tool_use_id": …, "content": …}]`.
 
     >>> think("What's 2+2?", model="demo")
     '4'
     >>> turn = think("What's 2+2?", model="demo", conversation=[])
-    >>> turn.content, len(turn.conversation), turn.has_tool_calls
+    >>> turn["content"], len(turn["conversation"]), turn["has_tool_calls"]
     ('4', 2, False)
     """
-    tools = listed(tools)
-    if conversation is None and (tools or tool_results):
-        raise TypeError("tools and tool_results need a conversation: pass conversation=[] to begin one")
-    agent = Agent(model=model or default_model(), system=system, tools=tools)
-    session = Session(agent, conversation or (), store=_or_default(store))
+    if conversation is None and tool_results:
+        raise TypeError("tool_results need the conversation whose calls they answer: conversation=turn.conversation")
+    agent = Agent(model=model or default_model(), system=system, tools=_listed(tools))
+    session = Session(agent, () if conversation is None else conversation, store=_or_default(store))
     reply = drive(session.think(prompt, tool_results=tool_results))
-    if conversation is None:
+    if conversation is None and tools is None:
         return reply.text
     return Turn(reply.text, session.messages, reply.message.tool_calls, reply.usage, reply.stop_reason)
 
 
 def run(
     conversation: str | Iterable[MessageLike],
-    tools: Iterable[Callable[..., Any]] = (),
+    tools: Tools | None = None,
     max_turns: int | None = None,
     *,
     model: str | Provider | None = None,
@@ -134,7 +140,7 @@ def run(
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
         limits = msgspec.structs.replace(limits, turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=listed(tools), limits=limits)
+    agent = Agent(model=model or default_model(), system=system, tools=_listed(tools), limits=limits)
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
     try:
@@ -150,7 +156,7 @@ def ask(
     *,
     model: str | Provider | None = None,
     system: str = "",
-    tools: Iterable[Callable[..., Any]] = (),
+    tools: Tools | None = None,
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> str: ...
@@ -161,7 +167,7 @@ def ask(
     *,
     model: str | Provider | None = None,
     system: str = "",
-    tools: Iterable[Callable[..., Any]] = (),
+    tools: Tools | None = None,
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> T: ...
@@ -172,7 +178,7 @@ def ask(
     *,
     model: str | Provider | None = None,
     system: str = "",
-    tools: Iterable[Callable[..., Any]] = (),
+    tools: Tools | None = None,
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> Any: ...
@@ -182,7 +188,7 @@ def ask(
     *,
     model: str | Provider | None = None,
     system: str = "",
-    tools: Iterable[Callable[..., Any]] = (),
+    tools: Tools | None = None,
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> Any:
@@ -195,7 +201,7 @@ def ask(
     '4'
     """
     agent = Agent(
-        model=model or default_model(), system=system, tools=listed(tools), limits=limits if limits else Limits()
+        model=model or default_model(), system=system, tools=_listed(tools), limits=limits if limits else Limits()
     )
     return drive(agent.ask(prompt, output, store=_or_default(store)))
 
@@ -228,6 +234,10 @@ def default_log() -> Log:
     from outrider.log.log import Log  # brings SQLite, which most scripts do not need
 
     return Log(data_folder() / "sessions")
+
+
+def _listed(tools: Tools | None) -> tuple[Callable[..., Any], ...]:
+    return () if tools is None else listed(tools)
 
 
 def _or_default(store: AttachmentStore | None) -> AttachmentStore:

@@ -196,12 +196,12 @@ class Session:
     # The verbs
 
     async def think(
-        self, prompt: Prompt = (), *, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()
+        self, prompt: Prompt = (), *, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None
     ) -> Reply:
         """Ask the model once, after adding what is given. Calls in the reply are left to `act`."""
 
         async def work() -> Reply:
-            await self._add(prompt, tool_results)
+            await self._add(prompt, () if tool_results is None else tool_results)
             self._check_answerable()
             return await self._think()
 

@@ -82,7 +82,8 @@ def test_any_bytes_are_a_conversation_or_a_conversation_error(data: bytes) -> No
 # JSON, but no conversation
 
 words = st.sampled_from(
-    [*Message.__struct_fields__, *BLOCK_TYPES, "user", "assistant", "type", "data"]
+    [*Message.__struct_fields__, *BLOCK_TYPES, "user", "assistant", "tool", "type", "data", "arguments"]
+    + ["tool_calls", "has_tool_calls", "tool_call_id"]
     + [field for block in get_args(Block) for field in block.__struct_fields__]
 )
 near_misses = st.recursive(
@@ -96,7 +97,14 @@ blocks = st.fixed_dictionaries({"type": words}) | st.builds(
     st.dictionaries(words, near_misses, max_size=5),
 )
 near_messages = st.fixed_dictionaries(
-    {"role": st.sampled_from(["user", "assistant"]), "content": st.lists(blocks | near_misses, max_size=3)}
+    {"role": st.sampled_from(["user", "assistant", "tool"]), "content": st.lists(blocks | near_misses, max_size=3)},
+    optional={
+        "has_tool_calls": near_misses,
+        "tool_calls": st.lists(blocks | near_misses, max_size=3) | near_misses,
+        "tool_use_id": near_misses,
+        "tool_call_id": near_misses,
+        "is_error": near_misses,
+    },
 )
 
 
@@ -120,10 +128,10 @@ def test_a_conversation_in_another_products_shape_is_refused_with_advice() -> No
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "x"},
     ]
-    with pytest.raises(ConversationError, match=r"message 2 .*tool_calls.*blocks of the content"):
+    with pytest.raises(ConversationError, match=r"message 2, call 1 .*'function'.*id, name and arguments"):
         load(json.dumps(foreign))
-    with pytest.raises(ConversationError, match=r"message 1 has the role 'tool'.*tool_result"):
-        load(json.dumps(foreign[2:]))
+    with pytest.raises(ConversationError, match=r"message 1 has the role 'system'.*system="):
+        load(json.dumps([{"role": "system", "content": "Be brief."}, *foreign]))
 
 
 def test_the_last_of_two_equal_keys_counts_as_everywhere_in_json() -> None:
@@ -168,6 +176,13 @@ RESULT = '{"type":"tool_result","tool_use_id":"c","content":['
 def test_an_input_is_taken_or_refused_however_deep() -> None:
     deep = (CALL + '{"a":' * depth + "1" + "}" * depth + "}" for depth in DEPTHS)
     assert not any(overflows(message_with(block)) for block in deep)
+
+
+def test_calls_that_are_said_twice_are_taken_or_refused_however_deep() -> None:
+    inputs = ('{"a":' * depth + "1" + "}" * depth for depth in DEPTHS)
+    calls = (CALL + deep + ',"arguments":' + deep + "}" for deep in inputs)
+    deep = (f'[{{"role":"assistant","content":[{call}],"tool_calls":[{call}]}}]' for call in calls)
+    assert not any(map(overflows, deep))
 
 
 def test_an_input_with_a_surrogate_is_taken_or_refused_however_deep() -> None:
