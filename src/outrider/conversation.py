@@ -106,7 +106,7 @@ def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
     in_results = False
     for number, item in enumerate(value, 1):
         message = read_message(item, f"message {number}")
-        is_result = isinstance(item, Mapping) and item.get("role") == "tool"
+        is_result = message is not item and item["role"] == "tool"
         if is_result and in_results:  # all results of a turn are one message
             message = Message("user", messages.pop().content + message.content)
         messages.append(message)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.attachments import sha256
-from outrider.conversation import from_json, to_json
+from outrider.conversation import from_json, read_conversation, to_json
 from outrider.errors import ConversationError
 from outrider.messages import BLOCK_TYPES, Block, Message, ToolResultBlock, ToolUseBlock
 from outrider.store import MemoryStore
@@ -183,6 +183,17 @@ def test_calls_that_are_said_twice_are_taken_or_refused_however_deep() -> None:
     calls = (CALL + deep + ',"arguments":' + deep + "}" for deep in inputs)
     deep = (f'[{{"role":"assistant","content":[{call}],"tool_calls":[{call}]}}]' for call in calls)
     assert not any(map(overflows, deep))
+
+
+def test_blocks_too_deep_to_be_compared_are_refused() -> None:
+    def deep() -> ToolUseBlock:
+        value: dict[str, Any] = {}
+        for _ in range(10 * sys.getrecursionlimit()):
+            value = {"a": value}
+        return ToolUseBlock("c1", "read", value)
+
+    with pytest.raises(ConversationError, match=r"message 1 are nested too deeply"):
+        read_conversation([{"role": "assistant", "content": [deep()], "tool_calls": [deep()]}])
 
 
 def test_an_input_with_a_surrogate_is_taken_or_refused_however_deep() -> None:
