@@ -80,7 +80,7 @@ async def test_the_status_line_has_the_context_and_the_cost(project: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--model", "gpt-nonsense"], "gpt-nonsense"),
+        (["--model", "nonsense-5"], "nonsense-5"),
         (["--permissions", "everything"], "--permissions"),
         (["--resume", "ffffffff"], "ffffffff"),
         (["--continue"], "there is no session to continue yet"),
