@@ -12,7 +12,7 @@ A string stands for one text block wherever content is read. `is_error` stands o
 
 All of it can be read by item as well: `message["role"]`, `block["type"]`, `dict(message)`. Items have the short form in
 which people write messages: a content of one text is a string, and an assistant message has `has_tool_calls` and, where
-there are any, `tool_calls`. What is read so is accepted wherever messages are, and so is a message with the role `tool`,
+there are any, `tool_calls`. What is read so is accepted wherever messages are, and a message with the role `tool`
 as a user message with a result.
 """
 
