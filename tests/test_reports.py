@@ -14,17 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.agent import Agent
-from outrider.errors import ProviderError, SchemaError
+from outrider.errors import ProviderError, SchemaError, ToolDefinitionError
 from outrider.events import RunFinished, ToolFinished
 from outrider.limits import Limits
 from outrider.log.log import Log
 from outrider.messages import Message, ToolUseBlock, Usage
 from outrider.prompts import prompt
 from outrider.providers.scripted import Delay, ScriptedModel, Step, call, malformed_call
-from outrider.reports import MISSING, NO_TURNS_LEFT, Report, run_to_report
+from outrider.reports import MISSING, NO_TURNS_LEFT, TOOL, Report, run_to_report
 from outrider.results import ToolResult
 from outrider.runs import RunResult
+from outrider.scripting import ask, run
 from outrider.session import Session
+from outrider.subagents import with_subagents
 from outrider.tools import tool
 from tests.watching import Watched, last_results
 
@@ -176,6 +178,36 @@ def test_the_prompts_name_the_tool() -> None:
     assert "`report_back`" in report.tool.guidance
     assert "`report_back`" in prompt("report_reminder")
     assert report.tool.effect == "read"
+
+
+def report_back_of_the_user(who: str) -> str:
+    """A tool that has the name of ours."""
+    return who
+
+
+report_back_of_the_user.__name__ = TOOL
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: Agent(model="demo", tools=[report_back_of_the_user]),
+        lambda: with_subagents(Agent(model="demo", tools=[report_back_of_the_user])),
+        lambda: ask("Who?", str, model="demo", tools=[report_back_of_the_user]),
+        lambda: run("Who?", tools=[report_back_of_the_user], model="demo"),
+        lambda: tool(name=TOOL)(lambda: None),
+    ],
+    ids=["Agent", "with_subagents", "ask", "run", "tool"],
+)
+def test_a_tool_of_the_user_s_own_cannot_have_its_name(use: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match=r"'report_back' is a reserved name: .*@tool\(name=…\)"):
+        use()
+
+
+def test_our_own_may_be_given_to_any_agent() -> None:
+    report = Report(PERSON)
+    agent = Agent(model="demo", tools=[report.tool])
+    assert [each.name for each in msgspec.structs.replace(agent, name="other").tools] == [TOOL]
 
 
 def test_the_schema_that_is_given_is_not_changed() -> None:

@@ -13,9 +13,11 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
+from outrider.agent import Agent
 from outrider.attachments import Attachment
 from outrider.errors import ToolDefinitionError, ValidationError
 from outrider.events import ToolProgress
+from outrider.limits import Limits
 from outrider.providers.scripted import call
 from outrider.results import ToolResult
 from outrider.threads import Threads
@@ -365,3 +367,60 @@ def test_a_single_function_in_place_of_the_list_is_refused_with_advice() -> None
         Agent(model="demo", tools=read_lines)  # type: ignore[arg-type]
     with pytest.raises(ToolDefinitionError, match="take it from one"):
         Agent(model="demo", tools=[Counter.increase])
+
+
+# What a tool says of itself to the loop
+
+
+def test_guidance_can_be_made_for_the_agent_that_reads_it() -> None:
+    @tool(guidance=lambda agent: f"You are {agent.name}, and have {len(agent.tools)}.")
+    def own() -> str:
+        """Do it."""
+        return ""
+
+    assert (
+        Agent(model="demo", system="Hello.", tools=[own], name="Ada").instructions
+        == "Hello.\n\nYou are Ada, and have 1."
+    )
+    assert Agent(model="demo", tools=[own, read_lines], name="Eve").instructions == "You are Eve, and have 2."
+
+
+@pytest.mark.parametrize(("own", "limit", "kept"), [(None, 100, 100), (40, 100, 40), (400, 100, 100)])
+async def test_a_tool_can_have_a_limit_of_its_own_below_that_of_the_agent(
+    own: int | None, limit: int, kept: int
+) -> None:
+    @tool(result_characters=own)
+    def say() -> str:
+        """Say a lot."""
+        return "x" * 1_000
+
+    watched = Watched([call("say"), "ok"], [say], Limits(result_characters=limit))
+    await watched.session.run("Go.")
+    assert f"[{1_000 - kept} of 1,000 characters left out" in last_results(watched.session)[0][0]
+
+
+def test_a_limit_of_nothing_is_refused() -> None:
+    with pytest.raises(ToolDefinitionError, match="result_characters of say is 0"):
+        tool(name="say", result_characters=0)(lambda: "")
+
+
+@pytest.mark.parametrize("name", ["final", "functions", "multi_tool_use", "report_back"])
+def test_a_reserved_name_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=f"'{name}' is a reserved name: .+; give another"):
+        tool(name=name)(lambda: "")
+
+
+async def test_arguments_can_be_prepared_before_they_are_checked() -> None:
+    def double(number: int) -> int:
+        """Double it."""
+        return 2 * number
+
+    lenient = make_tool(double, prepare=lambda given: {"number": given.get("n", given.get("number"))})
+    lenient.check({"n": 2})
+    watched = Watched([[call("double", n=2), call("double", n="x")], "ok"], [lenient])
+    await watched.session.run("Go.")
+    (text, _), (refused, is_error) = last_results(watched.session)
+    assert text == "4"
+    assert is_error
+    assert "number: " in refused
+    assert watched.session.messages[1].tool_calls[0].input == {"n": 2}, "the history is as it was said"

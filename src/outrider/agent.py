@@ -95,7 +95,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def instructions(self) -> str:
         """The system prompt, with what the tools have to say in it."""
-        guidance = (tool.guidance for tool in make_tools(self.tools))
+        guidance = (tool.guidance_for(self) for tool in make_tools(self.tools))
         return "\n\n".join(part for part in (self.system, *guidance) if part.strip())
 
     @cached_property

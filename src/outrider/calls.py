@@ -15,6 +15,7 @@ import msgspec
 from outrider.attachments import Attachment
 from outrider.errors import AttachmentError, LogError, ValidationError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.json_text import in_lines, shorten_json
 from outrider.limits import Limits
 from outrider.log.entries import Answer, Intent
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
@@ -161,6 +162,13 @@ class Call:
         return self._tool is None or self._tool.concurrent
 
     @property
+    def _limit(self) -> int:
+        """Characters of the result that the model gets to read."""
+        own = self._tool.result_characters if self._tool else None
+        limit = self.around.limits.result_characters
+        return limit if own is None else min(own, limit)
+
+    @property
     def recorded(self) -> bool:
         """Whether the answer is on disk."""
         return self._announced and not (self.written and self.written.error)
@@ -266,9 +274,9 @@ class Call:
             return await self._answer(result)
         except asyncio.CancelledError:
             # The tool has done its work; only storing what is too large, or a file, was cut short.
-            note = "[it was cancelled before all of it could be stored]"
-            text = shorten(clean(result.text), self.around.limits.result_characters, note)
-            return Answer(_block(self.use.id, [TextBlock(text or note)], result.is_error), result.final, result.details)
+            why = "it was cancelled before all of it could be stored"
+            text = self._cut(clean(result.text), why, result.is_json) or f"[{why}]"
+            return Answer(_block(self.use.id, [TextBlock(text)], result.is_error), result.final, result.details)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         """An answer for a call that ended without one."""
@@ -317,25 +325,36 @@ class Call:
         text, whole = clean(result.text), None
         if result.whole is not None:
             text, whole = await self._completed(text, result.whole)
-        elif len(text) > self.around.limits.result_characters:
-            text, whole = await self._shortened(text)
+        elif len(text) > self._limit:
+            text, whole = await self._shortened(text, result.is_json)
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
         for attachment in result.attachments:
             content.append(await self._stored(attachment))
         return Answer(_block(self.use.id, content, result.is_error, whole), result.final, result.details)
 
-    async def _shortened(self, text: str) -> tuple[str, AttachmentBlock | None]:
-        data = text.encode()
-        file = Attachment(data, "text/plain", f"{self.use.name}-{self.use.id}.txt")
+    async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
+        data = (in_lines(text) if is_json else text).encode()
+        mime_type, ending = ("application/json", "json") if is_json else ("text/plain", "txt")
+        file = Attachment(data, mime_type, f"{self.use.name}-{self.use.id}.{ending}")
         where, kept = await self._keep_whole(file, len(data))
-        note = "[{left_out} of {total} characters left out here. " + where.replace("{", "{{").replace("}", "}}") + "]"
-        return shorten(text, self.around.limits.result_characters, note), kept
+        if is_json:  # which takes a while where it is long
+            return await self.around.threads.run(self._cut, text, where, is_json), kept
+        return self._cut(text, where, is_json), kept
+
+    def _cut(self, text: str, where: str, is_json: bool) -> str:
+        """What the model gets to read of a text, and where the rest is; JSON stays JSON."""
+        where = where.replace("{", "{{").replace("}", "}}")
+        if is_json:
+            note = f"This is not all of it: {{total}} characters, of which some are left out here. {where}"
+            with contextlib.suppress(ValueError, RecursionError):  # then it is a text like any other
+                return clean(shorten_json(text, self._limit, note))
+        return shorten(text, self._limit, f"[{{left_out}} of {{total}} characters left out here. {where}]")
 
     async def _completed(self, text: str, file: Attachment) -> tuple[str, AttachmentBlock | None]:
         """A text that is a part already, with where to find the whole."""
         where, kept = await self._keep_whole(file, self.around.limits.attachment_bytes, file.description or "The whole")
         note = "[{left_out} of {total} characters left out here.]"
-        return f"{shorten(text, self.around.limits.result_characters, note)}\n[{where}]", kept
+        return f"{shorten(text, self._limit, note)}\n[{where}]", kept
 
     async def _keep_whole(
         self, file: Attachment, limit: int, what: str = "The whole"

@@ -102,6 +102,10 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     error: str = ""
     stop_reason: str = "end"
     """Why the last reply ended; see `provider.StopReason`."""
+    structured_output: Any = None
+    """The data of the report that ended the run, as decoded JSON; None if there was none."""
+    has_structured_output: bool = False
+    """Whether there was one: it tells the report null from no report."""
 
 
 class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_started"):

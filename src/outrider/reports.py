@@ -63,6 +63,8 @@ class Report:
             effect="read",
             schema=wrapped(root, WRAPPED) if self._is_wrapped else root,
             guidance=prompt_text("report_back"),
+            final_turn=prompt_text("report_final_turn"),
+            built_in=True,
         )
         """What the model calls. Its result is final, its text is the JSON of the data, its details have the data."""
 
@@ -105,7 +107,7 @@ class Report:
         self._schema.decode(data)  # a type may want more than its JSON Schema can say
         text = _json(data)
         self._data = (data,)
-        return ToolResult(text, final=True, details={"structured_output": data})
+        return ToolResult(text, final=True, details={"structured_output": data}, is_json=True)
 
     def _unwrapped(self, arguments: Mapping[str, Any]) -> Any:
         return arguments.get(WRAPPED) if self._is_wrapped else dict(arguments)
@@ -125,7 +127,7 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
         return _reported(first, report)
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
-        return msgspec.structs.replace(first, status=left, error=NO_TURNS_LEFT)
+        return msgspec.structs.replace(_reported(first, report), status=left, error=NO_TURNS_LEFT)
     with _limited(session, left):
         second = await session.run(prompt_text("report_reminder"))
     report.recall(second.conversation)
@@ -139,11 +141,13 @@ def _was_reminded(messages: Sequence[Message]) -> bool:
 
 
 def _reported(result: RunResult, report: Report) -> RunResult:
+    """The result with the report, or without any: the data of another final tool is none."""
+    data = {"structured_output": report.data, "has_structured_output": report.has_data}
     if report.has_data:
-        return msgspec.structs.replace(result, text=report.text)
+        return msgspec.structs.replace(result, text=report.text, **data)
     if result.status == "done":
-        return msgspec.structs.replace(result, status="error", error=MISSING)
-    return result
+        return msgspec.structs.replace(result, status="error", error=MISSING, **data)
+    return msgspec.structs.replace(result, **data)
 
 
 def _joined(first: RunResult, second: RunResult) -> RunResult:

@@ -30,13 +30,19 @@ class ToolResult(msgspec.Struct, frozen=True):
     """What people see beside the result; the model is not told."""
     whole: Attachment | None = None
     """All that there is, where the text is only a part: it is stored, and the model is told how to read it."""
+    is_json: bool = False
+    """Whether the text is JSON: where it is too long, the model reads a shortened form that is JSON too."""
 
     def __post_init__(self) -> None:
         # A tool that has done its work should not fail over the form of what it says.
         text: object = self.text
         if not isinstance(text, str):
             msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
-        flags: list[tuple[str, object]] = [("is_error", self.is_error), ("final", self.final)]
+        flags: list[tuple[str, object]] = [
+            ("is_error", self.is_error),
+            ("final", self.final),
+            ("is_json", self.is_json),
+        ]
         for name, flag in flags:
             if not isinstance(flag, bool):  # an exit code, say
                 msgspec.structs.force_setattr(self, name, bool(flag))

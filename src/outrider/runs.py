@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from outrider.errors import OutriderError
 from outrider.events import RunStatus
 from outrider.items import ByItem
 from outrider.limits import Limits
+from outrider.log.entries import Answer
 from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, StopReason
 from outrider.repetition import WARNED_AT, Repetition
@@ -43,6 +45,10 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """What went wrong, if the status is `error`."""
     stop_reason: StopReason = StopReason.END
     """Why the last reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
+    structured_output: Any = None
+    """The data of the report that ended the run, as decoded JSON; None if there was none."""
+    has_structured_output: bool = False
+    """Whether there was one: it tells the report null from no report."""
 
 
 class Progress:
@@ -53,6 +59,8 @@ class Progress:
         self.usage = Usage()
         self.text = ""
         self.stop_reason = StopReason.END
+        self.structured_output: Any = None
+        self.has_structured_output = False
         self._limits = limits
         self._within = within
         """The run of the session that sent this one out, whose budget this one uses up as well."""
@@ -68,6 +76,12 @@ class Progress:
         self._use(reply.usage)
         self.text = reply.text
         self.stop_reason = reply.stop_reason
+
+    def end_with(self, answer: Answer) -> None:
+        """The result that ends the run: its words, and the data that its details have as `structured_output`."""
+        self.text = answer.result.text
+        if isinstance(answer.details, Mapping) and "structured_output" in answer.details:
+            self.structured_output, self.has_structured_output = answer.details["structured_output"], True
 
     def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
         """What the reply's calls came to."""

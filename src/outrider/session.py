@@ -231,10 +231,10 @@ class Session:
         except asyncio.CancelledError:
             self._emit(RunFinished(status, progress.turns, progress.usage, progress.text))
             raise
-        stop = progress.stop_reason
-        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, error, stop))
+        ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
+        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
         conversation = await self._conversation()
-        return RunResult(status, progress.text, progress.turns, progress.usage, conversation, error, stop)
+        return RunResult(status, progress.text, progress.turns, progress.usage, conversation, *ending)
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
@@ -288,14 +288,14 @@ class Session:
                 return reached
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
-            reply = await self._think(_reminder(progress), acting=True)
+            reply = await self._think(self._reminder(progress), acting=True)
             progress.count(reply)
             if progress.cost_is_unknown:
                 self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
             final = await self._act_if_called()
             if (last := self.history.last) is not None:
                 progress.count_calls(reply.message.tool_calls, last.tool_results)
-        progress.text = final.result.text
+        progress.end_with(final)
         return "done"
 
     async def _think(self, reminder: str = "", *, acting: bool = False) -> Reply:
@@ -327,6 +327,13 @@ class Session:
         if remark := REMARKABLE.get(reply.stop_reason):
             self._emit(Notice(remark))
         return reply
+
+    def _reminder(self, progress: Progress) -> str:
+        """What the model is told with one request alone."""
+        if progress.on_last_turn:
+            asked = [tool.final_turn for tool in self._tools.values() if tool.final_turn]
+            return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
+        return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
 
     async def _keep_cut_off(self, words: str) -> None:
         """What the model had said stays, marked as cut off; calls and thoughts that were cut off are of no use."""
@@ -521,10 +528,3 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(Cancelled()).finished()
             raise
-
-
-def _reminder(progress: Progress) -> str:
-    """What the model is told with one request alone."""
-    if progress.on_last_turn:
-        return prompt_text("final_turn")
-    return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""

@@ -34,8 +34,14 @@ Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-RESERVED_NAMES = frozenset({"final", "functions", "multi_tool_use"})
-"""Names to which models or their servers give a meaning of their own."""
+_OF_MODELS = "models give it a meaning of their own"
+RESERVED_NAMES = {
+    "final": _OF_MODELS,
+    "functions": _OF_MODELS,
+    "multi_tool_use": _OF_MODELS,
+    "report_back": "Outrider gives that name to the tool by which a model reports data (ask(output=…), output_schema)",
+}
+"""Names that a user's tool cannot have, and why."""
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -52,6 +58,8 @@ class Errand(msgspec.Struct, frozen=True):
 
 
 Spawn: TypeAlias = "Callable[[Errand, Agent, Permit | None, Path | None], Awaitable[Session]]"
+Guidance: TypeAlias = str | Callable[[Any], str]
+"""Words for the system prompt: the same for every agent that has the tool, or made for each, which it is given."""
 
 
 class ToolContext:
@@ -147,10 +155,18 @@ class Tool(msgspec.Struct, frozen=True):
     """Seconds until the call is given up; None leaves it to the agent's limits."""
     concurrent: bool = True
     """Whether it may run beside other calls of the same turn."""
-    guidance: str = ""
+    guidance: Guidance = ""
     """What the system prompt says of it, wherever an agent has it."""
     asynchronous: bool = False
     """Whether the function gives back something to await or to iterate; otherwise it runs in a thread."""
+    final_turn: str = ""
+    """What a model that has the tool is told on its last turn, in place of "give your final answer"."""
+    result_characters: int | None = None
+    """What the model gets to read of a result, if that is less than the agent's limits allow; the whole is stored."""
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Rewrites arguments as other programs would give them, before they are checked."""
+    built_in: bool = False
+    """Whether it is Outrider's own, which may have a reserved name."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -158,10 +174,9 @@ class Tool(msgspec.Struct, frozen=True):
                 f"{self.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, '_' and '-'; "
                 "give another with @tool(name=…)"
             )
-        if self.name in RESERVED_NAMES:
+        if self.name in RESERVED_NAMES and not self.built_in:
             raise ToolDefinitionError(
-                f"{self.name!r} is a reserved name, which models give a meaning of their own; "
-                "give another with @tool(name=…)"
+                f"{self.name!r} is a reserved name: {RESERVED_NAMES[self.name]}; give another with @tool(name=…)"
             )
         if self.effect not in ("read", "idempotent", "write"):
             raise ToolDefinitionError(
@@ -169,6 +184,10 @@ class Tool(msgspec.Struct, frozen=True):
             )
         if self.timeout is not None and not self.timeout > 0:
             raise ToolDefinitionError(f"the time-out of {self.name} is {self.timeout}; it must be more than 0 seconds")
+        if self.result_characters is not None and not self.result_characters > 0:
+            raise ToolDefinitionError(
+                f"result_characters of {self.name} is {self.result_characters}; it must be more than 0"
+            )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -180,11 +199,15 @@ class Tool(msgspec.Struct, frozen=True):
 
     def check(self, arguments: dict[str, Any]) -> None:
         """Raise ValidationError if these arguments do not fit."""
-        self.signature.bind(_own(arguments))
+        self.signature.bind(self._prepared(arguments))
+
+    def guidance_for(self, agent: Agent) -> str:
+        """What the system prompt of this agent says of the tool."""
+        return self.guidance if isinstance(self.guidance, str) else self.guidance(agent)
 
     async def invoke(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Validate the arguments, run the function, and make a result of whatever it gives back."""
-        args, kwargs = self.signature.bind(_own(arguments))
+        args, kwargs = self.signature.bind(self._prepared(arguments))
         if self.signature.injected:
             kwargs[self.signature.injected] = context
         if self.asynchronous:
@@ -199,6 +222,10 @@ class Tool(msgspec.Struct, frozen=True):
         if context._attachments:
             result = msgspec.structs.replace(result, attachments=(*result.attachments, *context._attachments))
         return result
+
+    def _prepared(self, arguments: dict[str, Any]) -> Any:
+        own = _own(arguments)
+        return self.prepare(own) if self.prepare and isinstance(own, dict) else own
 
 
 class ToolMethod:
@@ -223,7 +250,9 @@ def tool(
     timeout: float | None = None,
     concurrent: bool = True,
     schema: Mapping[str, Any] | None = None,
-    guidance: str = "",
+    guidance: Guidance = "",
+    final_turn: str = "",
+    result_characters: int | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: its name, its docstring and its annotations are what the model is told.
@@ -231,7 +260,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     `name` and `description` replace those of the function. `effect` says what a call may change: "read" nothing,
     "idempotent" the same thing however often it runs, "write" anything. `timeout` is in seconds; `concurrent=False`
     lets it run alone. With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are.
-    `guidance` stands in the system prompt wherever an agent has the tool.
+    `guidance` stands in the system prompt wherever an agent has the tool: words, or a function that makes them for an
+    agent. `final_turn` is what the model is told on its last turn, in place of "give your final answer".
+    `result_characters` is what it gets to read of a result, if that is less than the agent's limits allow.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -259,10 +290,10 @@ def make_tool(
     timeout: float | None = None,
     concurrent: bool = True,
     schema: Mapping[str, Any] | None = None,
-    guidance: str = "",
     namespace: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Tool:
-    """A tool from a function, or the tool itself if it is one already."""
+    """A tool from a function, or the tool itself if it is one already. `more` are other fields of a Tool."""
     if isinstance(function, Tool):
         return function
     if isinstance(function, ToolMethod):
@@ -281,8 +312,8 @@ def make_tool(
         effect,
         timeout,
         concurrent,
-        guidance,
-        _is_async(function),
+        asynchronous=_is_async(function),
+        **more,
     )
 
 

@@ -33,7 +33,7 @@ from outrider.providers.secrets import MODEL_KEYS, without_model_keys
 from outrider.reports import Report
 from outrider.session import Session
 from outrider.subagents.files import Found, find_profiles
-from outrider.subagents.models import model_for, same_vendor
+from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import Task, Worker
 from outrider.toolbox import ALL_NAMES, TOOL_NAMES, standard
@@ -44,6 +44,11 @@ from outrider.tools import Tool, make_tools
 
 UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
 """Variables by which bash runs a file first, goes to another folder, or reads a command in another way."""
+
+WITHOUT_TOOLS = (
+    "Task is among the tools, but no sub-agent would have any: they have only tools that are listed. List theirs as "
+    "well, as in --tools Task,Read,Glob,Grep, or leave the list out for all"
+)
 
 
 class Workbench:
@@ -95,11 +100,17 @@ class Workbench:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The toolbox, as far as the settings want it, the user's own tools, and whoever can be sent out."""
+        """The toolbox, as far as the settings want it, the user's own tools, and whoever can be sent out.
+
+        Raises ConfigError if those who could be sent out would have no tools.
+        """
         tools = self._tools_in(self.workspace, self._tool_names)
         if "Task" in self._wanted:
             profiles = [profile for profile in self._found.profiles if profile.tools_of(tools)]
-            tools += [Task(profiles, self._engage).tool] if profiles else []
+            if not profiles:
+                raise ConfigError(WITHOUT_TOOLS)
+            characters = self.settings.subagents.result_characters
+            tools.append(Task(profiles, self._engage, result_characters=characters).tool)
         return make_tools(tools)
 
     @property
@@ -165,8 +176,7 @@ class Workbench:
     def _model_of(self, profile: Profile, tier: str) -> Provider:
         """Who answers for a sub-agent: one connection for all of them. A project does not choose another vendor."""
         sender = self._sender or resolve(self.settings.model or default_model())
-        allowed = not profile.is_foreign or same_vendor(profile.model, sender)
-        model = model_for(tier or (profile.model if allowed else ""), sender)
+        model = model_for(tier or profile.model, sender, is_foreign=profile.is_foreign)
         if not isinstance(model, str):
             return model
         if model not in self._providers:

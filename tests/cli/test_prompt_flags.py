@@ -117,6 +117,8 @@ async def test_by_default_the_whole_toolbox_is_there(tmp_path: Path) -> None:
         (["own.py"], [*ALL_NAMES, "own"]),
         (["none", "own.py"], ["own"]),
         (["Read,own.py"], ["Read", "own"]),
+        (["Task,Read"], ["Read", "Task"]),
+        (["Task", "own.py"], ["own", "Task"]),
     ],
 )
 async def test_tools_are_chosen_by_name_or_by_file(values: list[str], names: list[str], tmp_path: Path) -> None:
@@ -144,6 +146,18 @@ async def test_tools_are_chosen_by_name_or_by_file(values: list[str], names: lis
 )
 def test_a_word_that_is_no_tool_is_wrong_usage(value: str, said: str, tmp_path: Path) -> None:
     refused(outrider("-p", "Hello", *DEMO, "--tools", value, cwd=tmp_path), said)
+
+
+def test_task_alone_is_wrong_usage_and_the_line_says_what_to_do() -> None:
+    """Sub-agents have no tools but those that are listed, so that there would be nobody to send out."""
+    refused(outrider("-p", "Hello", *DEMO, "--tools", "Task"), "no sub-agent would have any", "--tools Task,Read")
+    refused(outrider("-p", "Hello", *DEMO, OUTRIDER_TOOLS="Task"), "no sub-agent would have any", "--tools Task,Read")
+
+
+def test_a_tool_of_ones_own_may_not_have_the_name_of_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace("EFFECT", "read").replace("def own", "def report_back"))
+    refused(outrider("-p", "Hello", *DEMO, "--tools", str(path)), "own.py", "'report_back' is a reserved name")
 
 
 def test_a_tool_of_ones_own_may_not_have_the_name_of_a_built_in_one(tmp_path: Path) -> None:

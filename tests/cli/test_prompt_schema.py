@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from outrider.events import RunFinished
 from outrider.prompts import prompt
 from tests.cli.asking import ask, check_result, latest, messages, sessions, streamed
 from tests.cli.program import outrider
@@ -51,6 +52,19 @@ async def test_json_has_the_data_decoded_and_its_text_is_the_same(person: str) -
     assert (ended.returncode, result["status"], result["structured_output"]) == (0, "done", ADA)
     assert json.loads(result["text"]) == result["structured_output"]
     assert "stop_reason" not in result
+
+
+@pytest.mark.parametrize(("schema", "given", "data"), [(PERSON, ADA, ADA), ({"type": "null"}, {"result": None}, None)])
+async def test_the_event_at_the_end_has_the_data_too(tmp_path: Path, schema: Any, given: Any, data: Any) -> None:
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    async with ModelServer([Answer("Let me see."), report(given)]) as server:
+        arguments = ("--schema", str(tmp_path / "schema.json"), "--output-format", "stream-json")
+        ended = await ask(server, "-p", "Who is it?", *arguments)
+    events, result = streamed(ended.stdout)
+    first, second = [event for event in events if isinstance(event, RunFinished)]
+    assert (first.structured_output, first.has_structured_output) == (None, False)
+    assert (second.structured_output, second.has_structured_output) == (data, True)
+    assert (result["status"], result["structured_output"]) == ("done", data)
 
 
 async def test_nonsense_is_answered_with_every_violation_and_the_model_tries_again(person: str) -> None:

@@ -10,7 +10,7 @@ from outrider.config.widening import _WIDER
 def test_every_setting_has_a_key_a_default_and_a_judgement_of_what_widens() -> None:
     assert list(KEYS) == list(DEFAULTS) == list(flattened(Settings()))
     assert set(_WIDER) == set(KEYS)
-    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "chat", "acp"}
+    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "subagents", "chat", "acp"}
 
 
 def test_settings_come_back_from_their_dotted_keys() -> None:

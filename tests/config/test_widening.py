@@ -42,6 +42,7 @@ WIDER = [
     ("", "limits.tool_seconds = 601", "limits.tool_seconds"),
     ("", "limits.result_characters = 50001", "limits.result_characters"),
     ("", "limits.attachment_bytes = 99999999", "limits.attachment_bytes"),
+    ("", "subagents.result_characters = 10001", "subagents.result_characters"),
     ("", 'model = "http://198.51.100.1/v1#x"', "model"),
     ("", 'model = " https://models.example/v1#x"', "model"),
     ("", 'model = "litellm/openai/x"', "model"),
@@ -207,6 +208,7 @@ SAID: dict[str, st.SearchStrategy[Any]] = {
     "limits.tool_seconds": LIMIT,
     "limits.result_characters": st.integers(1, 99_999),
     "limits.attachment_bytes": st.integers(1, 99_999_999),
+    "subagents.result_characters": st.integers(1, 99_999),
     "model": st.sampled_from(["demo", "http://a/v1#x", "anthropic/fast", "ollama/a"]),
 }
 FILES = st.fixed_dictionaries({}, optional=SAID)
@@ -232,7 +234,9 @@ def allows_no_more(one: Settings, other: Settings) -> bool:
         and one.web.private_addresses <= other.web.private_addresses
         and set(one.tool_files) <= set(other.tool_files)
         and (other.tools is None or set(one.tools or ("all",)) <= set(other.tools) or one.tools == ())
-        and all((m or 10**9) <= (t or 10**9) for (key, m), (_, t) in limits if key.startswith("limits."))
+        and all(
+            (m or 10**9) <= (t or 10**9) for (key, m), (_, t) in limits if key.startswith(("limits.", "subagents."))
+        )
         and (one.model == other.model or "http" not in (one.model or ""))
     )
 

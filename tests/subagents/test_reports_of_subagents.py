@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from outrider.session import Session
 from outrider.subagents import Profile
 from outrider.tools import tool
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
+from tests.subagents.teams import bench_in, play, results_of, run_in
 
 PERSON = {
     "type": "object",
@@ -134,11 +136,31 @@ async def test_a_report_longer_than_a_result_may_be_is_whole_in_the_details(log:
     await team.run()
     (finished,) = team.results
     assert finished.details["structured_output"] == data
-    assert len(finished.result.text) < 1_000
+    assert len(finished.result.text) <= 500
+    assert json.loads(finished.result.text)["data"]["text"].startswith("é")
     assert finished.result.whole is not None
     assert json.loads(team.session.store.read(finished.result.whole)) == data
     if log:
         assert team.stored[0].details["structured_output"] == data
+
+
+async def test_a_long_report_can_be_read_on_by_its_reference(folder: Path) -> None:
+    """In lines, for that is how Read reads."""
+    rows = [{"file": f"{number}.py", "text": "x" * 30} for number in range(400)]
+
+    def read_on(request: Request) -> Step:
+        shown = json.loads(request.messages[-1].tool_results[0].text)
+        reference = re.search(r"attachment:\w+", shown["shortened"])
+        assert reference
+        assert {"file": "200.py", "text": "x" * 30} not in shown["data"]["rows"]
+        return call("Read", file_path=reference[0], offset=780, limit=60)
+
+    send = task("Which?", subagent_type="Explore", output_schema={})
+    model = play([send, read_on, "Done."], {"Which?": [report_back(rows=rows)]})
+    session = await run_in(bench_in(folder), model)
+    _, read = results_of(session)
+    assert not read.is_error
+    assert '"200.py"' in read.text
 
 
 # What is wrong

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Log, Profile, ScriptedModel, Session, ToolContext, tool, with_subagents
-from outrider.errors import OutriderError
+from outrider import Agent, Log, Profile, ScriptedModel, Session, Tool, ToolContext, tool, with_subagents
+from outrider.config.settings import Settings
+from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
 from outrider.events import SubagentStarted, ToolFinished
 from outrider.limits import Limits
 from outrider.prompts import prompt
 from outrider.providers.scripted import Delay, call
 from outrider.results import ToolResult
+from outrider.subagents.task import RESULT_CHARACTERS
 from tests.subagents.teams import HELPER, Team, bench_in, play, results_of, run_in, task
+
+BEGINNING = "\n".join(prompt("task").splitlines()[:3])
+"""Of the guidance; below it stands what depends on the agent."""
 
 
 @pytest.fixture(params=["in memory", "in a log"])
@@ -160,6 +165,44 @@ async def test_an_answer_just_within_the_limit_is_unchanged() -> None:
     assert (team.results[0].text, team.results[0].whole) == (words, None)
 
 
+@pytest.mark.parametrize("length", [10_000, 10_001, 60_000])
+async def test_a_sender_reads_ten_thousand_characters_of_an_answer(log: Log | None, length: int) -> None:
+    words = ("ü☂" * length)[:length]
+    team = Team(play([[task("a")], "Done."], {"a": [words]}), log=log)
+    await team.run()
+    (result,) = team.results
+    if length <= 10_000:
+        assert (result.text, result.whole) == (words, None)
+    else:
+        assert result.text.startswith(f"{words[:7_500]}\n[{length - 10_000:,} of {length:,} characters left out here.")
+        assert result.text.endswith(words[-2_500:])
+        assert result.whole is not None
+        assert f"attachment:{result.whole.sha256}" in result.text
+        assert team.session.store.read(result.whole).decode() == words
+
+
+async def test_how_much_a_sender_reads_is_a_setting_of_task() -> None:
+    words = "x" * 200
+    for wanted, limit, kept in [(150, 50_000, 150), (150, 100, 100)]:
+        agent = Agent(model=play([[task("a")], "Done."], {"a": [words]}), limits=Limits(result_characters=limit))
+        session = Session(with_subagents(agent, [HELPER], result_characters=wanted))
+        await session.run("go")
+        assert f"[{200 - kept} of 200 characters left out" in results_of(session)[0].text
+
+
+async def test_in_a_workbench_the_setting_says_how_much_is_read(folder: Path) -> None:
+    model = play([[task("a", "Explore")], "Done."], {"a": ["x" * 200]})
+    session = await run_in(bench_in(folder, subagents__result_characters=150), model)
+    assert "[50 of 200 characters left out" in results_of(session)[0].text
+    assert Settings().subagents.result_characters == RESULT_CHARACTERS
+
+
+@pytest.mark.parametrize("characters", [0, -1])
+def test_to_read_nothing_of_an_answer_is_refused(characters: int) -> None:
+    with pytest.raises(ToolDefinitionError, match="result_characters of Task"):
+        with_subagents(Agent(model="demo"), [HELPER], result_characters=characters)
+
+
 async def test_a_sub_agent_has_no_task_and_cannot_send_out_others_by_itself(log: Log | None) -> None:
     @tool
     async def delegate(context: ToolContext) -> str:
@@ -206,6 +249,61 @@ async def test_arguments_that_do_not_fit_send_nobody_out(more: dict[str, str], s
     assert len(team.model.requests) == 2
 
 
+GENERAL = Profile(name="General", description="Does all.")
+
+
+@pytest.mark.parametrize("name", ["General", "GeneralPurpose", "general-purpose", "general_purpose", "general"])
+async def test_general_has_the_names_that_other_programs_give_it(name: str) -> None:
+    team = Team(play([[task("a", name)], "Done."], {"a": ["Fine."]}), profiles=[HELPER, GENERAL])
+    await team.run()
+    assert [(each.text, each.is_error) for each in team.results] == [("Fine.", False)]
+    assert team.finished()[0].details["profile"] == "General"
+    assert team.session.messages[1].tool_calls[0].input["subagent_type"] == name, "the history is as it was said"
+
+
+async def test_a_profile_that_has_the_name_itself_is_the_one_that_is_meant() -> None:
+    own = Profile(name="general-purpose", description="The user's own.")
+    names = ["general-purpose", "GeneralPurpose", "General"]
+    children = {name: ["Fine."] for name in names}
+    team = Team(play([[task(name, name) for name in names], "Done."], children), profiles=[GENERAL, own])
+    await team.run()
+    profiles = {event.call_id: event.details["profile"] for event in team.finished()}
+    assert [profiles[each.id] for each in team.session.messages[1].tool_calls] == [own.name, own.name, "General"]
+
+
+@pytest.mark.parametrize("name", ["Nobody", "help er s", ""])
+async def test_a_wrong_type_is_answered_with_all_types(name: str) -> None:
+    profiles = [Profile(name=f"Kind{number}", description="A kind.") for number in range(9)]
+    team = Team(play([[task("a", name)], "Done."], {"a": ["Never."]}), profiles=profiles)
+    await team.run()
+    (result,) = team.results
+    assert result.is_error
+    assert "other candidates" not in result.text
+    for profile in profiles:
+        assert f'"{profile.name}"' in result.text
+
+
+def test_other_spellings_are_not_offered() -> None:
+    (sending,) = with_subagents(Agent(model="demo"), [HELPER, GENERAL]).tools
+    assert isinstance(sending, Tool)
+    assert sending.parameters["properties"]["subagent_type"]["enum"] == ["Helper", "General"]
+
+
+@pytest.mark.parametrize("more", [{"output_schema": None}, {"model": None}, {"output_schema": None, "model": None}])
+async def test_null_counts_as_absent(log: Log | None, more: dict[str, None]) -> None:
+    team = Team(play([[task("a", **more)], "Done."], {"a": ["Fine."]}), log=log)
+    await team.run()
+    assert [(each.text, each.is_error) for each in team.results] == [("Fine.", False)]
+    assert [each.name for each in team.model.requests[1].tools] == []
+
+
+async def test_null_for_what_is_needed_is_still_missing() -> None:
+    wanted = {"description": "do it", "prompt": None, "subagent_type": "Helper"}
+    team = Team(play([[call("Task", **wanted)], "Done."], {"a": ["Never."]}))
+    await team.run()
+    assert '"prompt" is a required property' in team.results[0].text
+
+
 async def test_a_result_that_is_final_ends_the_sub_agent_alone() -> None:
     @tool
     def give_up() -> ToolResult:
@@ -224,9 +322,9 @@ async def test_a_result_that_is_final_ends_the_sub_agent_alone() -> None:
 def test_guidance_stands_in_the_system_prompt_if_and_only_if_the_agent_has_task() -> None:
     alone = Agent(model="demo", system="You are kind.")
     team = with_subagents(alone, [HELPER, Profile(name="Poet", description="Writes\n  verse.")])
-    assert prompt("task") not in alone.instructions
-    assert team.instructions.startswith("You are kind.\n\n" + prompt("task"))
-    assert "- Helper: Helps.\n- Poet: Writes verse." in team.instructions
+    assert alone.instructions == "You are kind."
+    assert team.instructions.startswith(f"You are kind.\n\n{BEGINNING}")
+    assert "\n- Helper: Helps. Model: the same as yours.\n- Poet: Writes verse. " in team.instructions
 
 
 async def test_in_a_workbench_the_sender_reads_the_guidance_and_its_sub_agents_do_not(folder: Path) -> None:
@@ -234,20 +332,38 @@ async def test_in_a_workbench_the_sender_reads_the_guidance_and_its_sub_agents_d
     bench = bench_in(folder)
     assert results_of(await run_in(bench, model))[0].text == "Fine."
     sender, child, _ = model.requests
-    assert prompt("task") in sender.system
+    assert BEGINNING in sender.system
     for name in ("Explore", "Plan", "Bash", "General"):
         assert f"\n- {name}: " in sender.system
-    assert prompt("task") not in child.system
+    assert BEGINNING not in child.system
     assert prompt("subagent") in child.system
     assert prompt("explore") in child.system
     assert str(folder) in child.system
 
 
-@pytest.mark.parametrize("tools", [["Read", "Bash"], ["Task"], []])
+@pytest.mark.parametrize("tools", [["Read", "Bash"], []])
 def test_a_session_without_task_reads_nothing_of_it(folder: Path, tools: list[str]) -> None:
     agent = bench_in(folder, tools=tools).agent(model="demo")
     assert "Task" not in [each.name for each in agent.tools]
-    assert prompt("task") not in agent.instructions
+    assert BEGINNING not in agent.instructions
+
+
+def test_task_without_a_tool_for_anybody_is_refused_with_what_to_do(folder: Path) -> None:
+    """The list is a fence for the whole session: sub-agents get nothing that it leaves out."""
+    with pytest.raises(ConfigError, match=r"no sub-agent would have any.* --tools Task,Read,Glob,Grep"):
+        bench_in(folder, tools=["Task"]).agent(model="demo")
+
+
+def test_task_with_a_tool_of_the_user_s_own_is_enough(folder: Path) -> None:
+    @tool
+    def whistle() -> str:
+        """Whistle."""
+        return "tune"
+
+    agent = bench_in(folder, own=[whistle], tools=["Task"]).agent(model="demo")
+    assert [each.name for each in agent.tools] == ["whistle", "Task"]
+    assert "\n- General: " in agent.instructions
+    assert "\n- Explore: " not in agent.instructions
 
 
 def test_only_those_are_listed_for_whom_there_are_tools(folder: Path) -> None:

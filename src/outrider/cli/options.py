@@ -75,8 +75,8 @@ class Parser(argparse.ArgumentParser):
             action="append",
             default=[],
             metavar="TOOLS",
-            help="the built-in tools that may be used, as in Read,Grep (all unless given), or none; or a Python file "
-            "whose @tool functions may be called as well; may be repeated",
+            help="the built-in tools that may be used, also by sub-agents, as in Read,Grep (all unless given), or "
+            "none; or a Python file whose @tool functions may be called as well; may be repeated",
         )
         add("--permissions", metavar="MODE", help=f"{', '.join(MODES)}: {permissions}")
         add("--cwd", metavar="DIR", help="work in this folder; other files are still named from the current one")

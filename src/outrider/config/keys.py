@@ -49,6 +49,7 @@ KEYS: dict[str, Key] = {
     "limits.tool_seconds": Key(Number(), "OUTRIDER_TOOL_SECONDS"),
     "limits.result_characters": Key(Number(whole=True, unlimited=False)),
     "limits.attachment_bytes": Key(Number(whole=True, unlimited=False)),
+    "subagents.result_characters": Key(Number(whole=True, unlimited=False)),
     "chat.show_thinking": Key(YesNo()),
     "acp.full_updates": Key(Texts("names of editors")),
 }

@@ -44,6 +44,13 @@ class WebSettings(msgspec.Struct, frozen=True):
     """Whether WebFetch may reach this machine and the local network."""
 
 
+class SubagentSettings(msgspec.Struct, frozen=True):
+    """How sub-agents answer."""
+
+    result_characters: int = 10_000
+    """What the model that sent one out gets to read of its answer; the whole is stored."""
+
+
 class ChatSettings(msgspec.Struct, frozen=True):
     """How the chat looks."""
 
@@ -71,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True):
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
     limits: Limits = Limits()
+    subagents: SubagentSettings = SubagentSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
 

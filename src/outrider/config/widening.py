@@ -104,6 +104,7 @@ _WIDER: dict[str, tuple[Test, str]] = {
     "limits.tool_seconds": (_raises, _LIMIT),
     "limits.result_characters": (_raises, "results may be longer than you have set"),
     "limits.attachment_bytes": (_raises, "files may be larger than you have set"),
+    "subagents.result_characters": (_raises, "answers of sub-agents may be longer than you have set"),
     "chat.show_thinking": (_never, ""),
     "acp.full_updates": (_never, ""),
 }

@@ -88,7 +88,7 @@ def _explained(error: Any) -> Iterator[tuple[Place, str]]:
     if branches and not all(branches):  # several alternatives fit where only one may
         branches = None
     if not branches:
-        yield place, error.message.replace(MASK, brief(error.instance))
+        yield place, _message(error)
         return
     meant = [branch for branch in branches if not any(_is_misfit(each, place) for each in branch)]
     if len(meant) == 1:
@@ -98,6 +98,24 @@ def _explained(error: Any) -> Iterator[tuple[Place, str]]:
     first = [next(_explained(branch[0])) for branch in branches]
     reasons = dict.fromkeys(message if at == place else sentence(at, message) for at, message in first)
     yield place, f"{brief(error.instance)} fits none of the alternatives ({'; '.join(reasons)})"
+
+
+def _message(error: Any) -> str:
+    """The validator's sentence. Of the values that are allowed it names two; whoever is to choose needs them all."""
+    if type(error.kind).__name__ == "Enum":
+        return f"{brief(error.instance)} is not one of {_options(error.kind.options)}"
+    return str(error.message.replace(MASK, brief(error.instance)))
+
+
+def _options(values: list[Any]) -> str:
+    """
+    >>> _options(["a", "b", 3])
+    '"a", "b" or 3'
+    """
+    shown = [brief(value) for value in values[:_MOST]]
+    if more := len(values) - len(shown):
+        return f"{', '.join(shown)} and {more:,} more"
+    return " or ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
 
 
 def _is_misfit(error: Any, place: Place) -> bool:

@@ -10,14 +10,22 @@ import msgspec
 from outrider.agent import Agent
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
-from outrider.subagents.task import AT_ONCE, Task, Worker
+from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, Task, Worker
 from outrider.tools import make_tools
 
 
-def with_subagents(agent: Agent, profiles: Sequence[Profile] | None = None, *, at_once: int = AT_ONCE) -> Agent:
+def with_subagents(
+    agent: Agent,
+    profiles: Sequence[Profile] | None = None,
+    *,
+    at_once: int = AT_ONCE,
+    result_characters: int = RESULT_CHARACTERS,
+) -> Agent:
     """The same agent with the Task tool: it sends out sub-agents that have its tools, or fewer, and come back.
 
-    Without profiles they are Explore, Plan, Bash and General, as far as the agent has tools for them.
+    Without profiles they are Explore, Plan, Bash and General, as far as the agent has tools for them. At most `at_once`
+    of them work at the same time. The agent gets to read `result_characters` of what each comes back with, or less if
+    its limits allow less; the whole is stored.
 
     >>> team = with_subagents(Agent(model="demo"), [Profile(name="Poet", description="Writes verse.")])
     >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.instructions
@@ -30,7 +38,7 @@ def with_subagents(agent: Agent, profiles: Sequence[Profile] | None = None, *, a
     def engage(profile: Profile, title: str, tier: str) -> Iterator[Worker]:
         yield Worker(
             Agent(
-                model=model_for(tier or profile.model, agent.provider),
+                model=model_for(tier or profile.model, agent.provider, is_foreign=profile.is_foreign),
                 system=profile.prompt,
                 tools=profile.tools_of(tools),
                 limits=profile.limits_within(agent.limits),
@@ -38,4 +46,5 @@ def with_subagents(agent: Agent, profiles: Sequence[Profile] | None = None, *, a
             )
         )
 
-    return msgspec.structs.replace(agent, tools=[*tools, Task(chosen, engage, at_once=at_once).tool])
+    task = Task(chosen, engage, at_once=at_once, result_characters=result_characters)
+    return msgspec.structs.replace(agent, tools=[*tools, task.tool])

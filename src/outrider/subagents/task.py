@@ -21,14 +21,19 @@ from outrider.reports import Report, run_to_report
 from outrider.results import ToolResult
 from outrider.runs import RunResult
 from outrider.session import Session
+from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
 from outrider.tools import Tool, ToolContext, make_tool
 
 TOOL = "Task"
 AT_ONCE = 8
 """Sub-agents that one Task tool has at work at the same time; more of them wait for their turn."""
+RESULT_CHARACTERS = 10_000
+"""What a sender gets to read of one sub-agent's answer; the whole is stored."""
 SHORT_SCHEMA = 10_000
 """Bytes."""
+_ALSO_CALLED = {"generalpurpose": "General"}
+"""Names that profiles have in other programs."""
 
 _ENDINGS = {
     "max_turns": "its turns were used up",
@@ -56,7 +61,14 @@ Engage: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[Worker]
 class Task:
     """Sends out the sub-agents of one session."""
 
-    def __init__(self, profiles: Sequence[Profile], engage: Engage, *, at_once: int = AT_ONCE) -> None:
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        engage: Engage,
+        *,
+        at_once: int = AT_ONCE,
+        result_characters: int = RESULT_CHARACTERS,
+    ) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
         self._engage = engage
         self._at_once = at_once
@@ -68,7 +80,9 @@ class Task:
             effect="idempotent",  # carried out again, it goes on with the session that it began
             timeout=math.inf,  # a sub-agent has limits of its own
             schema=_parameters(list(self._profiles.values())),
-            guidance="\n".join([prompt_text("task"), "", *_listed(self._profiles.values())]),
+            guidance=partial(guidance, tuple(self._profiles.values())),
+            result_characters=result_characters,
+            prepare=self._prepared,
         )
 
     async def _send(
@@ -78,15 +92,15 @@ class Task:
         prompt: str,
         subagent_type: str,
         model: str = "",
-        **more: Any,
+        output_schema: dict[str, Any] | None = None,
     ) -> ToolResult:
         profile = self._profiles[subagent_type]
         report = None
-        if "output_schema" in more:  # {} is a schema too
+        if output_schema is not None:  # {} is a schema too
             if not profile.schemas:
                 return _refused(f"{profile.name} does not report by a schema: ask it for text, or send another")
             try:
-                report = await _report_by(more["output_schema"])
+                report = await _report_by(output_schema)
             except SchemaError as error:
                 return _refused(f"output_schema cannot be used: {error}")
         async with self._places_here():
@@ -96,6 +110,21 @@ class Task:
                 with child:
                     result = await _run(child, report, prompt)
         return _told(profile, child, result, report)
+
+    def _prepared(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Without what is null, which counts as absent, and with the profile's name as it is written here."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        if isinstance(name := given.get("subagent_type"), str) and name not in self._profiles:
+            given["subagent_type"] = self._meant(name)
+        return given
+
+    def _meant(self, name: str) -> str:
+        """The profile that is meant by a name in another spelling; the name itself if there is no telling."""
+        plain = _plain(name)
+        alike = [each for each in self._profiles if _plain(each) == plain]
+        if not alike and _ALSO_CALLED.get(plain) in self._profiles:
+            return _ALSO_CALLED[plain]
+        return alike[0] if len(alike) == 1 else name
 
     def _places_here(self) -> asyncio.Semaphore:
         """Those of the running loop: an agent may be used in one after the other, and whoever waits does so in one."""
@@ -133,7 +162,7 @@ def _told(profile: Profile, child: Session, result: RunResult, report: Report | 
         "cost": result.usage.cost,
     }
     if report and report.has_data:
-        return ToolResult(report.text, details=details | {"structured_output": report.data})
+        return ToolResult(report.text, details=details | {"structured_output": report.data}, is_json=True)
     if result.status == "done":
         return ToolResult(result.text or "(The sub-agent ended without a word.)", details=details)
     why = result.error or _ENDINGS.get(result.status, result.status)
@@ -145,8 +174,8 @@ def _refused(why: str) -> ToolResult:
     return ToolResult(f"No sub-agent was sent out: {why}.", is_error=True)
 
 
-def _listed(profiles: Any) -> list[str]:
-    return [f"- {profile.name}: {' '.join(profile.description.split())}" for profile in profiles]
+def _plain(name: str) -> str:
+    return name.replace("-", "").replace("_", "").replace(" ", "").casefold()
 
 
 def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
