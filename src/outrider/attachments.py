@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from outrider.documents import kinds
+from outrider.encodings import encoding_of, is_utf8
 from outrider.errors import AttachmentError
 from outrider.text import human_size
 
@@ -22,6 +25,8 @@ MAX_BYTES = 20 * 1024 * 1024
 """The default limit on one attachment."""
 
 CHUNK = 1024 * 1024
+
+_SELF_DESCRIBING = (kinds.ODT, kinds.ODS, kinds.ODP, kinds.EPUB)
 
 # What the first bytes say: bytes at an offset, all those of a line together. The first line that fits counts.
 _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
@@ -37,11 +42,17 @@ _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("audio/mp4", ((0, b"\0\0\0"), (4, b"ftypM4A"))),
     ("video/mp4", ((0, b"\0\0\0"), (4, b"ftyp"))),
     ("application/pdf", ((0, b"%PDF-"),)),
-    ("application/zip", ((0, b"PK\x03\x04"),)),
+    (kinds.RTF, ((0, b"{\\rtf"),)),
+    (kinds.OLE, ((0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),)),
+    # Archives that begin with a file of this name say themselves what they are.
+    *((kind, ((0, b"PK\x03\x04"), (30, b"mimetype" + kind.encode()))) for kind in _SELF_DESCRIBING),
+    (kinds.ZIP, ((0, b"PK\x03\x04"),)),
     ("application/gzip", ((0, b"\x1f\x8b"),)),
     ("audio/mpeg", ((0, b"ID3\x02"),)),
     ("audio/mpeg", ((0, b"ID3\x03"),)),
     ("audio/mpeg", ((0, b"ID3\x04"),)),
+    ("audio/mpeg", ((0, b"\xff\xfb"),)),
+    ("audio/mpeg", ((0, b"\xff\xf3"),)),
     ("audio/ogg", ((0, b"OggS\0"),)),
     ("audio/flac", ((0, b"fLaC\0"),)),
     ("application/x-executable", ((0, b"\x7fELF"),)),
@@ -49,7 +60,7 @@ _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("application/x-executable", ((0, b"\xcf\xfa\xed\xfe"),)),
 )
 
-_BY_SUFFIX = {
+_BY_SUFFIX: Mapping[str, str] = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -65,17 +76,37 @@ _BY_SUFFIX = {
     ".wav": "audio/wav",
     ".mp3": "audio/mpeg",
     ".mp4": "video/mp4",
-    ".zip": "application/zip",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".zip": kinds.ZIP,
+    **kinds.BY_SUFFIX,
 }
 
-# Office documents are zip archives; only their names tell them apart.
-_ZIPPED = frozenset(_BY_SUFFIX[suffix] for suffix in (".docx", ".xlsx", ".pptx"))
+# Containers of which only the name says what is in them.
+_BY_NAME: Mapping[str, frozenset[str]] = {
+    kinds.ZIP: kinds.ZIPPED,
+    kinds.OLE: frozenset({kinds.DOC, kinds.XLS, kinds.PPT}),
+}
 
-# A label of one of these promises the bytes of the table above, so a mismatch is a mistake or a trick.
-_PROMISES_MAGIC = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
+_LABEL = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
+_TEXT_TYPES = re.compile(
+    r"text/.*|.*[/+](?:json|xml|yaml|x-yaml)"
+    r"|application/(?:toml|javascript|ecmascript|x-javascript|typescript|x-sh|sql|graphql|x-ndjson|jsonl)"
+)
+
+# What the first bytes may show under a label; a label that is not here promises no more than its family.
+_HEIF = frozenset({"image/heic", "image/heif"})
+_MP4 = frozenset({"audio/mp4", "video/mp4"})
+_PROMISED: Mapping[str, frozenset[str | None]] = {
+    **{mime_type: frozenset({mime_type}) for mime_type, _ in _MAGIC},
+    **dict.fromkeys(kinds.ZIPPED - {*_SELF_DESCRIBING}, frozenset({kinds.ZIP})),
+    **{kind: frozenset({kind, kinds.ZIP}) for kind in _SELF_DESCRIBING},
+    **dict.fromkeys(_HEIF, _HEIF),
+    **dict.fromkeys(_MP4 | {"video/quicktime", "audio/x-m4a", "video/x-m4v"}, _MP4),
+    **dict.fromkeys(("video/ogg", "application/ogg", "audio/opus"), frozenset({"audio/ogg"})),
+    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), frozenset({"audio/wav"})),
+    **dict.fromkeys(("audio/mpeg", "audio/mp3"), frozenset({"audio/mpeg", None})),  # other bytes may come first
+}
+_ANYWHERE = frozenset({kinds.ZIP, "application/gzip"})
+"""Packing that files of every family use."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -148,23 +179,30 @@ class Attachment(msgspec.Struct, frozen=True):
         return AttachmentError(f"{where} cannot be read: {reason}")
 
     def type_of(self, head: bytes) -> str:
-        """The MIME type, given the first bytes; refused if the label promises something else."""
+        """The MIME type, given the first bytes; refused if the label is none, or promises something else."""
         found = sniff(head)
         label = self.mime_type.partition(";")[0].strip().lower()
         label = "image/jpeg" if label == "image/jpg" else label  # a common misspelling
         if not label:
-            return self._type_by_name(found) or found or _plain_or_binary(head)
-        if label in _PROMISES_MAGIC and found != label:
+            return self._told(found, head)
+        if not _LABEL.fullmatch(label):
+            raise AttachmentError(
+                f"{self.label} is labelled {self.mime_type[:80]!r}, which is not a MIME type; "
+                "write it as in image/png, or leave it out to have it told from the content"
+            )
+        if not _agrees(label, found, head):
             truth = found or "something else"
             raise AttachmentError(f"{self.label} is labelled {label} but is {truth}; correct its type")
         return label
 
-    def _type_by_name(self, found: str | None) -> str | None:
-        """What the name says, where the content leaves it open or is a container that only the name tells apart."""
-        by_name = _BY_SUFFIX.get(Path(self.name).suffix.lower())
-        if found == "application/zip":
-            return by_name if by_name in _ZIPPED else None
-        return by_name if found is None and by_name not in _PROMISES_MAGIC else None
+    def _told(self, found: str | None, head: bytes) -> str:
+        """What the content shows; what the name says where the content leaves that open and does not belie it."""
+        by_name = _BY_SUFFIX.get(Path(self.name).suffix.lower(), "")
+        if found:
+            return by_name if by_name in _BY_NAME.get(found, ()) else found
+        if by_name and _agrees(by_name, None, head):
+            return by_name
+        return "text/plain" if _is_text(head, None) else "application/octet-stream"
 
     @property
     def label(self) -> str:
@@ -191,14 +229,30 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _plain_or_binary(head: bytes) -> str:
-    try:
-        head[:4096].decode()
-    except UnicodeDecodeError as error:
-        # A character that the cut itself broke is no sign of a binary file.
-        if error.start < len(head[:4096]) - 3:
-            return "application/octet-stream"
-    return "application/octet-stream" if b"\0" in head[:4096] else "text/plain"
+def is_text_type(mime_type: str) -> bool:
+    """Whether files of this type are text, which can be read as it is.
+
+    >>> is_text_type("text/csv"), is_text_type("application/ld+json"), is_text_type("image/png")
+    (True, True, False)
+    """
+    return bool(_TEXT_TYPES.fullmatch(mime_type))
+
+
+def _agrees(label: str, found: str | None, head: bytes) -> bool:
+    """Whether content that begins like this, and shows this type, may have the label."""
+    if is_text_type(label):
+        return _is_text(head, found)
+    if label in _PROMISED:
+        return found in _PROMISED[label]
+    family = label.partition("/")[0]
+    return found is None or found in _ANYWHERE or family in ("application", found.partition("/")[0])
+
+
+def _is_text(head: bytes, found: str | None) -> bool:
+    # Text may begin with the letters that mark a picture, but does not go on like one.
+    if found == "application/pdf" or (found and not is_utf8(head)):
+        return False
+    return not head or encoding_of(head) is not None
 
 
 def _check_size(size: int, max_bytes: int, label: str) -> None:

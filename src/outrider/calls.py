@@ -320,13 +320,14 @@ class Call:
         elif len(text) > self.around.limits.result_characters:
             text, whole = await self._shortened(text)
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
-        for attachment in result.attachments:
-            content.append(await self._stored(attachment))
-        return Answer(_block(self.use.id, content, result.is_error, whole), result.final, result.details)
+        files = [await self._stored(attachment) for attachment in result.attachments]
+        nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
+        block = _block(self.use.id, [*content, *files], result.is_error or nothing_left, whole)
+        return Answer(block, result.final, result.details)
 
     async def _shortened(self, text: str) -> tuple[str, AttachmentBlock | None]:
         data = text.encode()
-        file = Attachment(data, "text/plain", f"{self.use.name}-{self.use.id}.txt")
+        file = Attachment(data, name=f"{self.use.name}-{self.use.id}.txt")
         where, kept = await self._keep_whole(file, len(data))
         note = "[{left_out} of {total} characters left out here. " + where.replace("{", "{{").replace("}", "}}") + "]"
         return shorten(text, self.around.limits.result_characters, note), kept

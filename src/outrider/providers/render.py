@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.attachments import sha256
+from outrider.attachments import is_text_type, sha256
+from outrider.encodings import decoded
 from outrider.errors import AttachmentError
 from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers import documents
@@ -30,10 +31,6 @@ REMINDER = "[A reminder from the runtime, not from the user]"
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
-_TEXT_TYPES = frozenset(
-    {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml",
-     "application/javascript", "application/x-sh", "application/sql", "application/x-ipynb+json", "image/svg+xml"}
-)  # fmt: skip
 
 
 class File(msgspec.Struct, frozen=True):
@@ -185,7 +182,7 @@ class Renderer:
             family = family_of(block.mime_type)
             data = self._store.read(block)
             if family == "text":
-                text = self._limited(_decoded(data))
+                text = self._limited(decoded(data))
                 # An empty document is refused by APIs.
                 return [
                     File("text", block.mime_type, block.label, text=text) if text.strip() else f"{block.label}: (empty)"
@@ -209,7 +206,7 @@ class Renderer:
         try:
             data = self._store.read(block)
             if family == "text":
-                yield f"{block.label}:\n{self._limited(_decoded(data))}"
+                yield f"{block.label}:\n{self._limited(decoded(data))}"
             elif text := documents.pdf_text(data):
                 yield f"Text of {block.label}:\n{self._limited(text)}"
             elif self._can.image in ("native", "moved"):
@@ -238,7 +235,7 @@ class Renderer:
 
 def family_of(mime_type: str) -> Family:
     """What kind of file a MIME type is, as far as model APIs tell them apart."""
-    if mime_type.startswith("text/") or mime_type in _TEXT_TYPES:
+    if is_text_type(mime_type):
         return "text"
     if mime_type.startswith("image/"):
         return "image"
@@ -279,7 +276,3 @@ def reminder_text(reminder: str) -> str:
 def words_of(parts: Sequence[Part]) -> str:
     """The words of parts that have no files, or whose files an adapter has taken out."""
     return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from outrider.attachments import MAX_BYTES, Attachment, sniff
+from outrider.encodings import HEAD, Encoding, encoding_of, is_utf8
 from outrider.errors import AttachmentError
 from outrider.results import ToolResult
 from outrider.text import human_size
@@ -22,15 +23,7 @@ from outrider.toolbox.files.notebooks import notebook
 from outrider.toolbox.files.pictures import PICTURES, picture
 from outrider.toolbox.files.regular_files import located, opened
 from outrider.toolbox.files.stamps import stamp_of, stamped
-from outrider.toolbox.files.text_files import (
-    HEAD,
-    Encoding,
-    encoding_of,
-    is_utf8,
-    pieces_of_file,
-    pieces_of_text,
-    text_for_looking,
-)
+from outrider.toolbox.files.text_files import pieces_of_file, pieces_of_text, text_for_looking
 from outrider.toolbox.files.versions import SilentEditorError, Version, lent
 from outrider.toolbox.refusals import RefusalError, refusal, shown
 from outrider.toolbox.workspace import Stamp, Workspace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from outrider.encodings import Encoding, encoding_of
 from outrider.results import ToolResult
 from outrider.text import clean, counted
 from outrider.toolbox.files.changes import change
@@ -11,7 +12,7 @@ from outrider.toolbox.files.line_ranges import line_count
 from outrider.toolbox.files.regular_files import located
 from outrider.toolbox.files.saving import save
 from outrider.toolbox.files.stamps import check_seen, stamp_of
-from outrider.toolbox.files.text_files import Encoding, encoding_of, has_crlf, text_for_looking, with_crlf
+from outrider.toolbox.files.text_files import has_crlf, text_for_looking, with_crlf
 from outrider.toolbox.files.versions import Version, version_if_any
 from outrider.toolbox.refusals import RefusalError, refusal, shown
 from outrider.toolbox.workspace import Workspace
