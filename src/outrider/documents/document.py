@@ -55,6 +55,24 @@ def text_of(data: bytes, mime_type: str, limit: int) -> str:
     return "".join(found)
 
 
+def kind_of_archive(stream: BinaryIO) -> str:
+    """The MIME type of a document that is a zip archive, by its parts; empty if it is none, or cannot be read."""
+    from outrider.documents.archive import Archive
+
+    try:
+        archive = Archive(stream, Budget())
+    except Exception:  # noqa: BLE001 - as above
+        return ""
+    return next((kind for part, kind in _PARTS.items() if part in archive), "")
+
+
+_PARTS = {
+    "word/document.xml": kinds.DOCX,
+    "xl/workbook.xml": kinds.XLSX,
+    "ppt/presentation.xml": kinds.PPTX,
+    "META-INF/container.xml": kinds.EPUB,
+}
+
 _Reader = Callable[[BinaryIO, Budget], Iterator[Block]]
 
 

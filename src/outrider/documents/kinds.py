@@ -22,6 +22,8 @@ OLE = "application/x-ole-storage"
 """What Office wrote before 2007, and what it writes today if there is a password. It is not read."""
 DOC, XLS, PPT = "application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"
 
+OLD = frozenset({DOC, XLS, PPT})
+
 ZIPPED = frozenset({DOCX, XLSX, PPTX, DOCM, XLSM, PPTM, ODT, ODS, ODP, EPUB})
 """Documents that are zip archives; often only their names tell them apart."""
 
@@ -59,3 +61,12 @@ BY_SUFFIX: Mapping[str, str] = {
     ".xls": XLS,
     ".ppt": PPT,
 }
+
+
+def suffix_of(mime_type: str) -> str:
+    """The ending that names of such files have; empty if the type is not one of these.
+
+    >>> suffix_of(DOCX), suffix_of("image/png")
+    ('.docx', '')
+    """
+    return next((suffix for suffix, kind in BY_SUFFIX.items() if kind == mime_type), "")

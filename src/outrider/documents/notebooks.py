@@ -61,9 +61,9 @@ def notebook_blocks(stream: BinaryIO, budget: Budget) -> Iterator[Block]:
         yield Block(cell_text(cell, number), tight=True)
 
 
-def cell_text(cell: Cell, number: int) -> str:
-    """What was written in a cell, and what came out."""
-    return "\n".join(_lines(cell, number))
+def cell_text(cell: Cell, number: int, about_pictures: str = "") -> str:
+    """What was written in a cell, and what came out; of pictures only their types, and where they are."""
+    return "\n".join(_lines(cell, number, about_pictures))
 
 
 def pictures(cell: Cell, number: int) -> Iterator[tuple[str, bytes]]:
@@ -78,27 +78,28 @@ def pictures(cell: Cell, number: int) -> Iterator[tuple[str, bytes]]:
                 yield f"cell-{number}.{kind.removeprefix('image/')}", data
 
 
-def _lines(cell: Cell, number: int) -> Iterator[str]:
+def _lines(cell: Cell, number: int, about_pictures: str) -> Iterator[str]:
     yield f"--- cell {number}: {cell.cell_type} ---"
     yield _joined(cell.source)
     for output in cell.outputs:
         yield f"--- output of cell {number} ---"
-        yield shorten(_said(output), OUTPUT_CHARACTERS, "[{left_out} of {total} characters of this output left out]")
+        said = _said(output, about_pictures)
+        yield shorten(said, OUTPUT_CHARACTERS, "[{left_out} of {total} characters of this output left out]")
 
 
-def _said(output: Output) -> str:
+def _said(output: Output, about_pictures: str) -> str:
     if output.output_type == "error":
         words = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
     elif output.data:
-        words = _of_data(output.data)
+        words = _of_data(output.data, about_pictures)
     else:
         words = _joined(output.text)
     return _COLOURS.sub("", words).rstrip("\n")
 
 
-def _of_data(data: Mapping[str, Any]) -> str:
+def _of_data(data: Mapping[str, Any], about_pictures: str) -> str:
     """The plainest form of an output that comes in several."""
-    lines = [f"[{kind}]" for kind in _PICTURES if kind in data]
+    lines = [f"[{kind}{about_pictures}]" for kind in _PICTURES if kind in data]
     plain = next((_joined(data[kind]) for kind in ("text/plain", "text/markdown", "text/html") if kind in data), "")
     return "\n".join([*lines, plain] if plain else lines) or f"[{', '.join(data)}]"
 

@@ -41,7 +41,7 @@ def _parts(cells: Sequence[Cell], first: int) -> tuple[list[str], list[Attachmen
     attached: list[Attachment] = []
     used = 0
     for number, cell in enumerate(cells, first):
-        text = cell_text(cell, number)
+        text = cell_text(cell, number, ", attached")
         found = [Attachment(data, name=name) for name, data in pictures(cell, number)]
         used += len(text)
         if parts and (used > CHARACTERS or len(attached) + len(found) > MOST_PICTURES):
