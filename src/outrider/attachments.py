@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from outrider.descriptors import real_path
 from outrider.documents import kinds
 from outrider.encodings import encoding_of, is_utf8
 from outrider.errors import AttachmentError
@@ -158,6 +159,16 @@ class Attachment(msgspec.Struct, frozen=True):
             raise
         return os.fdopen(handle, "rb")
 
+    def held(self, max_bytes: int = MAX_BYTES) -> OpenFile:
+        """The file at the path, open, so that it can be judged before it is read. Raises AttachmentError."""
+        file = self.open(max_bytes)
+        try:
+            real = _real_path(file, self)
+        except BaseException:
+            file.close()
+            raise
+        return OpenFile(self.source, self.mime_type, self.name, self.description, file=file, real=real)
+
     def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
         """The bytes piece by piece; a file that grows over the limit while it is read is refused too."""
         total = 0
@@ -210,6 +221,20 @@ class Attachment(msgspec.Struct, frozen=True):
         return self.name or (str(self.source) if isinstance(self.source, Path) else "the attachment")
 
 
+class OpenFile(Attachment, frozen=True):
+    """A file that is open already: what was judged is what is read, wherever its path leads by now."""
+
+    file: BinaryIO | None = None
+    real: str = ""
+    """Where the open file is, without links."""
+
+    def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
+        """The open file, once it is known that it is within the limit."""
+        assert self.file is not None
+        _check_size(os.fstat(self.file.fileno()).st_size, max_bytes, self.label)
+        return self.file
+
+
 def sniff(head: bytes) -> str | None:
     """The MIME type that the first bytes of a file show, if they are known.
 
@@ -253,6 +278,23 @@ def _is_text(head: bytes, found: str | None) -> bool:
     if found == "application/pdf" or (found and not is_utf8(head)):
         return False
     return not head or encoding_of(head) is not None
+
+
+def _real_path(file: BinaryIO, attachment: Attachment) -> str:
+    """Where an open file is. Raises AttachmentError if nobody can say."""
+    status = os.fstat(file.fileno())
+    if not status.st_nlink:
+        raise AttachmentError(f"{attachment.label} was removed while it was opened")
+    real = real_path(file.fileno())
+    if real:
+        return real
+    real = os.path.realpath(str(attachment.source))
+    try:
+        if os.path.samestat(os.lstat(real), status):
+            return real
+    except OSError:
+        pass
+    raise AttachmentError(f"{attachment.label} changed while it was opened")
 
 
 def _check_size(size: int, max_bytes: int, label: str) -> None:
