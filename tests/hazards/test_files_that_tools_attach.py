@@ -267,6 +267,28 @@ async def test_a_link_that_changes_meanwhile_does_not_open_a_secret(
         assert contents == [b"my own notes"], "what was judged is what is read"
 
 
+@pytest.mark.parametrize("says", [True, False], ids=["the system says where a file is", "it does not"])
+async def test_a_link_that_changes_as_it_is_opened_does_not_hide_a_secret(
+    folder: Path, says: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not says:
+        monkeypatch.setattr("outrider.attachments.real_path", lambda handle: "")
+    link = folder / "link.txt"
+    link.symlink_to(".env")
+    opened = os.open
+
+    def swapping(path: Any, *args: Any, **kwargs: Any) -> int:
+        handle = opened(path, *args, **kwargs)
+        if str(path).endswith("link.txt"):
+            pointing(link, "notes.txt")()
+        return handle
+
+    monkeypatch.setattr("outrider.attachments.os.open", swapping)
+    seen = await attached(bench_of(folder, "all"), returned, link)
+    assert seen.contents == []
+    assert ("is among the secrets" if says else "changed while it was opened") in seen.result.text
+
+
 async def test_a_file_that_is_gone_again_is_not_attached(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def vanishing(path: Any, *args: Any, **kwargs: Any) -> int:
         handle = opened(path, *args, **kwargs)
