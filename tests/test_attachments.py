@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -155,12 +156,26 @@ def test_the_name_tells_the_type_of_content_that_shows_nothing(name: str, mime_t
         (b"", "text/plain"),
         ("hé".encode(), "text/plain"),
         (b"a\0b", "application/octet-stream"),
-        (b"\xff\xfe\x00\x01 binary", "application/octet-stream"),
-        (b"latin-1: \xe9 and more", "application/octet-stream"),
+        ("hé".encode("utf-16"), "text/plain"),
+        ("hello".encode("utf-16-le"), "text/plain"),
+        (b"\x01\x00\x02\x00\x03\x00\x04\x00", "application/octet-stream"),
+        (b"latin-1: \xe9 and more", "text/plain"),
+        (b"\x8b\x01\x02\x03\x04", "application/octet-stream"),
         (b"x" * 4095 + "é".encode(), "text/plain"),
         (b"x" * 4094 + "😀".encode(), "text/plain"),
     ],
-    ids=["empty", "utf-8", "nul", "utf-16", "latin-1", "2-byte cut", "4-byte cut"],
+    ids=[
+        "empty",
+        "utf-8",
+        "nul",
+        "utf-16",
+        "unmarked",
+        "numbers",
+        "latin-1",
+        "other",
+        "2-byte cut",
+        "4-byte cut",
+    ],
 )
 def test_unknown_content_without_a_name_is_text_if_it_can_be(data: bytes, mime_type: str) -> None:
     assert told(data) == mime_type
@@ -190,6 +205,88 @@ def test_a_zip_without_an_office_name_is_a_zip(name: str) -> None:
 )
 def test_a_text_that_happens_to_have_the_letters_of_a_signature_is_a_text(words: bytes) -> None:
     assert told(words, "notes.txt") == "text/plain"
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    "label", ["not a mime", "png", "image/", "/png", "image/png/x", "image\n/png", "ïmage/png", "*/*"]
+)
+def test_a_label_that_is_no_mime_type_is_refused_with_what_to_do(label: str) -> None:
+    with pytest.raises(AttachmentError, match="not a MIME type; write it as in image/png, or leave it out"):
+        told(b"x", label=label)
+
+
+@pytest.mark.parametrize("mime_type", HEADS)
+@pytest.mark.parametrize("head", [b"\x7fELF\x02\x01\x01\0", b"plain words", b"PK\x03\x04...."])
+def test_every_type_that_can_be_told_is_verified(mime_type: str, head: bytes) -> None:
+    assert told(HEADS[mime_type], label=mime_type) == mime_type
+    if sniff(head) != mime_type and (mime_type, sniff(head)) != ("audio/mpeg", None):
+        with pytest.raises(AttachmentError, match=f"is labelled {mime_type} but is"):
+            told(head, label=mime_type)
+
+
+TEXTS = ["text/plain", "text/csv", "text/html", "application/json", "image/svg+xml", "application/ld+json"]
+
+
+@pytest.mark.parametrize("label", TEXTS)
+@pytest.mark.parametrize(
+    "head", [b"\x7fELF\x02\x01\x01\0", b"%PDF-1.7\n%\xe2\xe3", b"a\0b", b"\x8b\x01\x02\x03\x04", b"\xff\xd8\xff\xe0.."]
+)
+def test_a_text_label_must_hold_text(label: str, head: bytes) -> None:
+    with pytest.raises(AttachmentError, match=re.escape(f"is labelled {label} but is")):
+        told(head, label=label)
+
+
+@pytest.mark.parametrize("label", TEXTS)
+@pytest.mark.parametrize("text", ["", "hé", "GIF89a is a format", "MZ", "x" * 5000])
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16", "utf-8-sig", "latin-1"])
+def test_text_in_any_usual_encoding_may_be_labelled_so(label: str, text: str, codec: str) -> None:
+    assert told(text.encode(codec), label=label) == label
+
+
+@pytest.mark.parametrize(
+    ("label", "head"),
+    [
+        (DOCX, HEADS["application/zip"]),
+        ("model/3mf", HEADS["application/zip"]),
+        ("video/quicktime", b"\0\0\0\x14ftypqt  "),
+        ("image/heic", b"\0\0\0\x18ftypmif1"),
+        ("audio/mpeg", b"\xff\xfb\x90\x00"),
+        ("application/octet-stream", HEADS["image/png"]),
+        ("application/vnd.unheard-of", HEADS["application/x-executable"]),
+        ("image/x-unheard-of", b"\x01\x02\x03\x04\x00"),
+    ],
+)
+def test_a_label_that_the_content_does_not_belie_is_kept(label: str, head: bytes) -> None:
+    assert told(head, label=label) == label
+
+
+@pytest.mark.parametrize("label", ["image/x-unheard-of", "audio/x-unheard-of", DOCX, "video/mp4"])
+def test_a_program_is_taken_for_nothing_else(label: str) -> None:
+    with pytest.raises(AttachmentError, match="but is application/x-executable"):
+        told(HEADS["application/x-executable"], label=label)
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    [
+        ("application/vnd.oasis.opendocument.text", ".odt"),
+        ("application/vnd.oasis.opendocument.spreadsheet", ".ods"),
+        ("application/epub+zip", ".epub"),
+    ],
+)
+def test_an_archive_that_says_what_it_is_needs_no_name(kind: str, suffix: str) -> None:
+    head = b"PK\x03\x04" + bytes(26) + b"mimetype" + kind.encode()
+    assert told(head) == told(head, label=kind) == told(HEADS["application/zip"], f"a{suffix}") == kind
+    with pytest.raises(AttachmentError, match="is labelled"):
+        told(head, label=DOCX)
+
+
+def test_a_name_that_promises_text_does_not_make_other_bytes_text() -> None:
+    assert told(b"\0\x01\x02", "notes.txt") == "application/octet-stream"
+    assert told(b"plain words", "letter.docx") == "text/plain"
 
 
 def test_the_hash_is_the_one_that_everybody_uses() -> None:

@@ -101,14 +101,18 @@ def test_the_default_limit_is_that_of_attachments(store: AttachmentStore, tmp_pa
 
 
 names = st.sampled_from(["", "a.txt", "a.docx", "a.csv", "a.unheard-of"])
-labels = st.sampled_from(["", "text/plain", "application/octet-stream", "image/bmp", "x"])
+labels = st.sampled_from(["", "text/plain", "application/octet-stream", "image/bmp"])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.binary(max_size=50) | st.just(PNG), names, labels)
 def test_whatever_a_store_took_can_be_carried_to_another(data: bytes, name: str, label: str) -> None:
     here, there = MemoryStore(), MemoryStore()
-    reference = here.put(Attachment(data, label, name))
+    try:
+        reference = here.put(Attachment(data, label, name))
+    except AttachmentError:
+        assert label  # only a label can be wrong
+        return
     assert from_json(to_json([Message.user(reference)], here), there) == [Message.user(reference)]
     assert there.read(reference) == data
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -19,7 +20,7 @@ from outrider.json_text import in_lines, shorten_json
 from outrider.limits import Limits
 from outrider.log.entries import Answer, Intent
 from outrider.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.permit import Permit
+from outrider.permit import FilePermit, Permit
 from outrider.results import ToolResult
 from outrider.store import AttachmentStore
 from outrider.text import clean, shorten
@@ -328,13 +329,14 @@ class Call:
         elif len(text) > self._limit:
             text, whole = await self._shortened(text, result.is_json)
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
-        for attachment in result.attachments:
-            content.append(await self._stored(attachment))
-        return Answer(_block(self.use.id, content, result.is_error, whole), result.final, result.details)
+        files = [await self._stored(attachment) for attachment in result.attachments]
+        nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
+        block = _block(self.use.id, [*content, *files], result.is_error or nothing_left, whole)
+        return Answer(block, result.final, result.details)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
         data = (in_lines(text) if is_json else text).encode()
-        mime_type, ending = ("application/json", "json") if is_json else ("text/plain", "txt")
+        mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
         file = Attachment(data, mime_type, f"{self.use.name}-{self.use.id}.{ending}")
         where, kept = await self._keep_whole(file, len(data))
         if is_json:  # which takes a while where it is long
@@ -373,12 +375,29 @@ class Call:
     async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
         """The stored file's reference, or what is wrong with it, of which observers are told as well."""
         try:
+            permit: object = self.around.permit
+            if isinstance(permit, FilePermit) and isinstance(attachment.source, Path):
+                return await self._put_judged(permit, attachment, limit)
             return await self.around.threads.run(self.around.store.put, attachment, limit)
         except Exception as error:  # noqa: BLE001 - a store of the user's may break the contract, and the turn goes on
             said = clean(str(error)) if isinstance(error, AttachmentError) else _said_by(error)
             if not self.answer:
                 self.around.emit(Notice(f"{self.use.name}: {said}"))
             return said
+
+    async def _put_judged(self, permit: FilePermit, attachment: Attachment, limit: int) -> AttachmentBlock:
+        """As above, of a file that may be one that this session must not read. It is opened once, and then judged."""
+        file = await self.around.threads.run(attachment.held, limit)
+        try:
+            for timer in self._timers:  # the tool is through, and a person who is asked may take their time
+                timer.cancel()
+            given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just read it
+            if refusal := await permit.attach(self.use, given, file.real):
+                raise AttachmentError(f"{attachment.label}: {refusal}")
+            return await self.around.threads.run(self.around.store.put, file, limit)
+        finally:
+            if file.file:
+                file.file.close()
 
 
 def _failure(text: str) -> ToolResult:

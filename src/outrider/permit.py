@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from outrider.messages import ToolUseBlock
 from outrider.tools import Tool
@@ -14,6 +14,18 @@ Permit: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
 Asked once for each call, in call order, just before that call begins; a call that must be alone is asked about when
 those before it are done. It may wait for a person. What it raises counts as a refusal.
 """
+
+
+@runtime_checkable
+class FilePermit(Protocol):
+    """A permit that also judges the files that tools attach by their paths. `Permissions` is one."""
+
+    async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
+        """Say why a file may not be attached to the result of a call, in words for the model; empty if it may.
+
+        `given` is the absolute path that the tool named. `real` is where the file is that is open and would be read.
+        """
+        ...
 
 
 def labelled(permit: Permit | None, asker: str) -> Permit | None:

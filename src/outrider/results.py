@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.attachments import Attachment, sniff
+from outrider.encodings import decoded, encoding_of
 from outrider.text import clean_value
 
 
@@ -81,7 +82,8 @@ def as_attachment(value: Any) -> Attachment:
 
 
 def _from_bytes(data: bytes) -> ToolResult:
-    return ToolResult(attachments=(Attachment(data),)) if sniff(data) else ToolResult(data.decode(errors="replace"))
+    is_text = encoding_of(data) is not None and not sniff(data)
+    return ToolResult(decoded(data)) if is_text else ToolResult(attachments=(Attachment(data),))
 
 
 def _json(value: Any) -> str:

@@ -184,7 +184,8 @@ def test_a_binary_file_is_refused_with_what_it_seems_to_be(tools: FileTools) -> 
     program = tools.read("a.out")
     assert program.is_error
     assert "application/x-executable, 2.0 KiB" in program.text
-    assert "original: true" in program.text
+    assert "No model takes such a file" in program.text
+    assert "original" not in program.text
     assert "application/octet-stream" in tools.read("data").text
     assert tools.read("noise").is_error, "without a NUL, but nothing that anybody wrote"
     assert not program.attachments

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.documents.charsets import decoded
+from outrider.documents.pages import read_page
 from outrider.providers.transport import CA_VARIABLES
 from outrider.results import ToolResult
 from outrider.toolbox.web import addresses, fetching
 from outrider.toolbox.web.addresses import is_local_name, why_private
-from outrider.toolbox.web.charsets import decoded
-from outrider.toolbox.web.pages import read_page
 from outrider.toolbox.web.webfetch import web_fetch
 from tests.providers.test_transport import certificate
 from tests.toolbox.calling import call

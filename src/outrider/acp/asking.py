@@ -96,7 +96,7 @@ class EditorAsker:
         """The call that was announced for the question alone ends with it."""
         if question.asker:
             allowed = answer.verdict != "no"
-            said = Text("Allowed: the sub-agent carries it out." if allowed else "Not allowed.")
+            said = Text("Allowed." if allowed else "Not allowed.")
             engine.finish(call.id, "completed" if allowed else "failed", content=(*call.content, said))
         return answer
 

@@ -29,11 +29,11 @@ class Case(msgspec.Struct, frozen=True):
     """A call that is to be judged."""
 
     use: ToolUseBlock
-    tool: Tool
+    effect: str
     cwd: Callable[[], Path]
     """Where the shell stands of whoever makes it."""
     asker: str = ""
-    """Who that is, if it is a sub-agent."""
+    """Who that is, if it is a sub-agent, or a tool that attaches a file."""
 
 
 class Permissions:
@@ -69,15 +69,32 @@ class Permissions:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:
         """Why a call may not run, in words for the model; empty if it may."""
-        return await self._judged(Case(use, tool, self._cwd))
+        return await self._judged(Case(use, tool.effect, self._cwd))
+
+    async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
+        """Why a file may not be attached to the result of a call, as if it was read with Read; empty if it may."""
+        return await self._attachable(use, given, real, "")
 
     def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Permit:
         """The same permissions for a sub-agent, whose shell may stand elsewhere: its questions say whose they are."""
+        return _OnBehalf(self, asker, cwd or self._cwd)
 
-        async def permit(use: ToolUseBlock, tool: Tool) -> str:
-            return await self._judged(Case(use, tool, cwd or self._cwd, asker))
+    async def _attachable(self, use: ToolUseBlock, given: str, real: str, asker: str) -> str:
+        """A file is judged by where it is; one that is given by a name which is closed stays closed as well."""
+        asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))
+        named, located = (
+            Case(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker) for path in (given, real)
+        )
+        if (decision := self._decide(named)).verdict == "deny":
+            return f"this is not permitted: {decision.reason}"
+        if self._decide(located).verdict == "ask" and self._is_read_of(use, real):
+            return ""  # that was asked before the call
+        return await self._judged(located)
 
-        return permit
+    def _is_read_of(self, use: ToolUseBlock, real: str) -> bool:
+        from outrider.permissions.paths import place
+
+        return use.name == "Read" and place(use.input.get("file_path"), str(self._policy.folder)).resolved == real
 
     async def _judged(self, case: Case) -> str:
         decision = self._decide(case)
@@ -116,7 +133,7 @@ class Permissions:
         from outrider.permissions.decision import decide  # not needed before the first call
 
         use = case.use
-        return decide(policy or self._policy, use.name, case.tool.effect, use.input, case.cwd())
+        return decide(policy or self._policy, use.name, case.effect, use.input, case.cwd())
 
     def _refusal(self, case: Case, decision: Decision) -> str:
         """Nobody can be asked: what would have allowed it."""
@@ -136,3 +153,18 @@ class Permissions:
     def _is_enough(self, case: Case, mode: Mode) -> bool:
         policy = msgspec.structs.replace(self._policy, mode=mode)
         return self._decide(case, policy).verdict == "allow"
+
+
+class _OnBehalf:
+    """The permissions of a session for one of its sub-agents. A Permit, and a FilePermit."""
+
+    def __init__(self, permissions: Permissions, asker: str, cwd: Callable[[], Path]) -> None:
+        self._permissions = permissions
+        self._asker = asker
+        self._cwd = cwd
+
+    async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:
+        return await self._permissions._judged(Case(use, tool.effect, self._cwd, self._asker))
+
+    async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
+        return await self._permissions._attachable(use, given, real, self._asker)

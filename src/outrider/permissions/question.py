@@ -30,7 +30,10 @@ class Question(msgspec.Struct, frozen=True):
     always: tuple[str, ...] = ()
     """The rules that would allow it, and calls like it, for this project; none if it cannot be allowed for good."""
     asker: str = ""
-    """Who wants to make the call, if it is a sub-agent: what it is and what it is to do."""
+    """Who wants to make the call, if it is a sub-agent: what it is and what it is to do.
+
+    Or the tool that attaches a file: that is asked about as Read of the file, while the call of the tool goes on.
+    """
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.documents import kinds
 from outrider.errors import ProviderError
 
 Placement: TypeAlias = Literal["native", "moved", "text", "no"]
@@ -25,6 +26,10 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pdf: Placement = "text"
     text_file: Placement = "text"
     audio: Placement = "no"
+    document: Placement = "text"
+    """Office documents, books and notebooks: their text, unless the API takes the type itself."""
+    document_types: tuple[str, ...] = (kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.DOC, kinds.XLS, kinds.PPT)
+    """Those that it takes, where it takes any."""
     image_types: tuple[str, ...] = IMAGES
     tools: bool = True
     """Whether the model calls tools natively; otherwise they are described in the prompt."""
@@ -62,6 +67,7 @@ _CLAUDE = Capabilities(
 _RESPONSES = Capabilities(
     image="native",
     pdf="native",
+    document="native",
     request_bytes=512 * MEGABYTE,
     image_bytes=20_971_520,
     pdf_bytes=73_400_320,

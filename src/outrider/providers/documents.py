@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
+from outrider.documents.pdfs import opened_pdf
 from outrider.errors import AttachmentError
 from outrider.providers.capabilities import Capabilities
 from outrider.text import human_size
@@ -92,10 +93,8 @@ def pages_of(data: bytes) -> int:
 
 def pdf_text(data: bytes) -> str:
     """The text of a PDF, page after page; empty if it has none, as a scan."""
-    from pypdf import PdfReader  # takes long to import, and is needed only for models that take no PDF
-
     with _unreadable("PDF"):
-        pages = [page.extract_text().strip() for page in PdfReader(io.BytesIO(data)).pages]
+        pages = [page.extract_text().strip() for page in opened_pdf(io.BytesIO(data)).pages]
     if not any(pages):
         return ""
     return "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(pages, 1))

@@ -12,7 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.attachments import sha256
+from outrider.attachments import is_text_type, sha256, sniff
+from outrider.documents import charsets, kinds
+from outrider.documents.document import text_of
+from outrider.encodings import decoded
 from outrider.errors import AttachmentError
 from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers import documents
@@ -20,7 +23,7 @@ from outrider.providers.capabilities import Capabilities, Placement
 from outrider.store import AttachmentStore
 from outrider.text import human_size, shorten
 
-Family: TypeAlias = Literal["image", "pdf", "text", "audio", "other"]
+Family: TypeAlias = Literal["image", "pdf", "text", "audio", "document", "other"]
 
 NO_OUTPUT = "(no output)"
 FAILED = "[This call failed]"
@@ -30,10 +33,6 @@ REMINDER = "[A reminder from the runtime, not from the user]"
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
-_TEXT_TYPES = frozenset(
-    {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml",
-     "application/javascript", "application/x-sh", "application/sql", "application/x-ipynb+json", "image/svg+xml"}
-)  # fmt: skip
 
 
 class File(msgspec.Struct, frozen=True):
@@ -51,7 +50,8 @@ class File(msgspec.Struct, frozen=True):
     def filename(self) -> str:
         """A name that says what kind of file it is; a file without one is called by its type and hash."""
         name = self.name.replace("/", "-")
-        return name if self.family != "pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
+        ending = ".pdf" if self.family == "pdf" else kinds.suffix_of(self.mime_type)
+        return name if name.lower().endswith(ending) else f"{name}{ending}"
 
     @property
     def json(self) -> msgspec.Raw:
@@ -176,6 +176,7 @@ class Renderer:
             "pdf": self._can.pdf,
             "text": self._can.text_file,
             "audio": self._can.audio,
+            "document": self._can.document,
         }
         return placements[family]
 
@@ -183,9 +184,11 @@ class Renderer:
         """The file as the model can take it; in words where it cannot after all."""
         try:
             family = family_of(block.mime_type)
+            if family == "document" and block.mime_type not in self._can.document_types:
+                return [*self._in_words(block)]
             data = self._store.read(block)
             if family == "text":
-                text = self._limited(_decoded(data))
+                text = self._limited(_text_in_words(block, data, self._can.text_characters))
                 # An empty document is refused by APIs.
                 return [
                     File("text", block.mime_type, block.label, text=text) if text.strip() else f"{block.label}: (empty)"
@@ -193,6 +196,8 @@ class Renderer:
             if family == "image":
                 mime_type, data = documents.fitting_image(block.mime_type, data, self._can)
                 return [File("image", mime_type, block.label, documents.base64_of(data))]
+            if family == "document":
+                _check_document(block, data)
             documents.check_size(data, self._can.pdf_bytes)
             if family == "pdf" and (pages := documents.pages_of(data)) > self._can.pdf_pages:
                 raise AttachmentError(f"it has {pages:,} pages; this model takes {self._can.pdf_pages:,}")
@@ -203,13 +208,15 @@ class Renderer:
     def _in_words(self, block: AttachmentBlock, reason: str = "this model does not take such files") -> Iterator[Part]:
         """The file as text, or a note that it could not be shown."""
         family = family_of(block.mime_type)
-        if family not in ("text", "pdf"):
+        if family not in ("text", "pdf", "document"):
             yield self._note(block, reason)
             return
         try:
             data = self._store.read(block)
             if family == "text":
-                yield f"{block.label}:\n{self._limited(_decoded(data))}"
+                yield f"{block.label}:\n{self._limited(_text_in_words(block, data, self._can.text_characters))}"
+            elif family == "document":
+                yield _document_in_words(block, data, self._can.text_characters)
             elif text := documents.pdf_text(data):
                 yield f"Text of {block.label}:\n{self._limited(text)}"
             elif self._can.image in ("native", "moved"):
@@ -238,13 +245,43 @@ class Renderer:
 
 def family_of(mime_type: str) -> Family:
     """What kind of file a MIME type is, as far as model APIs tell them apart."""
-    if mime_type.startswith("text/") or mime_type in _TEXT_TYPES:
+    if mime_type in kinds.READABLE or mime_type in kinds.OLD:
+        return "document"
+    if is_text_type(mime_type):
         return "text"
     if mime_type.startswith("image/"):
         return "image"
     if mime_type == "application/pdf":
         return "pdf"
     return "audio" if mime_type.startswith("audio/") else "other"
+
+
+def _text_in_words(block: AttachmentBlock, data: bytes, limit: int) -> str:
+    """The text of a file. A web page is sent as its source, which may be what matters, unless that is too long."""
+    if block.mime_type not in ("text/html", "application/xhtml+xml"):
+        return decoded(data)
+    source = charsets.decoded(data, is_html=True).replace("\0", "")
+    if len(source) <= limit:
+        return source
+    from outrider.documents.pages import read_page  # few pages are so long
+
+    return read_page(source).text
+
+
+def _check_document(block: AttachmentBlock, data: bytes) -> None:
+    """Raise AttachmentError for a document that cannot be opened: an API would refuse the whole request over it."""
+    if block.mime_type not in kinds.OLD:
+        text_of(data, block.mime_type, 1)
+    elif sniff(data) != kinds.OLE:
+        raise AttachmentError("it is not a document that can be read")
+
+
+def _document_in_words(block: AttachmentBlock, data: bytes, limit: int) -> str:
+    """The text of an office document, a book or a notebook. Raises AttachmentError."""
+    if block.mime_type in kinds.OLD:
+        raise AttachmentError("it is an old Office document, which is not read; convert it to a PDF")
+    text = text_of(data, block.mime_type, limit)
+    return f"Text of {block.label}:\n{text}" if text else f"{block.label}: (no text)"
 
 
 def safe_id(call_id: str, longest: int = 64) -> str:
@@ -279,7 +316,3 @@ def reminder_text(reminder: str) -> str:
 def words_of(parts: Sequence[Part]) -> str:
     """The words of parts that have no files, or whose files an adapter has taken out."""
     return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

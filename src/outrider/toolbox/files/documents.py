@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
+from outrider.documents.pdfs import opened_pdf
 from outrider.text import counted
 from outrider.toolbox.files.line_ranges import CHARACTERS, Span
 from outrider.toolbox.refusals import RefusalError, shown
@@ -56,14 +57,7 @@ def _put_together(pages: list[str], name: str, first: int, total: int) -> str:
 
 
 def _opened(stream: BinaryIO, name: str) -> PdfReader:
-    import logging
-
-    from pypdf import PdfReader  # takes long to import
-
-    logger = logging.getLogger("pypdf")
-    if not logger.handlers:  # what it says of faults in a file belongs to whoever asks for it, not on the terminal
-        logger.addHandler(logging.NullHandler())
-    reader = PdfReader(stream)
+    reader = opened_pdf(stream)
     if reader.is_encrypted and not _unlocked(reader):
         raise RefusalError(f"{shown(name)} is encrypted, and its text cannot be read without the password. {ORIGINAL}")
     return reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outrider.encodings import Encoding, encoding_of
 from outrider.results import ToolResult
 from outrider.text import clean, counted, human_size
 from outrider.toolbox.files.changes import change
@@ -11,7 +12,6 @@ from outrider.toolbox.files.regular_files import located
 from outrider.toolbox.files.replacing import PLACES, Replacement
 from outrider.toolbox.files.saving import save
 from outrider.toolbox.files.stamps import WHOLE, check_seen
-from outrider.toolbox.files.text_files import Encoding, encoding_of
 from outrider.toolbox.files.versions import Version, version
 from outrider.toolbox.refusals import RefusalError, refusal, shown
 from outrider.toolbox.workspace import Workspace

@@ -1,4 +1,4 @@
-"""Read: a file as a model can take it, be it text, a picture, a PDF or a notebook."""
+"""Read: a file as a model can take it, be it text, a picture, a document or a notebook."""
 
 from __future__ import annotations
 
@@ -13,24 +13,20 @@ import msgspec
 from msgspec.structs import replace
 
 from outrider.attachments import MAX_BYTES, Attachment, sniff
+from outrider.documents import kinds
+from outrider.documents.document import kind_of_archive
+from outrider.encodings import HEAD, Encoding, encoding_of, is_utf8
 from outrider.errors import AttachmentError
 from outrider.results import ToolResult
 from outrider.text import human_size
 from outrider.toolbox.files.documents import pdf_text
+from outrider.toolbox.files.extracted import document_text
 from outrider.toolbox.files.line_ranges import Lines, Span, line_count, numbered
 from outrider.toolbox.files.notebooks import notebook
 from outrider.toolbox.files.pictures import PICTURES, picture
 from outrider.toolbox.files.regular_files import located, opened
 from outrider.toolbox.files.stamps import stamp_of, stamped
-from outrider.toolbox.files.text_files import (
-    HEAD,
-    Encoding,
-    encoding_of,
-    is_utf8,
-    pieces_of_file,
-    pieces_of_text,
-    text_for_looking,
-)
+from outrider.toolbox.files.text_files import pieces_of_file, pieces_of_text, text_for_looking
 from outrider.toolbox.files.versions import SilentEditorError, Version, lent
 from outrider.toolbox.refusals import RefusalError, refusal, shown
 from outrider.toolbox.workspace import Stamp, Workspace
@@ -76,8 +72,8 @@ def read(workspace: Workspace) -> Tool:
     ) -> ToolResult:
         """Read a file. Text comes with line numbers, which are not part of the file.
 
-        Pictures are shown. A PDF gives its text by page, a notebook its cells with their output. Large files are
-        read in parts: the end of a part says how to go on.
+        Pictures are shown. A PDF gives its text by page, a notebook its cells with their output, an office document,
+        a book or RTF its text and tables. Large files are read in parts: the end of a part says how to go on.
 
         Args:
             file_path: The file, absolute or relative to the working folder; or attachment:<sha256> for a stored result.
@@ -93,7 +89,7 @@ def read(workspace: Workspace) -> Tool:
             return ToolResult(str(refused), is_error=True)
         except OSError as error:
             return ToolResult(str(refusal(error, file_path)), is_error=True)
-        if source.path:
+        if source.path and not _hides_more(source):
             workspace.seen[source.path] = source.stamp
         return replace(result, text=f"{result.text}\n[{source.note}]") if source.note else result
 
@@ -161,6 +157,8 @@ def _looked_at(source: Source, span: Span, context: ToolContext) -> ToolResult:
     kind = sniff(source.head)
     if kind == "application/pdf":
         return ToolResult(pdf_text(source.stream, source.name, span, context))
+    if document := _document(source, kind):
+        return ToolResult(document_text(source.stream, source.name, document, span, context))
     encoding = encoding_of(source.head)
     if kind and not is_utf8(source.head):
         encoding = None  # text may begin with the letters that mark a picture, but does not go on like one
@@ -175,11 +173,29 @@ def _looked_at(source: Source, span: Span, context: ToolContext) -> ToolResult:
     return ToolResult(_text(source, encoding, span, context))
 
 
+def _document(source: Source, found: str | None) -> str:
+    """The MIME type of a document whose text can be read; empty for anything else. Notebooks are shown by cells."""
+    kind = source.attachment.type_of(source.head)
+    if found == kinds.ZIP and kind == kinds.ZIP:
+        kind = kind_of_archive(source.stream)
+    return kind if found and kind in kinds.READABLE else ""
+
+
+def _hides_more(source: Source) -> bool:
+    """Whether the text is only a part of what is in the file, which must not be overwritten by it."""
+    return sniff(source.head) in (kinds.ZIP, *kinds.ZIPPED)
+
+
 def _binary(source: Source, kind: str | None) -> RefusalError:
-    what = f"{kind or source.attachment.type_of(source.head)}, {human_size(source.stamp.size)}"
+    kind = kind or source.attachment.type_of(source.head)
+    what = f"{shown(source.name)} is not text ({kind}, {human_size(source.stamp.size)}), so it is not shown."
+    if kind == kinds.OLE:
+        return RefusalError(f"{what} It is an old Office document, or one with a password: convert it to a PDF first.")
+    if kind.partition("/")[0] not in ("image", "audio", "video"):
+        return RefusalError(f"{what} No model takes such a file: unpack or convert it first.")
     small = source.stamp.size <= MAX_BYTES
     advice = "With original: true the file itself is attached." if small else "It is too large to be attached."
-    return RefusalError(f"{shown(source.name)} is not text ({what}), so it is not shown. {advice}")
+    return RefusalError(f"{what} {advice}")
 
 
 def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> ToolResult:

@@ -1,4 +1,4 @@
-"""Text in files: how it is encoded, which byte order mark it has, how its lines end; and reading it piece by piece."""
+"""Text in files: how its lines end, and reading it piece by piece."""
 
 from __future__ import annotations
 
@@ -6,78 +6,11 @@ import codecs
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-import msgspec
-
+from outrider.encodings import Encoding
 from outrider.text import clean
 
-HEAD = 8192
-"""The bytes at the beginning by which a file is judged."""
 PIECE = 256 * 1024
 """Bytes, or characters, that are looked at together: few enough for the processor's cache."""
-
-_CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\r\f\b\x1b"))
-_MOST_CONTROLS = 0.1
-"""The share of control characters over which bytes that are not UTF-8 are taken for something else than text."""
-
-
-class Encoding(msgspec.Struct, frozen=True):
-    """How the text of a file becomes bytes, and back without any loss."""
-
-    codec: str = "utf-8"
-    mark: bytes = b""
-    """The byte order mark."""
-
-    @property
-    def errors(self) -> str:
-        """What is not valid survives: single bytes in UTF-8, lone halves of a pair in the others."""
-        return "surrogateescape" if self.codec == "utf-8" else "surrogatepass"
-
-    def decode(self, data: bytes) -> str:
-        """The text without the mark. Encoding it gives the same bytes; raises UnicodeDecodeError where it cannot."""
-        return data[len(self.mark) :].decode(self.codec, self.errors)
-
-    def encode(self, text: str) -> bytes:
-        """The bytes of a text, after the mark."""
-        return self.mark + text.encode(self.codec, self.errors)
-
-
-_MARKED = (
-    Encoding("utf-8", codecs.BOM_UTF8),
-    Encoding("utf-32-le", codecs.BOM_UTF32_LE),  # before UTF-16, whose mark it begins with
-    Encoding("utf-32-be", codecs.BOM_UTF32_BE),
-    Encoding("utf-16-le", codecs.BOM_UTF16_LE),
-    Encoding("utf-16-be", codecs.BOM_UTF16_BE),
-)
-
-
-def encoding_of(head: bytes) -> Encoding | None:
-    """How a file that begins with these bytes is encoded; None if it is not text.
-
-    >>> encoding_of(b"plain").codec, encoding_of(b"\\x7fELF\\0")
-    ('utf-8', None)
-    """
-    for encoding in _MARKED:
-        if head.startswith(encoding.mark):
-            return encoding
-    return None if _is_binary(head[:HEAD]) else Encoding()
-
-
-def _is_binary(head: bytes) -> bool:
-    if b"\0" in head:
-        return True
-    if is_utf8(head):
-        return False
-    controls = len(head) - len(head.translate(None, _CONTROLS))
-    return controls > _MOST_CONTROLS * len(head)
-
-
-def is_utf8(head: bytes) -> bool:
-    """Whether the bytes are UTF-8, as far as they go: a character that is cut off at the end is no fault."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def pieces_of_file(file: BinaryIO, encoding: Encoding, scanned: Callable[[int], None]) -> Iterator[str]:

@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 
 from outrider.attachments import sniff
+from outrider.encodings import HEAD, Encoding, encoding_of
 from outrider.text import clean
 from outrider.toolbox.files.stamps import current, stamp_of
-from outrider.toolbox.files.text_files import HEAD, Encoding, encoding_of, has_crlf, with_crlf
+from outrider.toolbox.files.text_files import has_crlf, with_crlf
 from outrider.toolbox.refusals import RefusalError, shown
 from outrider.toolbox.workspace import Stamp, Workspace
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from outrider.attachments import sniff
+from outrider.documents import kinds
+from outrider.encodings import Encoding, encoding_of
 from outrider.results import ToolResult
 from outrider.text import clean, counted
 from outrider.toolbox.files.changes import change
@@ -11,7 +14,7 @@ from outrider.toolbox.files.line_ranges import line_count
 from outrider.toolbox.files.regular_files import located
 from outrider.toolbox.files.saving import save
 from outrider.toolbox.files.stamps import check_seen, stamp_of
-from outrider.toolbox.files.text_files import Encoding, encoding_of, has_crlf, text_for_looking, with_crlf
+from outrider.toolbox.files.text_files import has_crlf, text_for_looking, with_crlf
 from outrider.toolbox.files.versions import Version, version_if_any
 from outrider.toolbox.refusals import RefusalError, refusal, shown
 from outrider.toolbox.workspace import Workspace
@@ -50,6 +53,11 @@ def _written(workspace: Workspace, name: str, content: str, context: ToolContext
     if before.stamp and same and not before.unsaved:
         workspace.seen[path] = before.stamp
         return ToolResult(f"{shown(name)} has exactly this content already; nothing was written.")
+    if before.data and sniff(before.data) in (kinds.ZIP, *kinds.ZIPPED):
+        raise RefusalError(
+            f"{shown(name)} is a document or an archive, which text in its place would destroy; write another file, or "
+            "change it with a program."
+        )
     if before.stamp and before.stamp.size and not same:
         check_seen(workspace, path, name, before.stamp)
     note = save(workspace, path, name, data, before, context)

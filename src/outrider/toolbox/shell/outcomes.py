@@ -19,7 +19,7 @@ def as_result(ending: Ending, output: Output, timeout: float, folder: Path, note
     whole = None
     if not complete and output.stored and ending.cause != "stopped":  # who cancelled does not wait for it to be stored
         kept = "" if output.stored == output.total else "What was kept"
-        whole = Attachment.from_path(output.spool, "text/plain", name="output.txt", description=kept)
+        whole = Attachment.from_path(output.spool, name="output.txt", description=kept)
     said = [*_on_storage(output, complete), _on_end(ending, timeout), *_on_others(ending), *notes]
     if not text.strip():
         said.insert(0, "There was no output.")

@@ -67,8 +67,8 @@ def _result(fetched: Fetched) -> ToolResult:
 
 def _text(fetched: Fetched) -> str | None:
     """The text of an answer; None if it is something else."""
-    from outrider.toolbox.web.charsets import decoded
-    from outrider.toolbox.web.pages import read_page
+    from outrider.documents.charsets import decoded
+    from outrider.documents.pages import read_page
 
     kind = _kind(fetched)
     if sniff(fetched.body[:64]):

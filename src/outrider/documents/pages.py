@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from outrider.toolbox.web.markup import RAW, Closing, Opening, Text, attribute, pieces, unescaped
+from outrider.documents.markup import RAW, Closing, Opening, Text, attribute, pieces, unescaped
 
 MAX_CHARACTERS = 5_000_000
 """How much of a page is looked at."""
