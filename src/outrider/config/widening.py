@@ -105,5 +105,6 @@ _WIDER: dict[str, tuple[Test, str]] = {
     "limits.attachment_bytes": (_raises, "files may be larger than you have set"),
     "chat.show_thinking": (_never, ""),
     "acp.full_updates": (_never, ""),
+    "acp.update_interval": (_never, ""),
 }
 """For each key, when a project's value is wider than the user's, and what that means."""
