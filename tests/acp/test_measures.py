@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from outrider.acp import measures
+from outrider.acp.agent import EditorAgent
 from outrider.acp.measures import Measures, append
 from tests.acp.editor import introduced, running
 from tests.cli.program import outrider
@@ -65,6 +66,31 @@ async def test_what_was_counted_outlives_a_process_that_is_killed(tmp_path: Path
     (line,) = lines(file)
     assert (line["session"], line["ended"], line["updates"]["sent"]) == (session, False, 2)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_counts_are_written_when_a_turn_ends(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\n")
+    file = tmp_path / "metrics.jsonl"
+    heard: list[dict[str, Any]] = []
+    writer: Any = lambda line: heard.append(json.loads(line))  # noqa: E731 - it has an attribute
+    writer.congested = False
+    agent = EditorAgent(writer, {"model": "demo"}, lambda files: [])
+    agent._measures = Measures(file, every=3_600)
+
+    async def ask(number: int, method: str, **params: Any) -> Any:
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        agent.connection.feed(json.dumps(request).encode() + b"\n")
+        await until(lambda: any(each.get("id") == number for each in heard))
+        return next(each["result"] for each in heard if each.get("id") == number)
+
+    await ask(1, "initialize", protocolVersion=1, clientCapabilities={})
+    session = (await ask(2, "session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
+    await ask(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "read notes.txt"}])
+    await until(file.exists)
+    await until(lambda: lines(file))
+    assert [(line["session"], line["ended"], line["updates"]["sent"]) for line in lines(file)] == [(session, False, 2)]
+    await agent.close()
+    assert lines(file)[-1]["ended"]
 
 
 async def test_counts_are_written_now_and_then_while_a_turn_goes_on_and_only_if_they_changed(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_an_announcement_that_failed_comes_before_anything_else_of_the_call() ->
     assert end.changes == {"status": "completed", "content": (Text("x"),), "exit_code": 0}
 
 
+def test_calls_are_announced_in_their_order_after_a_failure_too() -> None:
+    engine, observer, _ = watched()
+    observer.fails = True
+    for name in "ab":
+        engine.announce(CallState(name))
+    engine.finish("a", "completed")
+    observer.fails = False
+    engine.flush()
+    assert [update.id for update in observer.updates if update.is_new] == ["a", "b"]
+
+
 def test_a_call_may_be_announced_at_its_end() -> None:
     engine, observer, clock = watched()
     assert engine.announce(CallState("c", "Read", status="cancelled", content=(Text("x"),)))
@@ -209,3 +220,15 @@ def test_metrics_tell_patterns_rates_and_the_time_that_detecting_took() -> None:
     assert told["patterns"] == {"call": 2, "status": 1, "content": 1, "status+content": 1}
     assert told["rate"] == {"busy_seconds": 2, "mean": 2.5, "most": 4}
     assert 0 < told["seconds_detecting"] < 1
+
+
+def test_looking_for_a_change_and_for_a_difference_both_count_as_detecting() -> None:
+    engine, _, _ = watched()
+    engine.announce(CallState("c"))
+    engine.flush()
+    spent = [engine.metrics.detecting]
+    engine.change("c", title="one")
+    spent.append(engine.metrics.detecting)
+    engine.flush()
+    spent.append(engine.metrics.detecting)
+    assert 0 < spent[0] < spent[1] < spent[2]

@@ -90,7 +90,7 @@ class Measures:
 
 def append(path: Path, data: bytes) -> None:
     """Add to a file, which is made for its owner alone. Raises OSError; a pipe that nobody reads is one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600)
     try:
         os.write(descriptor, data)
     finally:
