@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from bench import update_runs
 from bench.figure import Figure
 from outrider.updates.engine import Appending, Engine
 from outrider.updates.state import CallState, Diff, Item, Location, Terminal, Text
@@ -30,6 +31,14 @@ EDIT = CallState(
     locations=(Location("/home/user/src/server.py", 12),),
     raw_input={"path": "/home/user/src/server.py"},
 )
+READ = CallState(
+    "call_0002",
+    title="Read(src/server.py)",
+    name="Read",
+    kind="read",
+    locations=(Location("/home/user/src/server.py"),),
+    raw_input={"file_path": "src/server.py"},
+)
 
 
 def measure() -> Iterator[Figure]:
@@ -37,7 +46,8 @@ def measure() -> Iterator[Figure]:
     yield from _detection()
     yield from _rate()
     yield from _sizes()
-    for appending, most in (("replace", 2.0), ("meta", 1.3)):
+    yield from update_runs.measure()
+    for appending, most in (("replace", 1.6), ("meta", 1.3)):
         ratio, updates = _printed(appending)  # type: ignore[arg-type]
         name = f"2,000 lines of 80 characters, sent against printed ({appending})"
         yield Figure(name, ratio, "x", most, f"{updates} updates")
@@ -150,16 +160,14 @@ def _detection() -> Iterator[Figure]:
 def _status_changes() -> tuple[float, float]:
     """Seconds a change, as the engine itself measures its detection, and in all with an update that goes nowhere."""
     names = [f"call_{number}" for number in range(CALLS)]
-    spent = []
-    for timed in (True, False):
-        engine = Engine(lambda update: 100, clock=time.monotonic, call_later=Sink()._call_later, timed=timed)
-        for name in names:
-            engine.announce(CallState(name, title="Read", content=(Text("some text"),)))
-        before, started = engine.metrics.detecting or 0.0, time.process_time()
-        for name in names:
-            engine.change(name, status="in_progress")
-        spent.append((engine.metrics.detecting or 0.0) - before if timed else time.process_time() - started)
-    return spent[0] / CALLS, spent[1] / CALLS
+    engine = Engine(lambda update: 100, interval=0, clock=time.monotonic, call_later=Sink()._call_later)
+    for name in names:
+        engine.announce(CallState(name, title="Read", content=(Text("some text"),)))
+    before, started = engine.metrics.detecting, time.process_time()
+    for name in names:
+        engine.change(name, status="in_progress")
+    spent = time.process_time() - started
+    return (engine.metrics.detecting - before) / CALLS, spent / CALLS
 
 
 def _rate() -> Iterator[Figure]:
@@ -184,6 +192,7 @@ async def _written_updates() -> float:
         writer = asyncio.StreamWriter(transport, protocol, None, loop)
         engine = Sink(writer.write).engine()
         engine.announce(EDIT)
+        engine.flush()
         started = time.process_time()
         for number in range(UPDATES):
             engine.change(EDIT.id, title=f"Step {number}")
@@ -226,36 +235,16 @@ def _of_the_sdk(python: str) -> float:
 
 
 def _sizes() -> Iterator[Figure]:
-    sink = Sink()
-    engine = sink.engine()
-    engine.announce(EDIT)
-    before = sink.bytes
-    engine.change(EDIT.id, status="in_progress")
-    share = 100 * (sink.bytes - before) / _whole(msgspec.structs.replace(EDIT, status="in_progress"))
-    yield Figure("a change of status, of the whole object", share, "%", 15, f"{sink.bytes - before} bytes")
-    sent, wanted = _typical_run()
-    yield Figure("a typical run, of whole objects", 100 * sent / wanted, "%", 30, f"{sent:,} of {wanted:,} bytes")
-
-
-def _typical_run() -> tuple[int, int]:
-    """An edit, the reading of a file and a test run of 50 lines; the bytes sent, and those of a whole call a change."""
-    sink = Sink()
-    engine = sink.engine()
-    read = CallState("call_0002", title="Read config.json", kind="read", raw_input={"path": "/home/user/config.json"})
-    test = CallState("call_0003", title="make test", kind="execute", raw_input={"command": "make test"})
-    text, printed, wanted = (Text("a line of the file\n" * 100),), "", 0
-    for state, content in ((EDIT, EDIT.content), (read, text), (test, ())):
+    for name, state, most in (("an edit of 30 lines", EDIT, 15), ("a Read", READ, 60)):
+        sink = Sink()
+        engine = sink.engine(interval=0)
         engine.announce(state)
+        before = sink.bytes
         engine.change(state.id, status="in_progress")
-        wanted += 2 * _whole(state)
-        for number in range(50 if state is test else 0):
-            printed += f"tests/test_{number}.py ....................\n"
-            engine.append(state.id, f"tests/test_{number}.py ....................\n")
-            sink.wait(0.1)
-            wanted += _whole(msgspec.structs.replace(test, content=(Text(printed),)))
-        engine.finish(state.id, "completed", content=content or (Text(printed),))
-        wanted += _whole(msgspec.structs.replace(state, content=content or (Text(printed),)))
-    return sink.bytes, wanted
+        share = 100 * (sink.bytes - before) / _whole(msgspec.structs.replace(state, status="in_progress"))
+        yield Figure(
+            f"a change of status of {name}, of the whole call", share, "%", most, f"{sink.bytes - before} bytes"
+        )
 
 
 def _printed(appending: Appending) -> tuple[float, int]:

@@ -228,38 +228,64 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
     assert any("result" in each and "sessionId" in each["result"] for each in editor.received[:first])
 
 
-async def test_an_editor_that_forgets_is_sent_each_update_whole(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("one\n")
+def put_settings(text: str) -> None:
     settings = Path(os.environ["XDG_CONFIG_HOME"]) / "outrider" / "config.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text('[acp]\nfull_updates = ["forgetful"]\n')
-
-    async def updates(name: str) -> list[dict[str, Any]]:
-        async with introduced(name=name) as editor:
-            session = await editor.new(tmp_path)
-            await editor.prompt(session, "read notes.txt")
-            assert editor.seen(session).call("Read")["status"] == "completed"
-            (call_id,) = editor.seen(session).calls
-            return editor.seen(session).of_call(call_id)[1:]
-
-    for update in await updates("forgetful"):
-        assert {"title", "name", "kind", "status"} <= set(update)
-    assert any("title" not in update for update in await updates("mindful"))
+    settings.write_text(text)
 
 
-async def test_metrics_are_written_when_a_session_ends(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("one\n")
-    file = tmp_path / "metrics.jsonl"
-    async with introduced("--metrics", str(file), name="counting") as editor:
-        one, two = await editor.new(tmp_path), await editor.new(tmp_path)
-        await editor.prompt(one, "read notes.txt")
-        await editor.ask("session/close", sessionId=one)
-        assert await editor.close() == 0
-    written = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [each["session"] for each in written] == [one, two]
-    assert {each["client"] for each in written} == {"counting"}
-    assert written[0]["updates"]["sent"] == 3
-    assert written[1]["updates"]["sent"] == 0
+async def updates_of_a_read(folder: Path, *arguments: str, name: str | None) -> list[dict[str, Any]]:
+    """The changes of a call after its announcement, as an editor gets them that may not say its name."""
+    (folder / "notes.txt").write_text("one\n")
+    async with running(*arguments) as editor:
+        introduction = {"clientInfo": {"name": name, "version": "1"}} if name else {}
+        await editor.ask("initialize", protocolVersion=1, clientCapabilities={}, **introduction)
+        session = await editor.new(folder)
+        await editor.prompt(session, "read notes.txt")
+        assert editor.seen(session).call("Read")["status"] == "completed"
+        (call_id,) = editor.seen(session).calls
+        return editor.seen(session).of_call(call_id)[1:]
+
+
+def are_whole(updates: list[dict[str, Any]]) -> bool:
+    return all({"title", "name", "kind", "status"} <= set(update) for update in updates)
+
+
+async def test_an_editor_that_forgets_is_sent_each_update_whole(tmp_path: Path) -> None:
+    put_settings('[acp]\nfull_updates = ["forgetful"]\n')
+    assert are_whole(await updates_of_a_read(tmp_path, name="forgetful"))
+    assert not are_whole(await updates_of_a_read(tmp_path, name="mindful"))
+    assert not are_whole(await updates_of_a_read(tmp_path, name=None))
+
+
+@pytest.mark.parametrize("name", ["any", None])
+async def test_every_editor_is_sent_whole_updates_if_that_is_set(tmp_path: Path, name: str | None) -> None:
+    put_settings('[acp]\nfull_updates = ["*"]\n')
+    assert are_whole(await updates_of_a_read(tmp_path, name=name))
+
+
+async def test_a_flag_sends_whole_updates_to_an_editor_without_a_name(tmp_path: Path) -> None:
+    assert are_whole(await updates_of_a_read(tmp_path, "--full-updates", name=None))
+
+
+async def test_how_long_changes_wait_for_each_other_is_a_flag(tmp_path: Path) -> None:
+    def statuses(updates: list[dict[str, Any]]) -> list[Any]:
+        return [update.get("status") for update in updates]
+
+    at_once = await updates_of_a_read(tmp_path, "--update-interval", "0", name="any")
+    assert "in_progress" in statuses(at_once)
+    assert "completed" in statuses(at_once)
+    assert len(at_once) >= 3, "title, arguments, status and end come as they are known"
+    together = await updates_of_a_read(tmp_path, "--update-interval", "1", name="any")
+    assert statuses(together) == ["completed"]
+
+
+async def test_an_interval_that_cannot_be_is_an_error_that_says_what_can(tmp_path: Path) -> None:
+    put_settings("[acp]\nupdate_interval = 5\n")
+    async with introduced() as editor:
+        refused = await editor.refusal("session/new", cwd=str(tmp_path), mcpServers=[])
+    assert "acp.update_interval" in refused.message
+    assert "from 0 to 1" in refused.message
 
 
 async def test_folders_that_belong_to_the_work_are_open_too_beside_those_of_the_settings(tmp_path: Path) -> None:

@@ -143,8 +143,7 @@ async def test_a_call_is_announced_before_its_words_and_its_end_is_told_after_th
     told = [(update.get("title"), update.get("status"), said(update)) for update in seen.updates]
     assert told == [
         (None, None, "Before. "),
-        ("Read", "pending", ""),
-        ("Read(a.txt)", None, ""),
+        ("Read(a.txt)", "pending", ""),
         (None, None, "Between. "),
         (None, "completed", ""),
         (None, None, "After."),

@@ -69,14 +69,14 @@ def names_and_values(value: Any) -> Iterator[tuple[str, Any]]:
 
 def test_names_are_camel_case_nothing_is_null_and_a_status_comes_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
-    updates = updates_of(tmp_path, "read notes.txt", "run `touch made`", "read missing.txt")
+    updates = updates_of(tmp_path, "read notes.txt", "run `sleep 0.3; touch made`", "read missing.txt")
     for name, value in (pair for update in updates for pair in names_and_values(update)):
         assert CAMEL_CASE.fullmatch(name), name
         assert value is not None, name
     calls = [update for update in updates if "toolCallId" in update]
     assert {"rawInput", "toolCallId", "sessionUpdate"} <= {name for update in calls for name in update}
     # Before the question all is told that is known, so that the answer changes nothing but the status.
-    (asked,) = (update["toolCallId"] for update in calls if update.get("title") == "Bash(touch made)")
+    (asked,) = (update["toolCallId"] for update in calls if update.get("title") == "Bash(sleep 0.3; touch made)")
     (begun,) = (update for update in calls if (update["toolCallId"], update.get("status")) == (asked, "in_progress"))
     assert begun.keys() == {"sessionUpdate", "toolCallId", "status"}
     ends = [update for update in calls if update.get("status") in ("completed", "failed")]

@@ -80,13 +80,16 @@ def text(words: str) -> dict[str, Any]:
 def test_a_change_of_status_is_the_id_and_the_status() -> None:
     told = Told()
     told.engine.announce(CallState("c", "Read(a)", "Read", "read", raw_input={"file_path": "a"}))
+    told.engine.flush()
     told.engine.change("c", status="in_progress")
+    told.engine.flush()
     assert told.sent[1:] == [{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "in_progress"}]
 
 
 def test_an_item_more_is_sent_alone_and_what_is_known_is_not_sent_again() -> None:
     told = Told()
     told.engine.announce(CallState("c", "Look", content=(Text("one"),), locations=(Location("/a", 3),)))
+    told.engine.flush()
     told.engine.change("c", content=(Text("one"), Text("two")))
     told.engine.flush()
     told.engine.finish("c", "completed")
@@ -99,6 +102,7 @@ def test_an_item_more_is_sent_alone_and_what_is_known_is_not_sent_again() -> Non
 def test_what_is_not_there_any_more_is_cleared_with_null() -> None:
     told = Told()
     told.engine.announce(CallState("c", "Look", content=(Text("one"),), locations=(Location("/a"),)))
+    told.engine.flush()
     told.engine.change("c", content=(), locations=())
     told.engine.flush()
     assert told.sent[1:] == [

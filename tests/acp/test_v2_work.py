@@ -98,6 +98,23 @@ async def test_of_much_output_at_once_the_end_is_live_and_the_whole_is_there_whe
     assert sum(len(json.dumps(update)) for update in screen.updates) < 3 * len(whole) + 4_000
 
 
+async def test_a_large_change_is_shown_as_it_was_made_in_the_end(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("".join(f"line {number}\n" for number in range(1, 501)))
+    old = "".join(f"line {number}\n" for number in range(200, 400))
+    edit = {"file_path": "notes.txt", "old_string": old, "new_string": old.replace("line", "LINE")}
+    replies = [
+        Answer(calls=(("r", "Read", {"file_path": "notes.txt"}),)),
+        Answer(calls=(("e", "Edit", edit),)),
+        Answer("Done."),
+    ]
+    async with ModelServer(replies) as server, in_v2("--permissions", "edits", **everywhere(server)) as editor:
+        session = await editor.open(tmp_path)
+        assert await editor.prompted(session, "Change it") == "end_turn"
+        (shown,) = editor.screen(session).calls["e"]["content"]
+    assert "\n@@ -197," in shown["patch"]["text"]
+
+
 async def test_changes_of_files_are_shown_as_patches(tmp_path: Path) -> None:
     notes, fresh = tmp_path / "notes.txt", tmp_path / "new file.txt"
     notes.write_text("".join(f"line {number}\n" for number in range(1, 31)))

@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from outrider.acp.client import Client
+from outrider.acp.measures import Measures
 from outrider.acp.refusals import in_words
 from outrider.acp.schema.base import PROTOCOL
 from outrider.acp.schema.requests import (
@@ -72,7 +71,7 @@ class EditorAgent:
     ) -> None:
         self.connection = Connection(writer, self._requests(), self._notifications())
         self._client = Client(self.connection, writer)
-        self._metrics = metrics
+        self._measures = Measures(metrics) if metrics else None
         self._flags = flags
         self._load_tools = load_tools
         self._held: dict[str, Held] = {}
@@ -81,6 +80,8 @@ class EditorAgent:
     async def close(self) -> None:
         """The editor is gone, or wants to be: every session ends as it should, and can be opened again."""
         await asyncio.gather(*map(self._close_held, list(self._held)), return_exceptions=True)
+        if self._measures:
+            await self._measures.close()
         if self._opened_log:
             self._opened_log.close()
 
@@ -164,8 +165,12 @@ class EditorAgent:
 
     async def _prompt(self, asked: Prompt) -> Prompted:
         held = self._of(asked.session_id)
-        with in_words():
-            return Prompted(await held.prompt(asked.prompt))
+        try:
+            with in_words():
+                return Prompted(await held.prompt(asked.prompt))
+        finally:
+            if self._measures:
+                self._measures.write(held.id)
 
     def _cancel(self, asked: OfSession) -> None:
         if held := self._held.get(asked.session_id):
@@ -231,6 +236,8 @@ class EditorAgent:
             tools = self._load_tools(loaded.settings.tool_files)
             held = self._hold(loaded.settings, folder, tools, id)
         self._held[held.id] = held
+        if self._measures:
+            self._measures.watch(held.id, lambda: {"client": self._client.name, **held.engine.metrics.as_dict()})
         notes = [*loaded.notes, *held.bench.notes, *_about_servers(asked.mcp_servers)]
         if loaded.waiting:
             notes.append(str(loaded.waiting))
@@ -245,16 +252,9 @@ class EditorAgent:
     async def _close_held(self, name: str) -> None:
         if held := self._held.pop(name, None):
             await held.close()
-            self._measure(held)
-
-    def _measure(self, held: Held) -> None:
-        """What was sent for a session, and what was saved: for those who want to know."""
-        metrics = held.engine.metrics
-        logger.debug("session %s: %s", held.id[:8], metrics)
-        if self._metrics:
-            line = msgspec.json.encode({"session": held.id, "client": self._client.name, **metrics.as_dict()})
-            with suppress(OSError), self._metrics.open("ab") as file:  # a full disk is no reason to keep a session
-                file.write(line + b"\n")
+            logger.debug("session %s: %s", held.id[:8], held.engine.metrics)
+            if self._measures:
+                self._measures.end(held.id)
 
 
 def _cursor(given: str | None) -> int:

@@ -10,18 +10,21 @@ from pathlib import Path
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from outrider.acp.calls import fenced, new_call
+from outrider.acp.calls import LONGEST_TITLE, fenced, new_call, on_one_line
 from outrider.acp.client import Client
 from outrider.acp.schema.asked import Option, Permission, RequestPermission
 from outrider.acp.v1 import ReadFile, fields_of
 from outrider.acp.wire import ClosedError, WireError
 from outrider.permissions.question import Answer, Question
 from outrider.updates.engine import Engine
-from outrider.updates.state import CallState, Text
+from outrider.updates.sizes import size_of_items
+from outrider.updates.state import CallState, Status, Text
 from outrider.updates.update import Update
 
 SEEN_WHOLE = 200
 """Characters of a command that can be seen in a title; nobody agrees to what they cannot see."""
+MOST_ASKED = 65_536
+"""Bytes of content up to which a question repeats it, for editors that show nothing else."""
 ONCE, ALWAYS, NO = "once", "always", "no"
 
 
@@ -71,33 +74,54 @@ class EditorAsker:
     def _call(self, question: Question) -> CallState:
         """The call as the editor knows it, and what is to be known of it. One of a sub-agent is announced for this."""
         call = new_call(question.call_id, question.tool, question.input, self._folder)
-        call = replace(call, content=(*call.content, *_remarks(question, self._folder)))
         if not question.asker:
             call = replace(call, id=self._shown_id(question.call_id))
-            self._engine().change(call.id, content=call.content)
-            return call
+            asked = self._remarked(call, question)
+            self._engine().change(call.id, title=asked.title, content=asked.content)
+            return asked
         self._number += 1
-        asked = replace(call, id=f"{question.call_id}-asked-{self._number}", title=f"{question.asker}: {call.title}")
+        call = replace(call, id=f"{question.call_id}-asked-{self._number}", title=f"{question.asker}: {call.title}")
+        asked = self._remarked(call, question)
         self._engine().announce(asked)
         return asked
 
+    def _remarked(self, call: CallState, question: Question) -> CallState:
+        """The call with what else the person should know: after its content, or in its title if that is large.
+
+        Content can only be replaced whole: a remark in it would have all of it sent again when the remark goes.
+        """
+        remarks = tuple(_remarks(question, self._folder))
+        if self._engine().is_repeated(call.content):
+            return replace(call, content=(*call.content, *remarks))
+        said = " ".join(remark.text for remark in remarks)
+        return replace(call, title=on_one_line(f"{call.title}: {said}", 2 * LONGEST_TITLE)) if said else call
+
     def _request(self, call: CallState, question: Question) -> RequestPermission:
+        is_shown = size_of_items(call.content) <= MOST_ASKED or self._engine().is_repeated(call.content)
         known = Update(
             call.id,
             title=call.title,
             kind=call.kind,
-            content=call.content or UNSET,
+            content=call.content if call.content and is_shown else UNSET,
             locations=call.locations or UNSET,
             raw_input=call.raw_input,
         )
         return RequestPermission(self._session(), fields_of(known, self._read), options_of(question))
 
     def _ended(self, engine: Engine, call: CallState, question: Question, answer: Answer) -> Answer:
-        """The call that was announced for the question alone ends with it."""
-        if question.asker:
-            allowed = answer.verdict != "no"
-            said = Text("Allowed." if allowed else "Not allowed.")
-            engine.finish(call.id, "completed" if allowed else "failed", content=(*call.content, said))
+        """The question goes out of the title. The call that was announced for the question alone ends with it."""
+        if not question.asker:
+            title = new_call(call.id, question.tool, question.input, self._folder).title
+            if title != call.title:
+                engine.change(call.id, title=title)
+            return answer
+        allowed = answer.verdict != "no"
+        said = "Allowed." if allowed else "Not allowed."
+        status: Status = "completed" if allowed else "failed"
+        if engine.is_repeated(call.content):
+            engine.finish(call.id, status, content=(*call.content, Text(said)))
+        else:
+            engine.finish(call.id, status, title=f"{call.title} {said}")
         return answer
 
 

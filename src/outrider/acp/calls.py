@@ -33,6 +33,10 @@ _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
 LONGEST_TITLE = 400
 _SMALL = 2_000
 """Characters of what a tool has for people beside its result that are passed on as they are."""
+_IN_DIFF = {"Write": ("content",), "Edit": ("old_string", "new_string")}
+"""Arguments that stand in the diff of a call as well."""
+LONG_ARGUMENT, _BEGINNING = 1_024, 200
+"""Characters over which such an argument is shortened, and those that are left of it."""
 
 
 def kind_of(name: str) -> str:
@@ -42,15 +46,30 @@ def kind_of(name: str) -> str:
 
 def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) -> CallState:
     """A call that is about to be carried out."""
+    content = tuple(proposed(name, input, folder))
     return CallState(
         call_id,
         on_one_line(title(name, input, folder)),
         name,
         kind_of(name),
-        content=tuple(proposed(name, input, folder)),
+        content=content,
         locations=locations_of(name, input, folder),
-        raw_input=dict(input),
+        raw_input=_beside_diff(name, input) if content else dict(input),
     )
+
+
+def _beside_diff(name: str, input: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call that shows a diff: long texts that stand in it are shortened, and sent once."""
+    return {
+        key: _shortened(value) if key in _IN_DIFF.get(name, ()) and isinstance(value, str) else value
+        for key, value in input.items()
+    }
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONG_ARGUMENT:
+        return text
+    return f"{text[:_BEGINNING]}… [{len(text):,} characters; the diff has them all]"
 
 
 def arriving(name: str, input: Mapping[str, Any], folder: Path) -> dict[str, Any]:

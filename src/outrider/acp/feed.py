@@ -68,6 +68,8 @@ class Feed:
         """The calls that are not final yet, as they were announced, with the ids by which the editor knows them."""
         self._arguments: dict[str, Arguments] = {}
         self._nested: dict[str, Nested] = {}
+        self._printing: set[str] = set()
+        """The calls whose output has begun to be shown."""
         self.echoes = False
         """Whether the person's own words are told as well: an editor that loads a session has not heard them."""
 
@@ -90,6 +92,7 @@ class Feed:
                 self._end_open_calls(reason)
                 self._telling.notice(f"{reason} (What was shown of this reply does not count.)")
             case Notice(text=text):
+                self._engine.flush()
                 self._telling.notice(text)
             case RunFinished(status=status):
                 self.end("cancelled" if status == "cancelled" else "failed")
@@ -181,19 +184,28 @@ class Feed:
                 if self._appends and Terminal(state.id) not in state.content:
                     self._show_terminal(call_id, state.id)
                     self._engine.flush()
-                self._engine.append(state.id, text)
+                self._print(state, text)
             case {"terminal": str(name)}:
                 self._show_terminal(call_id, name)
             case _:
                 self._engine.change(state.id, content=(*state.content, Text(str(content))))
 
+    def _print(self, state: CallState, text: str) -> None:
+        """Show output. What was said for a question about the call goes: it would be sent again with each line."""
+        if state.id not in self._printing:
+            self._printing.add(state.id)
+            self._engine.change(state.id, content=state.content)
+        self._engine.append(state.id, text)
+
     def _finished(self, event: ToolFinished) -> None:
         state = self._calls.pop(event.call_id, None) or new_call(event.call_id, event.name, {}, self._folder)
         self._nested.pop(event.call_id, None)
+        self._printing.discard(state.id)
         fields = self._outcome(state, event)
         code = exit_code_of(event.details) if Terminal(state.id) in state.content else None
         self._engine.finish(state.id, status_of(event.result), exit_code=code, **fields)
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
+            self._engine.flush()
             self._telling.plan(todos)
 
     def _outcome(self, state: CallState, event: ToolFinished) -> dict[str, Any]:
@@ -214,4 +226,5 @@ class Feed:
         self._calls.clear()
         self._arguments.clear()
         self._nested.clear()
+        self._printing.clear()
         self._engine.fail_open(reason, status)

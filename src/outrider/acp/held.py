@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from outrider.acp.asking import EditorAsker
+from outrider.acp.calls import fenced
 from outrider.acp.client import Client
 from outrider.acp.commands import CONTINUE, available, carried_out
 from outrider.acp.content import as_prompt
@@ -21,7 +22,7 @@ from outrider.acp.schema.told import Commands, ConfigChanged, CurrentMode, InfoC
 from outrider.acp.teller import Teller
 from outrider.acp.v1 import call_of
 from outrider.attachments import Attachment
-from outrider.config.settings import Settings
+from outrider.config.settings import AcpSettings, Settings
 from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
 from outrider.events import Event
 from outrider.log.log import Log
@@ -48,7 +49,7 @@ class Held:
         self._log = log
         self.session: Session = bench.open(log, id, observer=self._seen)
         self.id = self.session.id
-        self._tell_in_its_words(full=client.name in settings.acp.full_updates)
+        self._tell_in_its_words(settings.acp)
         self._use_editor()
         self.notes: Sequence[str] = ()
         """What the person should know of the session before anything is said."""
@@ -61,14 +62,16 @@ class Held:
             client, lambda: self.id, lambda: self.engine, folder, self._read, lambda call: self.feed.shown_id(call)
         )
 
-    def _tell_in_its_words(self, *, full: bool) -> None:
+    def _tell_in_its_words(self, settings: AcpSettings) -> None:
         """What goes from the session to the editor, by the version of the protocol that it speaks."""
         client = self._client
         self.teller = Teller(client, self.id, self._read, self._spent)
         self.engine = Engine(
             lambda update: self.teller.tell(call_of(update, self._read, client.output_key)),
             appending="meta" if client.appends_output else "replace",
-            full=full,
+            full=wants_full(settings, client),
+            interval=settings.update_interval,
+            output_as=fenced,
             congested=lambda: client.is_congested,
         )
         self.feed = Feed(self.engine, self.teller, self.bench.folder, appends=client.appends_output)
@@ -210,3 +213,8 @@ class Held:
 
     def _spent(self) -> tuple[int | None, float | None]:
         return window_of(self.session.provider), self.session.total_usage.cost
+
+
+def wants_full(settings: AcpSettings, client: Client) -> bool:
+    """Whether this editor is sent each update whole. One that does not say its name is meant by `*` alone."""
+    return "*" in settings.full_updates or client.name in settings.full_updates

@@ -8,7 +8,7 @@ from typing import get_args
 
 import msgspec
 
-from outrider.config.kinds import Choice, Kind, Name, Number, Paths, Patterns, Rules, Texts, ToolNames, YesNo
+from outrider.config.kinds import Choice, Kind, Name, Number, Paths, Patterns, Rules, Seconds, Texts, ToolNames, YesNo
 from outrider.config.settings import SandboxUse, Settings, flattened
 from outrider.config.showing import quoted
 from outrider.permissions.question import MODES
@@ -51,7 +51,8 @@ KEYS: dict[str, Key] = {
     "limits.attachment_bytes": Key(Number(whole=True, unlimited=False)),
     "subagents.result_characters": Key(Number(whole=True, unlimited=False)),
     "chat.show_thinking": Key(YesNo()),
-    "acp.full_updates": Key(Texts("names of editors")),
+    "acp.full_updates": Key(Texts("names of editors"), flag="--full-updates"),
+    "acp.update_interval": Key(Seconds(most=1), flag="--update-interval"),
 }
 """Every setting, in the order in which they are shown."""
 

@@ -112,6 +112,21 @@ class Number(Kind, frozen=True):
             return text.strip()
 
 
+class Seconds(Kind, frozen=True):
+    """A short time, or none."""
+
+    most: float
+
+    def take(self, value: Any, base: Path | None) -> float:
+        """The number of seconds."""
+        wanted = f"must be a number of seconds from 0 to {self.most:g}"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise MismatchError(f"{wanted}, not {quoted(value) if isinstance(value, str) else kind_of(value)}")
+        if not 0 <= value <= self.most:
+            raise MismatchError(f"{wanted}, not {value:g}")
+        return float(value)
+
+
 class Texts(Kind, frozen=True):
     """A list of texts."""
 

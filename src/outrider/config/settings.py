@@ -62,7 +62,9 @@ class AcpSettings(msgspec.Struct, frozen=True):
     """How editors are told things."""
 
     full_updates: tuple[str, ...] = ()
-    """Names of editors that want each update of a call whole, because they forget what is left out."""
+    """Names of editors that want each update of a call whole, because they forget what is left out; `*` for all."""
+    update_interval: float = 0.05
+    """Seconds that a change of a call waits for others to go out with it; 0 sends each at once."""
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -107,5 +107,6 @@ _WIDER: dict[str, tuple[Test, str]] = {
     "subagents.result_characters": (_raises, "answers of sub-agents may be longer than you have set"),
     "chat.show_thinking": (_never, ""),
     "acp.full_updates": (_never, ""),
+    "acp.update_interval": (_never, ""),
 }
 """For each key, when a project's value is wider than the user's, and what that means."""

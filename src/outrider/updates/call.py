@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -18,9 +18,13 @@ from outrider.updates.tail import Tail
 
 MOST_OUTPUT = 65_536
 """Characters of output in one update."""
-ENOUGH_OUTPUT, OUTPUT_EVERY = 1_024, 0.2
-"""Characters that are worth an update, and seconds after which fewer are: what stands around them costs too."""
-_ENVELOPE = 200
+OUTPUT_EVERY, ENOUGH_OUTPUT = 0.2, 1_024
+"""Seconds between two updates with output, and characters of appended output that need not wait so long."""
+BYTES_A_SECOND = 4_096
+"""How fast content with output may be replaced: an update of so many bytes is paid for with a second."""
+REPEATED = 1_024
+"""Bytes up to which the end of a call repeats content and locations that have not changed."""
+_ENVELOPE = 256
 _CONTEXT = ("content", "locations")
 _RAW = ("raw_input", "raw_output")
 _KNOWN = frozenset(FIELDS)
@@ -40,12 +44,13 @@ class Call:
     """The wanted state and the sent state of one call. Whoever sends says with `delivered` what has arrived."""
 
     __slots__ = (
-        *("_dirty", "_is_held_back", "_offered", "_output_at", "_pending", "_pending_length", "_spent"),
+        *("_dirty", "_is_held_back", "_offered", "_output_as", "_output_due", "_pending", "_pending_length"),
         *("exit_code", "id", "is_ended", "ledger", "prints", "sent", "tail", "wanted"),
     )
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, output_as: Callable[[str], str] = str) -> None:
         self.id = id
+        self._output_as = output_as
         self.wanted: dict[str, Any] = dict(_NOTHING)
         self.sent: dict[str, Any] | None = None
         """None until it was announced."""
@@ -59,10 +64,9 @@ class Call:
         self._pending: deque[str] = deque()
         self._offered = 0
         self._pending_length = 0
-        self._output_at = float("-inf")
+        self._output_due = float("-inf")
         self._is_held_back = False
         self._dirty: set[str] = set()
-        self._spent = 0
 
     @property
     def state(self) -> CallState:
@@ -87,18 +91,18 @@ class Call:
         self.ledger.changes += 1
         return bool(news)
 
-    def print(self, text: str, now: float, metrics: Metrics) -> None:
-        """The command has printed more, and content is replaced: its end becomes a part of the content."""
+    def print(self, text: str, metrics: Metrics) -> None:
+        """Take output of the command where content is replaced: its end becomes a part of the content."""
         self.prints = True
         if self.tail is None:
             self.tail = Tail()
         before = self.tail.printed
-        self.tail.append(text, now)
+        self.tail.append(text)
         size = self.ledger.sizes.get("content", 0) + self.tail.printed - before
         self.ledger.resize("content", size, metrics)
 
     def queue(self, text: str, metrics: Metrics) -> None:
-        """The command has printed more, and output is appended: it will be sent once."""
+        """Take output of the command where output is appended: each character is sent once."""
         self.prints = True
         self._pending_length += len(text)
         self._pending += (text[start : start + MOST_OUTPUT] for start in range(0, len(text), MOST_OUTPUT))
@@ -117,33 +121,44 @@ class Call:
         return "".join(islice(self._pending, self._offered))
 
     def ready(self, now: float, *, hurried: bool) -> None:
-        """Decide what of its output is written now: all that waits if it is hurried, else what is due."""
+        """Choose what of its output is written now: what is due.
+
+        Appended output is due in an update that is worth it, or when others are hurried. Content that is replaced is
+        due when the last replacement is paid for, and is never hurried: it would be sent again and again.
+        """
         if self.is_ended:
             return
         if self.tail is not None:
-            self.tail.choose(now, self._spent, hurried=hurried)
+            if self.tail.is_waiting and now >= self._output_due:
+                self.tail.show()
+                size = size_of_field("content", self._shown()["content"]) + _ENVELOPE
+                self._output_due = now + max(OUTPUT_EVERY, size / BYTES_A_SECOND)
         elif self._pending:
-            due = self._pending_length >= ENOUGH_OUTPUT or now - self._output_at >= OUTPUT_EVERY
-            self._is_held_back = not (hurried or due)
-            self._output_at = self._output_at if self._is_held_back else now
+            due = hurried or self._pending_length >= ENOUGH_OUTPUT or now >= self._output_due
+            self._is_held_back = not due
+            self._output_due = now + OUTPUT_EVERY if due else self._output_due
 
-    def is_held(self, now: float) -> bool:
-        """Whether it has printed something that is not due yet, and will be when some time has passed."""
-        if self.is_ended or self.tail is None:
-            return self._is_held_back and not self.is_ended
-        return self.tail.is_waiting and not self.tail.is_overdue(now)
+    @property
+    def is_held(self) -> bool:
+        """Whether it has printed something that is not due yet."""
+        if self.is_ended:
+            return False
+        return self._is_held_back if self.tail is None else self.tail.is_waiting
 
     def announcement(self) -> dict[str, Any]:
-        """Every field that has a value, and the title. What waits to be appended comes between it and the end."""
-        values = {"title": "", **_valued(self._shown())}
+        """Every field that has a value, and the title. What was printed comes after it, and before the end."""
+        values = {"title": "", **_valued(self.wanted)}
         if self.is_ended and self._pending:
             values["status"] = "in_progress"
         elif self.is_ended and self.exit_code is not UNSET:
             values["exit_code"] = self.exit_code
         return values
 
-    def difference(self, *, full: bool = False) -> dict[str, Any]:
-        """The fields that differ from what was sent; with the end, what it is about as well; nothing if none differ."""
+    def difference(self, *, full: bool = False, repeated: int | None = REPEATED) -> dict[str, Any]:
+        """The fields that differ from what was sent; nothing if none differ.
+
+        The end repeats content and locations of up to so many bytes, for observers that forget; None for any size.
+        """
         sent = self.sent
         assert sent is not None, "an announcement comes first"
         shown = self._shown()
@@ -153,7 +168,7 @@ class Call:
             self._dirty.clear()
             return changed
         if self.is_ended:
-            changed |= {name: shown[name] for name in _CONTEXT if shown[name]}
+            changed |= {name: shown[name] for name in _CONTEXT if shown[name] and self._is_small(name, repeated)}
             if self.exit_code is not UNSET:
                 changed["exit_code"] = self.exit_code
         return _valued(shown) | changed if full else changed
@@ -164,7 +179,6 @@ class Call:
 
     def delivered(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """These fields have arrived; their sizes."""
-        is_new = self.sent is None
         if self.sent is None:
             self.sent = dict(_NOTHING)
         sizes: dict[str, int] = {}
@@ -177,14 +191,12 @@ class Call:
         if "output" in fields:
             for _ in range(self._offered):
                 self._pending_length -= len(self._pending.popleft())
-        if "content" in sizes:
-            self._spent += sizes["content"] + (0 if is_new else _ENVELOPE)
         return sizes
 
     def end_of_output(self) -> tuple[Item, ...]:
         """The content of a call that ends without one of its own: what it had, and what was printed."""
         content: tuple[Item, ...] = self.wanted["content"]
-        return (*content, Text(self.tail.text())) if self.tail else content
+        return (*content, self._as_text(self.tail.text())) if self.tail else content
 
     def _step(self, status: Any) -> bool:
         self.ledger.changes += 1
@@ -212,7 +224,13 @@ class Call:
     def _shown(self) -> dict[str, Any]:
         if self.tail is None or not self.tail.shown or self.is_ended:
             return self.wanted
-        return self.wanted | {"content": (*self.wanted["content"], Text(self.tail.shown))}
+        return self.wanted | {"content": (*self.wanted["content"], self._as_text(self.tail.shown))}
+
+    def _as_text(self, printed: str) -> Text:
+        return Text(self._output_as(printed))
+
+    def _is_small(self, name: str, limit: int | None) -> bool:
+        return limit is None or self.ledger.sizes.get(name, 0) <= limit
 
     def _size(self, name: str, value: Any) -> int:
         if name == "exit_code":

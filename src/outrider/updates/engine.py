@@ -1,8 +1,9 @@
 """The update engine: each change of a tool call reaches the observer once, as the smallest update that carries it.
 
-For every call there is a wanted state and a sent state; what is written is the difference by value. A change of status
-is written at once, after whatever waits; other changes wait for one timer and go out together. The order in which an
-observer sees changes is the order in which they happened. State counts as sent only when the write succeeded.
+For every call there is a wanted state and a sent state; what is written is the difference by value. Changes wait for
+one timer and go out together: of one call as one update, in which the later value of a field counts. The end of a call
+is written at once, after whatever waits. The order in which an observer sees changes is the order in which they
+happened. State counts as sent only when the write succeeded.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET
 
 from outrider.text import clean
-from outrider.updates.call import Call, check_fields
+from outrider.updates.call import REPEATED, Call, check_fields
 from outrider.updates.metrics import Metrics
-from outrider.updates.outbox import CallLater, Outbox, logger
-from outrider.updates.state import FIELDS, FINAL, CallState, Status, Text, checked_status, is_step
+from outrider.updates.outbox import INTERVAL, CallLater, Outbox, logger
+from outrider.updates.sizes import size_of_items
+from outrider.updates.state import FIELDS, FINAL, CallState, Item, Status, Text, checked_status, is_step
 from outrider.updates.update import Update
 
 Appending: TypeAlias = Literal["replace", "meta", "chunks"]
@@ -36,31 +38,35 @@ class Engine:
         *,
         appending: Appending = "replace",
         full: bool = False,
+        repeated: int | None = REPEATED,
         keeps_cancelled: bool = False,
-        interval: float = 0.05,
+        interval: float = INTERVAL,
+        output_as: Callable[[str], str] = str,
         congested: Callable[[], bool] = _never,
         clock: Callable[[], float] | None = None,
         call_later: CallLater | None = None,
-        timed: bool = False,
     ) -> None:
         """`send` writes one update and gives the bytes it took; if it raises, the update is sent again later.
 
-        `full` puts every field into every update; `timed` has the metrics say how long differences took to find.
+        `full` puts every field into every update. Otherwise the end of a call repeats unchanged content and locations
+        of up to `repeated` bytes, or of any size (None). Changes wait `interval` seconds for others; with 0 each is
+        written at once. `output_as` makes the text of an item from what a command has printed.
         """
         self._appends = appending != "replace"
         self._keeps_cancelled = keeps_cancelled
-        self._timed = timed
+        self._output_as = output_as
+        self._repeated = None if full else repeated
         self._metrics = Metrics()
         self._outbox = Outbox(
             send,
             self._metrics,
             self._forget,
             full=full,
+            repeated=repeated,
             interval=interval,
             congested=congested,
             clock=clock,
             call_later=call_later,
-            timed=timed,
         )
         self._calls: dict[str, Call] = {}
         self._told: set[str] = set()
@@ -77,18 +83,25 @@ class Engine:
         call = self._calls.get(id)
         return None if call is None or call.is_ended else call.state
 
+    def is_repeated(self, content: tuple[Item, ...]) -> bool:
+        """Whether content is small enough to be sent more than once."""
+        return self._repeated is None or size_of_items(content) <= self._repeated
+
     def announce(self, state: CallState) -> bool:
-        """A call is first seen: written at once, after whatever waits. Announced again, it is a change."""
+        """A call is first seen. Announced again, it is a change."""
         fields = {name: getattr(state, name) for name in FIELDS}
         if state.id in self._calls or state.id in self._told:
             return self.change(state.id, **fields)
         if not state.id:
             raise ValueError("a call needs an id, by which its changes find it")
-        call = Call(state.id)
+        call = Call(state.id, self._output_as)
         self._take(call, fields | {"status": self._sayable(checked_status(state.status))})
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
-        self._outbox.now(call)
+        if call.is_ended:
+            self._outbox.now(call)
+        else:
+            self._outbox.later(call)
         return True
 
     def change(self, id: str, **fields: Any) -> bool:
@@ -99,16 +112,13 @@ class Engine:
             return self._refuse(id)
         status = fields.get("status")
         before = call.wanted["status"]
-        if status is None or status is UNSET or status == before:
-            return self._later(call, self._take(call, fields))
-        if checked_status(status) in FINAL:
-            return self.finish(id, **fields)
-        if not is_step(before, status):
-            self._later(call, self._take(call, fields | {"status": None}))
-            return self._refuse(id, f"it was {before}, and cannot go back to {status}")
-        self._take(call, fields)
-        self._outbox.now(call)
-        return True
+        if status not in (None, UNSET, before):
+            if checked_status(status) in FINAL:
+                return self.finish(id, **fields)
+            if not is_step(before, status):
+                self._later(call, self._take(call, fields | {"status": None}))
+                return self._refuse(id, f"it was {before}, and cannot go back to {status}")
+        return self._later(call, self._take(call, fields))
 
     def append(self, id: str, text: str) -> bool:
         """The command of the call has printed more; whether that was accepted."""
@@ -118,14 +128,15 @@ class Engine:
         if text and self._appends:
             call.queue(clean(text), self._metrics)
         elif text:
-            call.print(clean(text), self._outbox.clock(), self._metrics)
+            call.print(clean(text), self._metrics)
         call.ledger.changes += 1
         return self._later(call, bool(text))
 
     def finish(self, id: str, status: Status, *, exit_code: int | None = None, **fields: Any) -> bool:
-        """The end of a call, written at once with its content and locations; whether it was accepted.
+        """The end of a call, written at once; whether it was accepted.
 
-        Without a content, it ends with the one it had, and with what was printed, as far as that is kept.
+        Without a content, it ends with the one it had, and with what was printed, as far as that is kept. A call that
+        was not written before is announced first: some observers show content only when an update brings it.
         """
         check_fields(fields)
         if checked_status(status) not in FINAL:
@@ -133,6 +144,8 @@ class Engine:
         call = self._calls.get(id)
         if call is None or call.is_ended:
             return self._refuse(id)
+        if call.sent is None:
+            self._outbox.hurry()
         if fields.get("content", UNSET) in (None, UNSET):
             fields["content"] = call.end_of_output()
         self._take(call, fields | {"status": self._sayable(status)})
@@ -166,11 +179,9 @@ class Engine:
         return False
 
     def _take(self, call: Call, fields: dict[str, Any]) -> bool:
-        if not self._timed:
-            return call.take(fields, self._metrics)
         started = perf_counter()
         taken = call.take(fields, self._metrics)
-        self._metrics.count_detecting(perf_counter() - started)
+        self._metrics.detecting += perf_counter() - started
         return taken
 
     def _forget(self, call: Call) -> None:

@@ -1,9 +1,9 @@
-"""What the update engine saved: how much was wanted, how much was sent, and what became of the rest."""
+"""What the update engine did: how much was wanted and sent, how often, in which patterns, and at what cost."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from outrider.text import counted, human_size
@@ -13,7 +13,7 @@ _ENVELOPE = 150
 
 
 class Metrics:
-    """Counts of one engine, or of several together. Fields are told by estimate, what was sent in all exactly."""
+    """Counts of one engine. Bytes of fields, and what was wanted, are estimates; what was sent in all is exact."""
 
     def __init__(self) -> None:
         self.updates_wanted = 0
@@ -32,15 +32,25 @@ class Metrics:
         """Changes that came after the end of their call, led back, or named a call that nobody announced."""
         self.failed = 0
         """Sends that failed; what they carried was sent again later."""
-        self.detecting: float | None = None
-        """Seconds spent finding differences, where that was asked for."""
+        self.patterns: Counter[str] = Counter()
+        """Updates by the fields in them: `call` for an announcement, else names as in `status+content`."""
+        self.detecting = 0.0
+        """Seconds spent finding differences, or that there are none."""
+        self.busy_seconds = 0
+        """Seconds of the clock in which something was sent."""
+        self.most_in_a_second = 0
+        """Updates in the busiest of them."""
+        self._second = -1
+        self._in_second = 0
         self._around = 0
         self._measured = 0
 
-    def count_sent(self, sizes: Mapping[str, int], size: int) -> None:
-        """One update that was written: the sizes of its fields as they were estimated, and the bytes that it took."""
+    def count_sent(self, sizes: Mapping[str, int], size: int, now: float, *, is_new: bool = False) -> None:
+        """Count an update that was written: the estimated sizes of its fields, and the bytes that it took."""
         self.updates_sent += 1
         self.bytes_sent += size
+        self.patterns["call" if is_new else "+".join(sizes)] += 1
+        self._count_second(int(now))
         fields = 0
         for name, bytes_of_field in sizes.items():
             self.sent[name] += bytes_of_field
@@ -49,9 +59,12 @@ class Metrics:
             self._around += size - fields
             self._measured += 1
 
-    def count_detecting(self, seconds: float) -> None:
-        """So long it took to find a difference, or that there is none."""
-        self.detecting = (self.detecting or 0.0) + seconds
+    def _count_second(self, second: int) -> None:
+        if second != self._second:
+            self._second, self._in_second = second, 0
+            self.busy_seconds += 1
+        self._in_second += 1
+        self.most_in_a_second = max(self.most_in_a_second, self._in_second)
 
     @property
     def bytes_wanted(self) -> int:
@@ -74,42 +87,33 @@ class Metrics:
         fields = sorted(self.wanted.keys() | self.sent.keys())
         return {
             "updates": {"wanted": self.updates_wanted, "sent": self.updates_sent},
+            "rate": {
+                "busy_seconds": self.busy_seconds,
+                "mean": round(self.updates_sent / max(1, self.busy_seconds), 2),
+                "most": self.most_in_a_second,
+            },
+            "patterns": dict(self.patterns.most_common()),
             "bytes": {"wanted": self.bytes_wanted, "sent": self.bytes_sent, "saved": self.bytes_saved},
             "fields": {name: self._field(name) for name in fields},
             "coalesced": self.coalesced,
             "suppressed": self.suppressed,
             "refused": self.refused,
             "failed": self.failed,
-            **({} if self.detecting is None else {"seconds_detecting": self.detecting}),
+            "seconds_detecting": round(self.detecting, 6),
         }
 
     def _field(self, name: str) -> dict[str, int]:
         wanted, sent = self.wanted[name], self.sent[name]
         return {"wanted": wanted, "sent": sent, "saved": wanted - sent}
 
-    @classmethod
-    def merged(cls, several: Iterable[Metrics]) -> Metrics:
-        """The counts of several engines together."""
-        total = cls()
-        for one in several:
-            for name, value in vars(one).items():
-                if name == "detecting":
-                    total.detecting = value if total.detecting is None else total.detecting + (value or 0.0)
-                else:
-                    setattr(total, name, getattr(total, name) + value)
-        return total
-
     def __str__(self) -> str:
-        said = [
+        return (
             f"{counted(self.updates_sent, 'update')} for {counted(self.updates_wanted, 'change')} of tool calls: "
             f"{human_size(self.bytes_sent)} sent, {human_size(max(0, self.bytes_saved))} saved "
-            f"({max(0.0, self.share_saved):.0%} of what whole calls would have taken).",
+            f"({max(0.0, self.share_saved):.0%} of what whole calls would have taken). "
             f"{self.coalesced:,} coalesced, {self.suppressed:,} without a difference, {self.refused:,} refused, "
-            f"{counted(self.failed, 'failed send')}.",
-        ]
-        if self.detecting is not None:
-            said.append(f"Finding differences took {self.detecting * 1e3:.1f} ms.")
-        return " ".join(said)
+            f"{counted(self.failed, 'failed send')}. Finding differences took {self.detecting * 1e3:.1f} ms."
+        )
 
 
 class Ledger:

@@ -15,6 +15,8 @@ from outrider.updates.update import Update
 
 logger = logging.getLogger("outrider.updates")
 
+INTERVAL = 0.05
+"""Seconds that a change waits for others to go out with it, unless something else is set."""
 LONGEST_WAIT = 5.0
 """Seconds between two attempts, when writing fails again and again."""
 
@@ -39,11 +41,11 @@ class Outbox:
         told: Callable[[Call], None],
         *,
         full: bool,
+        repeated: int | None,
         interval: float,
         congested: Callable[[], bool],
         clock: Callable[[], float] | None,
         call_later: CallLater | None,
-        timed: bool,
     ) -> None:
         """`told` hears of each call whose end was written."""
         self.clock = clock or asyncio.get_running_loop().time
@@ -52,9 +54,11 @@ class Outbox:
         self._metrics = metrics
         self._told = told
         self._full = full
-        self._interval = self._delay = interval
+        self._repeated = repeated
+        self._interval = interval
+        self._pause = self._delay = interval or INTERVAL
+        """Seconds until what could not be written, or is not due, is looked at again."""
         self._congested = congested
-        self._timed = timed
         self._waiting: dict[str, Call] = {}
         self._timer: Timer | None = None
         self._armed_for = 0.0
@@ -66,16 +70,25 @@ class Outbox:
             self._metrics.coalesced += 1
         else:
             self._waiting[call.id] = call
+        if self._interval:
             self._arm(self._interval)
+        else:
+            self.write(only_urgent=self._congested())
 
     def now(self, call: Call) -> None:
         """The call has changed and is written at once: what waits goes first, so that changes are seen in their order.
 
         While the observer reads slowly, only announcements and ends are.
         """
-        if self._waiting.pop(call.id, None) is not None:
+        if call.id in self._waiting:
             self._metrics.coalesced += 1
+            if call.sent is not None:  # else it keeps its place: calls are announced in the order in which they came
+                del self._waiting[call.id]
         self._waiting[call.id] = call
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Write what waits without waiting for the timer."""
         self.write(only_urgent=self._congested(), hurried=True)
 
     def write(self, *, only_urgent: bool = False, hurried: bool = False) -> None:
@@ -89,7 +102,7 @@ class Outbox:
                     self._write_call(call, hurried=hurried)
         finally:
             self._is_writing = False
-        self._delay = min(LONGEST_WAIT, self._delay * 2) if self._metrics.failed > failed else self._interval
+        self._delay = min(LONGEST_WAIT, self._delay * 2) if self._metrics.failed > failed else self._pause
         if self._waiting:
             self._arm(self._delay)
 
@@ -103,11 +116,10 @@ class Outbox:
     def _write_call(self, call: Call, *, hurried: bool) -> None:
         """Write what differs. The call waits on if a write fails, or changes it, or if what it prints is not due."""
         changes = call.ledger.changes
-        now = self.clock() if call.prints else 0.0
         if call.prints:
-            call.ready(now, hurried=hurried)
+            call.ready(self.clock(), hurried=hurried)
         written = self._write_parts(call)
-        if written and call.ledger.changes == changes and (hurried or not call.is_held(now)):
+        if written and call.ledger.changes == changes and not call.is_held:
             del self._waiting[call.id]
             if call.is_ended:
                 self._told(call)
@@ -119,10 +131,9 @@ class Outbox:
         while output := call.output():
             if not self._deliver(call, (call.known() if self._full else {}) | {"output": output}):
                 return False
-        started = perf_counter() if self._timed else 0.0
-        fields = call.difference(full=self._full)
-        if self._timed:
-            self._metrics.count_detecting(perf_counter() - started)
+        started = perf_counter()
+        fields = call.difference(full=self._full, repeated=self._repeated)
+        self._metrics.detecting += perf_counter() - started
         return not fields or self._deliver(call, fields)
 
     def _deliver(self, call: Call, fields: dict[str, Any], *, is_new: bool = False) -> bool:
@@ -133,7 +144,7 @@ class Outbox:
             self._metrics.failed += 1
             logger.debug("an update of call %s could not be sent, and will be sent again: %r", call.id, error)
             return False
-        self._metrics.count_sent(call.delivered(fields), size)
+        self._metrics.count_sent(call.delivered(fields), size, self.clock(), is_new=is_new)
         return True
 
     def _tick(self) -> None:

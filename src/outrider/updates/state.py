@@ -54,7 +54,6 @@ class Terminal(_Shown, frozen=True, gc=False, tag="terminal"):
 
 
 Item: TypeAlias = Text | File | Diff | Terminal
-ITEMS = (Text, File, Diff, Terminal)
 
 
 class Location(_Shown, frozen=True, gc=False, tag=False):

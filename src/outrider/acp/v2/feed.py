@@ -63,6 +63,7 @@ class DraftFeed(Feed):
 
     def _outcome(self, state: CallState, event: ToolFinished) -> dict[str, Any]:
         details = event.details
+        self._engine.flush()  # so that `Updates` knows the call of which it learns something
         if isinstance(details, dict):
             self._learn(state.id, details)
         fields = outcome(state, event.result, details)

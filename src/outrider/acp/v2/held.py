@@ -13,7 +13,7 @@ from outrider.acp.asking import EditorAsker
 from outrider.acp.client import Client
 from outrider.acp.commands import CONTINUE, available, carried_out
 from outrider.acp.content import as_prompt
-from outrider.acp.held import Held
+from outrider.acp.held import Held, wants_full
 from outrider.acp.options import selectors
 from outrider.acp.refusals import in_words
 from outrider.acp.replay import replayed
@@ -27,7 +27,7 @@ from outrider.acp.v2.updates import Updates
 from outrider.acp.v2.words import commands, config_options
 from outrider.acp.wire import CANCELLED, ClosedError, WireError
 from outrider.attachments import Attachment
-from outrider.config.settings import Settings
+from outrider.config.settings import AcpSettings, Settings
 from outrider.errors import LogError, OutriderError
 from outrider.events import Event, MessageAdded
 from outrider.log.log import Log
@@ -66,8 +66,8 @@ class DraftHeld(Held):
             lambda: self.bench.workspace.shell_cwd,
         )
 
-    def _tell_in_its_words(self, *, full: bool) -> None:
-        client = self._client
+    def _tell_in_its_words(self, settings: AcpSettings) -> None:
+        client, full = self._client, wants_full(settings, self._client)
         self.teller = DraftTeller(client, self.id, self._read, self._spent)
         self.foreground = Foreground(self._tell_state)
         self._updates = updates = Updates(self.teller.tell, self._read, self.bench.folder, full=full)
@@ -75,7 +75,9 @@ class DraftHeld(Held):
             updates.tell,
             appending="chunks",
             full=full,
+            repeated=None,  # `Updates` leaves out what is known, and shows a change as it was made in the end
             keeps_cancelled=True,
+            interval=settings.update_interval,
             congested=lambda: client.is_congested,
         )
         self.feed = DraftFeed(self.engine, self.teller, self.bench.folder, updates, self.foreground)

@@ -70,7 +70,7 @@ def watching_from_an_editor(stage: Stage) -> str:
         said = [{"type": "text", "text": PROMPT % (0.05 if stage.screen.live else 0.02)}]
         stopped = editor.ask("session/prompt", sessionId=session, prompt=said)["stopReason"]
         stage.show("  ← ", {"stopReason": stopped})
-    saved = json.loads(metrics.read_text())
+    saved = json.loads(metrics.read_text().splitlines()[-1])
     updates, sizes = saved["updates"], saved["bytes"]
     share = sizes["saved"] / sizes["wanted"]
     stage.say(
