@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from outrider import Agent, Attachment, Limits, Session
 from outrider.messages import Message
+from outrider.providers.body import Fragment
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript
 from tests.providers.canned import CannedTransport, delta, events
@@ -18,11 +19,11 @@ from tests.providers.canned import CannedTransport, delta, events
 POOL = [Message.user(str(number)) for number in range(6)] + [Message.user("3")]
 
 
-def rendered(message: Message, previous: Message | None) -> bytes:
+def rendered(message: Message, previous: Message | None) -> Fragment:
     """Items that depend on the message and on the one before it; every third message has none."""
     number = int(message.text)
     items = [f'"{number}.{item} after {previous.text if previous else None}"' for item in range(number % 3)]
-    return ",".join(items).encode()
+    return Fragment(",".join(items).encode())
 
 
 class Counting:
@@ -31,13 +32,13 @@ class Counting:
     def __init__(self) -> None:
         self.seen: list[Message] = []
 
-    def __call__(self, message: Message, previous: Message | None) -> bytes:
+    def __call__(self, message: Message, previous: Message | None) -> Fragment:
         self.seen.append(message)
         return rendered(message, previous)
 
 
 def naive(messages: Sequence[Message]) -> bytes:
-    fragments = [rendered(each, messages[index - 1] if index else None) for index, each in enumerate(messages)]
+    fragments = [rendered(each, messages[index - 1] if index else None).text for index, each in enumerate(messages)]
     return b",".join(filter(None, fragments))
 
 
@@ -46,7 +47,7 @@ def test_any_sequence_of_conversations_gives_the_naive_join_of_each(conversation
     transcript = Transcript()
     for messages in conversations:
         transcript.update(messages, rendered)
-        assert transcript.joined(b"[", b"]") == b"[" + naive(messages) + b"]"
+        assert transcript.enclosed(b"[", b"]") == b"[" + naive(messages) + b"]"
         assert transcript.size == len(naive(messages))
 
 
@@ -55,8 +56,8 @@ def test_items_for_one_request_alone_are_not_kept(messages: list[Message], extra
     transcript = Transcript()
     transcript.update(messages, rendered)
     expected = b",".join(filter(None, (naive(messages), extra)))
-    assert transcript.joined(b"<", b">", extra) == b"<" + expected + b">"
-    assert transcript.joined(b"<", b">") == b"<" + naive(messages) + b">"
+    assert transcript.enclosed(b"<", b">", extra) == b"<" + expected + b">"
+    assert transcript.enclosed(b"<", b">") == b"<" + naive(messages) + b">"
 
 
 def test_each_message_is_rendered_once_as_the_conversation_grows() -> None:
@@ -71,7 +72,7 @@ def test_a_message_that_was_replaced_is_rendered_again_with_all_after_it() -> No
     transcript.update(POOL[:5], rendered)
     changed = [*POOL[:2], Message.user("5"), *POOL[3:5]]
     transcript.update(changed, rendered)
-    assert transcript.joined(b"", b"") == naive(changed)
+    assert transcript.enclosed(b"", b"") == naive(changed)
 
 
 def test_an_equal_message_that_is_another_object_is_rendered_again() -> None:
@@ -83,7 +84,7 @@ def test_an_equal_message_that_is_another_object_is_rendered_again() -> None:
 
 
 def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() -> None:
-    def failing(message: Message, previous: Message | None) -> bytes:
+    def failing(message: Message, previous: Message | None) -> Fragment:
         if message is POOL[4]:
             raise ValueError("no")
         return rendered(message, previous)
@@ -91,9 +92,9 @@ def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() 
     transcript = Transcript()
     with pytest.raises(ValueError):
         transcript.update(POOL[:6], failing)
-    assert transcript.joined(b"", b"") == naive(POOL[:4])
+    assert transcript.enclosed(b"", b"") == naive(POOL[:4])
     transcript.update(POOL[:6], rendered)
-    assert transcript.joined(b"", b"") == naive(POOL[:6])
+    assert transcript.enclosed(b"", b"") == naive(POOL[:6])
 
 
 # A conversation that waits for a person
