@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from outrider import Agent, Attachment, Limits, Session
 from outrider.messages import Message
-from outrider.providers.body import Fragment
+from outrider.providers.body import LARGE, Embedded, Fragment, Pieces, fragment
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript
 from tests.providers.canned import CannedTransport, delta, events
@@ -58,6 +59,48 @@ def test_items_for_one_request_alone_are_not_kept(messages: list[Message], extra
     expected = b",".join(filter(None, (naive(messages), extra)))
     assert transcript.enclosed(b"<", b">", extra) == b"<" + expected + b">"
     assert transcript.enclosed(b"<", b">") == b"<" + naive(messages) + b">"
+
+
+@given(st.lists(st.lists(st.sampled_from(POOL), max_size=6), max_size=6), st.sampled_from([b"", b'"extra"']))
+def test_large_files_stand_in_their_places_whatever_was_replaced(
+    conversations: list[list[Message]], extra: bytes
+) -> None:
+    def with_files(message: Message, previous: Message | None) -> Fragment:
+        """As many files as the number says, all in one item, each after its own name."""
+        number = int(message.text)
+        item = {f"file{each}": Embedded(f"{number}{each}".encode() * LARGE, b"data:") for each in range(number % 4)}
+        return replace(fragment([item]), images=len(item), words=number)
+
+    def whole(messages: Sequence[Message]) -> bytes:
+        items = [
+            {f"file{each}": "data:" + f"{int(message.text)}{each}" * LARGE for each in range(int(message.text) % 4)}
+            for message in messages
+        ]
+        return b",".join([*map(msgspec.json.encode, items), *([extra] if extra else [])])
+
+    transcript = Transcript()
+    for messages in conversations:
+        transcript.update(messages, with_files)
+        body = transcript.enclosed(b"[", b"]", extra)
+        assert bytes(body) == b"[" + whole(messages) + b"]"
+        assert len(body) == len(bytes(body))
+        if isinstance(body, Pieces):
+            assert b"".join(body.slices()) == bytes(body) == b"".join(body.slices()), "it can be sent again"
+        numbers = [int(message.text) for message in messages]
+        assert (transcript.images, transcript.words) == (sum(each % 4 for each in numbers), sum(numbers))
+
+
+def test_bytes_in_a_text_are_not_taken_for_the_place_of_a_file() -> None:
+    items = [{"text": "\0 and \x01", "data": Embedded(b"A" * LARGE), "more": "\0"}]
+    transcript = Transcript()
+    transcript.update([POOL[0]], lambda *_: fragment(items))
+    sent = msgspec.json.decode(bytes(transcript.enclosed(b"[", b"]")))
+    assert sent == [{"text": "\0 and \x01", "data": "A" * LARGE, "more": "\0"}]
+
+
+def test_what_is_no_json_and_no_file_has_no_place_in_a_request() -> None:
+    with pytest.raises(TypeError, match="object has no place in a request"):
+        fragment([{"value": object()}])
 
 
 def test_each_message_is_rendered_once_as_the_conversation_grows() -> None:

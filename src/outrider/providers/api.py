@@ -88,6 +88,7 @@ class ApiProvider(ABC):
         """Fields of the request that the user sets, over ours."""
         self._retries = retries
         self._transport = Transport(timeouts)
+        self._keyed: tuple[Capabilities | None, str] = None, ""
 
     # What an adapter knows
 
@@ -124,7 +125,12 @@ class ApiProvider(ABC):
     @property
     def _memory_key(self) -> str:
         """Under which name rendered messages are kept: whatever makes a difference to their bytes is part of it."""
-        return f"{self.name} {self.base_url} {hash(self.capabilities)}"
+        can, key = self._keyed
+        if can is not self.capabilities:
+            can = self.capabilities
+            key = f"{self.name} {self.base_url} {hash(can)}"
+            self._keyed = can, key
+        return key
 
     @property
     def key(self) -> str:
@@ -157,10 +163,12 @@ class ApiProvider(ABC):
         transcript = rendering.transcript
 
         def rendered(message: Message, previous: Message | None) -> Fragment:
-            before, renderer.words = renderer.images, transcript.words
+            images, words = renderer.images, transcript.words
+            renderer.words = words
             made = fragment(self.items(message, previous, renderer))
-            images, words = renderer.images - before, renderer.words - transcript.words
-            return msgspec.structs.replace(made, images=images, words=words) if images or words else made
+            if renderer.images == images and renderer.words == words:
+                return made
+            return msgspec.structs.replace(made, images=renderer.images - images, words=renderer.words - words)
 
         transcript.update(request.messages, rendered)
         rendering.tell(renderer.notices)

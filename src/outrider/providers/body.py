@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import msgspec
@@ -65,6 +65,14 @@ class Fragment(msgspec.Struct, frozen=True):
 
 def fragment(items: Iterable[Any]) -> Fragment:
     """Encode the items of a message."""
+    items = list(items)
+    try:
+        return Fragment(b",".join(map(msgspec.json.encode, items)))
+    except TypeError:  # only files have a type that is not JSON's, and few messages have files
+        return _with_files(items)
+
+
+def _with_files(items: Sequence[Any]) -> Fragment:
     large: list[bytes] = []
 
     def embed(value: Any) -> msgspec.Raw:
@@ -79,10 +87,7 @@ def fragment(items: Iterable[Any]) -> Fragment:
     if not large:
         return Fragment(text)
     parts = text.split(_PLACE)
-    places, place = [], 0
-    for part in parts[:-1]:
-        place += len(part)
-        places.append(place)
+    places = accumulate(map(len, parts[:-1]))
     return Fragment(b"".join(parts), tuple(zip(places, large, strict=True)))
 
 

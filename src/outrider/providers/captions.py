@@ -1,7 +1,7 @@
 """What a file is called when a model is told of it: its name, and what the tool says that it shows.
 
-Both come from tools, servers and projects, so they are held to one short line each: a name cannot pass for words of the
-runtime or of the user.
+Both come from tools, servers and projects, so each is held to one short line without invisible characters: it cannot
+look like a paragraph of the user or of the runtime.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Caption(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, block: AttachmentBlock) -> Caption:
         """The caption of a file; one without a name is called by its type and hash."""
-        name = one_line(block.name, LONGEST_NAME) or one_line(block.label, LONGEST_NAME)
+        name = one_line(block.name, LONGEST_NAME) or one_line(f"{block.mime_type} {block.sha256[:12]}", LONGEST_NAME)
         description = one_line(block.description, LONGEST_DESCRIPTION)
-        return cls(name or block.sha256[:12], "" if description == name else description)
+        return cls(name, "" if description == name else description)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.description})" if self.description else self.name

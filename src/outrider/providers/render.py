@@ -18,7 +18,7 @@ from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock
 from outrider.providers import documents
 from outrider.providers.body import Embedded
 from outrider.providers.capabilities import Capabilities, Placement
-from outrider.providers.captions import Caption
+from outrider.providers.captions import Caption, one_line
 from outrider.providers.excerpts import excerpt, room_for_file
 from outrider.providers.transcript import LeftOut
 from outrider.store import AttachmentStore
@@ -32,6 +32,8 @@ Title: TypeAlias = Literal["name", "caption"]
 NO_OUTPUT = "(no output)"
 FAILED = "[This call failed]"
 MOVED = "[Files of the tool results above, added by the runtime]"
+LONGEST_REASON = 400
+"""Characters of what is said against a file: errors repeat its name."""
 REMINDER = "[A reminder from the runtime, not from the user]"
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -250,7 +252,7 @@ class Renderer:
             yield self._note(block, str(error))
 
     def _note(self, block: AttachmentBlock, reason: str) -> str:
-        said = f"{_described(block)} cannot be shown: {reason}"
+        said = f"{_described(block)} cannot be shown: {one_line(reason, LONGEST_REASON)}"
         self.notices.append(said)
         description = Caption.of(block).description
         return f"[{said}; it is described as: {description}]" if description else f"[{said}]"

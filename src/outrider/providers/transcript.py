@@ -161,8 +161,10 @@ class Rendering:
 
     def tell(self, notices: Iterable[str]) -> None:
         """Keep these for people, each once: what is rendered again is no news."""
-        self.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._told]
-        self._told.update(self.notices)
+        for notice in notices:
+            if notice not in self._told:
+                self._told.add(notice)
+                self.notices.append(notice)
 
     def news(self) -> list[str]:
         """What people were not told yet."""
