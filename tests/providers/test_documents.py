@@ -11,11 +11,11 @@ import pypdf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageChops, ImageDraw, ImageStat
 
 from outrider.errors import AttachmentError
 from outrider.providers import documents
-from outrider.providers.capabilities import Capabilities
+from outrider.providers.capabilities import Capabilities, capabilities_of
 from tests.conversations import JPEG_BYTES, PDF_BYTES, PNG_BYTES
 
 CAN = Capabilities(image="native")
@@ -87,13 +87,132 @@ def test_a_picture_with_too_long_a_side_is_scaled_down_in_proportion(kind: str) 
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
-def test_a_picture_with_too_many_bytes_is_scaled_down_below_the_limit(mode: str) -> None:
+def test_a_picture_with_too_many_bytes_is_made_smaller_than_the_limit(mode: str) -> None:
     can = Capabilities(image="native", image_bytes=40_000)
     large = picture(300, 300, "PNG", mode, noise=True)
     assert documents.encoded_size(large) > can.image_bytes
     mime_type, data = documents.fitting_image("image/png", large, can)
     assert documents.encoded_size(data) <= can.image_bytes
-    assert mime_type == ("image/png" if mode == "RGBA" else "image/jpeg")
+    assert mime_type == ("image/webp" if mode == "RGBA" else "image/jpeg")
+    assert (opened(data).mode == "RGBA") is (mode == "RGBA"), "what can be seen through stays so"
+
+
+def screenshot(width: int, height: int) -> Image.Image:
+    """Windows with text, and a photo in one of them."""
+    image, rng = Image.new("RGB", (width, height), "white"), random.Random(3)
+    draw = ImageDraw.Draw(image)
+    for number in range(200):
+        draw.text((rng.randrange(width), rng.randrange(height)), f"some words {number}", fill=(rng.randrange(256),) * 3)
+    small = Image.frombytes("RGB", (width // 16, height // 16), rng.randbytes(width // 16 * (height // 16) * 3))
+    image.paste(small.resize((width // 2, height // 2), Image.Resampling.BICUBIC), (width // 4, height // 4))
+    return image
+
+
+def stored(image: Image.Image, kind: str, **options: int) -> bytes:
+    output = io.BytesIO()
+    image.save(output, kind, **options)
+    return output.getvalue()
+
+
+def test_a_screenshot_that_only_is_packed_badly_loses_nothing() -> None:
+    image = screenshot(800, 600)
+    wasteful = stored(image, "PNG", compress_level=0)
+    can = Capabilities(image="native", image_bytes=documents.encoded_size(wasteful) // 2)
+    mime_type, data = documents.fitting_image("image/png", wasteful, can)
+    assert mime_type == "image/png"
+    assert opened(data).convert("RGB").tobytes() == image.tobytes()
+
+
+def test_where_png_is_not_enough_a_better_lossless_form_is_taken_if_the_api_knows_it() -> None:
+    image = screenshot(800, 600)
+    webp = stored(image, "WEBP", lossless=True, quality=0, method=0)
+    limit = documents.encoded_size(webp)
+    assert documents.encoded_size(stored(image, "PNG")) > limit
+    can = Capabilities(image="native", image_bytes=limit)
+    mime_type, data = documents.fitting_image("image/png", stored(image, "PNG"), can)
+    assert mime_type == "image/webp"
+    assert opened(data).convert("RGB").tobytes() == image.tobytes()
+
+
+def test_then_quality_goes_before_size_and_no_more_of_it_than_has_to() -> None:
+    image = screenshot(800, 600)
+    png = stored(image, "PNG")
+    for quality, next_better in ((95, None), (85, 95), (75, 85)):
+        limit = documents.encoded_size(stored(image, "JPEG", quality=quality))
+        if next_better:
+            assert documents.encoded_size(stored(image, "JPEG", quality=next_better)) > limit
+        can = Capabilities(image="native", image_bytes=limit)
+        mime_type, data = documents.fitting_image("image/png", png, can)
+        assert (mime_type, opened(data).size) == ("image/jpeg", (800, 600))
+        assert data == stored(image, "JPEG", quality=quality)
+
+
+def test_only_then_is_it_scaled_down() -> None:
+    image = screenshot(800, 600)
+    limit = documents.encoded_size(stored(image, "JPEG", quality=75)) - 4
+    mime_type, data = documents.fitting_image("image/png", stored(image, "PNG"), Capabilities(image_bytes=limit))
+    assert (mime_type, opened(data).size) == ("image/jpeg", (600, 450))
+
+
+def test_a_photo_is_not_made_larger_by_keeping_each_of_its_pixels() -> None:
+    photo = stored(screenshot(800, 600), "JPEG", quality=100)
+    can = Capabilities(image="native", image_bytes=documents.encoded_size(photo) - 4)
+    mime_type, data = documents.fitting_image("image/jpeg", photo, can)
+    assert (mime_type, opened(data).size) == ("image/jpeg", (800, 600))
+
+
+def test_a_picture_of_six_megabytes_fits_the_limit_of_claude_in_all_its_pixels() -> None:
+    image = screenshot(1920, 1080)
+    heavy = stored(image, "PNG", compress_level=0)
+    assert len(heavy) > 6_000_000
+    can = capabilities_of("anthropic", "claude-sonnet-4-5")
+    mime_type, data = documents.fitting_image("image/png", heavy, can)
+    assert documents.encoded_size(data) <= can.image_bytes
+    assert (mime_type, opened(data).convert("RGB").tobytes() == image.tobytes()) == ("image/png", True)
+
+
+@pytest.mark.parametrize(
+    ("types", "kind"), [(CAN.image_types, "image/webp"), (("image/jpeg", "image/png"), "image/png")]
+)
+def test_what_can_be_seen_through_stays_so(types: tuple[str, ...], kind: str) -> None:
+    can = Capabilities(image="native", image_bytes=40_000, image_types=types)
+    mime_type, data = documents.fitting_image("image/png", picture(300, 300, "PNG", "RGBA", noise=True), can)
+    assert (mime_type, opened(data).mode) == (kind, "RGBA")
+
+
+def test_a_picture_with_transparency_that_nothing_uses_is_as_good_as_without() -> None:
+    image = screenshot(400, 300).convert("RGBA")
+    limit = documents.encoded_size(stored(image.convert("RGB"), "JPEG", quality=85))
+    mime_type, data = documents.fitting_image("image/png", stored(image, "PNG"), Capabilities(image_bytes=limit))
+    assert (mime_type, opened(data).size) == ("image/jpeg", (400, 300))
+
+
+def scanned_book(pages: int) -> bytes:
+    images = [screenshot(700 + page, 900) for page in range(pages)]
+    output = io.BytesIO()
+    images[0].save(output, "PDF", save_all=True, append_images=images[1:], quality=100)
+    return output.getvalue()
+
+
+def test_a_pdf_that_is_too_large_keeps_its_pages_and_gets_smaller_pictures() -> None:
+    book = scanned_book(3)
+    can = Capabilities(pdf="native", pdf_bytes=documents.encoded_size(book) // 2)
+    smaller = documents.fitting_pdf(book, can)
+    assert documents.encoded_size(smaller) <= can.pdf_bytes
+    assert documents.pages_of(smaller) == 3
+    before, after = (documents.pdf_pictures(each, 400)[0][1] for each in (book, smaller))
+    assert opened(before).size == opened(after).size
+    difference = ImageChops.difference(opened(before).convert("L"), opened(after).convert("L"))
+    assert ImageStat.Stat(difference).mean[0] < 5, "it looks the same"
+
+
+def test_a_pdf_that_fits_is_sent_as_it_is_and_one_that_nothing_helps_is_refused() -> None:
+    book = scanned_book(1)
+    assert documents.fitting_pdf(book, Capabilities(pdf_bytes=documents.encoded_size(book))) is book
+    with pytest.raises(AttachmentError, match="this model takes 1000 bytes"):
+        documents.fitting_pdf(book, Capabilities(pdf_bytes=1000))
+    with pytest.raises(AttachmentError, match="it has 3 pages; this model takes 2"):
+        documents.fitting_pdf(scan(3), Capabilities(pdf_pages=2))
 
 
 def test_a_picture_that_cannot_be_made_small_enough_is_refused() -> None:
@@ -215,3 +334,5 @@ def test_a_damaged_pdf_is_read_or_refused_and_nothing_else(changes: list[tuple[i
         damaged[place] = byte
     for read in (documents.pdf_text, documents.pages_of, lambda data: documents.pdf_pictures(data, 100)):
         assert objection(read, bytes(damaged)) in ("", "it is not a PDF that can be read")
+    said = objection(lambda data: documents.fitting_pdf(data, Capabilities(pdf_bytes=1000)), bytes(damaged))
+    assert said == "it is not a PDF that can be read" or said.startswith(("encoded it has ", "it has "))

@@ -291,7 +291,9 @@ def test_gemini_3_gets_pictures_and_pdfs_in_the_response_and_text_files_in_its_w
         {
             "functionResponse": {
                 "name": "Report",
-                "response": {"output": "Q3\n[q3.png is attached]\n[q3.pdf is attached]\nq3.csv:\nLöhne;1"},
+                "response": {
+                    "output": "Q3\nq3.png:\n[attached as file 1]\nq3.pdf:\n[attached as file 2]\nq3.csv:\nLöhne;1"
+                },
                 "parts": [inline("image/png", PNG), inline("application/pdf", PDF)],
             }
         }
@@ -319,7 +321,7 @@ def test_gemini_2_gets_all_files_after_the_results_each_with_its_label() -> None
             {"text": "q3.pdf, from Report (call c2):"},
             inline("application/pdf", PDF),
             {"text": "q3.csv, from Report (call c2):"},
-            {"text": "q3.csv:\nLöhne;1"},
+            {"text": "Löhne;1"},
             {"text": "Well?"},
         ],
     }
@@ -331,7 +333,7 @@ def test_a_failed_call_may_bring_files_too() -> None:
     messages = [*asks(ToolUseBlock("c1", "Plot", {})), Message.user(result("c1", picture, is_error=True))]
     *_, answer = sent(messages, store=store)
     response = answer["parts"][0]["functionResponse"]
-    assert response["response"] == {"error": "[q3.png is attached]"}
+    assert response["response"] == {"error": "q3.png:\n[attached]"}
     assert response["parts"] == [inline("image/png", PNG)]
 
 
@@ -353,9 +355,12 @@ def test_files_that_a_person_sends_stand_beside_the_words(model: str) -> None:
             "role": "user",
             "parts": [
                 {"text": "See:"},
+                {"text": "q3.png:"},
                 inline("image/png", PNG),
+                {"text": "q3.pdf:"},
                 inline("application/pdf", PDF),
-                {"text": "q3.csv:\nLöhne;1"},
+                {"text": "q3.csv:"},
+                {"text": "Löhne;1"},
             ],
         }
     ]
@@ -369,7 +374,7 @@ def test_a_gif_is_sent_in_a_form_that_gemini_takes() -> None:
     store = MemoryStore()
     gif = store.put(Attachment(output.getvalue(), name="cat.gif"))
     (content,) = sent([Message.user(gif)], store=store)
-    assert content["parts"][0]["inlineData"]["mimeType"] in ("image/png", "image/jpeg")
+    assert content["parts"][1]["inlineData"]["mimeType"] in ("image/png", "image/jpeg")
 
 
 def test_a_file_of_an_unknown_kind_becomes_a_note() -> None:

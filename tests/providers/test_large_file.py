@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import os
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from pypdf import PdfWriter
 
 from outrider.attachments import Attachment
+from outrider.events import TextDelta
 from outrider.history import repair
 from outrider.messages import AttachmentBlock, Message, ToolResultBlock, ToolUseBlock
 from outrider.provider import Request
 from outrider.providers import documents
+from outrider.providers.api import ApiProvider
 from outrider.providers.capabilities import capabilities_of
 from outrider.store import FolderStore
 from tests.adapters import ONE_EACH, Case, each
+from tests.modelserver import ModelServer, Status
+from tests.streams import Answer, stream_of
 
 MEGABYTE = 1024 * 1024
 
@@ -125,17 +131,85 @@ def test_files_that_are_not_sent_are_not_held(case: Case, tmp_path: Path) -> Non
     assert held < size + MEGABYTE
 
 
+class Discarding:
+    """A server that reads a request, throws it away, and answers."""
+
+    def __init__(self, api: str) -> None:
+        self._answer = b"".join(stream_of(api, Answer("I have read it.")))
+        self.received = 0
+        self.headers = b""
+
+    async def __aenter__(self) -> Discarding:
+        self._server = await asyncio.start_server(self._converse, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.headers = (await reader.readuntil(b"\r\n\r\n")).lower()
+        left = int(self.headers.split(b"content-length:")[1].split(b"\r\n")[0])
+        while left:
+            piece = await reader.read(64 * 1024)
+            left -= len(piece)
+            self.received += len(piece)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + self._answer)
+        await writer.drain()
+        writer.close()
+
+
+async def reply_to(provider: ApiProvider, request: Request) -> str:
+    async with asyncio.timeout(30):
+        return "".join([item.text async for item in provider.stream(request) if isinstance(item, TextDelta)])
+
+
 @each(*ONE_EACH)
-def test_fifteen_megabytes_take_less_than_five_times_that(case: Case, tmp_path: Path) -> None:
+async def test_sending_twenty_megabytes_takes_at_most_three_times_that(case: Case, tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    messages = conversation(store, 13 if case.prefix == "gemini" else 15)
+    messages = conversation(store, 13 if case.prefix == "gemini" else 20)
     size = messages[2].tool_results[0].attachments[0].size
-    provider = case.adapter()
+    async with Discarding(case.api) as server:
+        provider = case.adapter(server.url, key="k")
+        await reply_to(provider, Request([Message.user("Hello")], store))  # what is imported counts for nothing
+        server.received = 0
+        tracemalloc.start()
+        try:
+            said = await reply_to(provider, Request(messages, store))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert said == "I have read it."
+    assert server.received > 4 / 3 * size, "the file is in the request"
+    assert b"transfer-encoding" not in server.headers, "its length is known from the start"
+    assert peak < 3 * size, f"{peak / size:.2f} times"
+
+
+@each(*ONE_EACH)
+async def test_it_arrives_as_it_was_rendered_and_again_when_it_has_to_be_sent_again(case: Case, tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    request = Request(conversation(store, 1), store)
+    steps = [Status(503, {"retry-after-ms": "1"}), Answer("All is well.")]
+    async with ModelServer(steps) as server:
+        provider = case.adapter(server.url, key="k")
+        assert await reply_to(provider, request) == "All is well."
+    rendered = provider.render(Request(request.messages, store))
+    assert [each.body == rendered for each in server.requests] == [True, True]
+
+
+@each(*ONE_EACH)
+def test_a_body_is_copied_only_as_far_as_it_is_text(case: Case, tmp_path: Path) -> None:
+    """The next request has the file by reference: a conversation about it does not copy it each turn."""
+    store = FolderStore(tmp_path)
+    messages = conversation(store, 4)
+    provider, memory = case.adapter(), dict[str, Any]()
+    provider.render(Request(messages, store, memory=memory))
+    messages = [*messages, Message.assistant("Read."), Message.user("And?")]
     tracemalloc.start()
     try:
-        body = provider.render(Request(messages, store))
+        body = provider._fitted(Request(messages, store, memory=memory), provider._memory_key)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(body) > 4 / 3 * size, "the file is in the request"
-    assert peak < 5 * size, f"{peak / size:.1f} times"
+    assert len(body) > 4 / 3 * 4 * MEGABYTE
+    assert peak < MEGABYTE // 4

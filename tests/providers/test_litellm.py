@@ -286,10 +286,11 @@ async def test_claude_and_gemini_get_files_in_the_result(model: str, litellm: Fa
     picture = store.put(Attachment(PNG, "image/png", name="a.png"))
     paper = store.put(Attachment(PDF_BYTES, "application/pdf", name="b.pdf"))
     *_, result = await rendered(model, exchange("c1", picture, paper, is_error=True), litellm, store)
-    assert [part["type"] for part in result["content"]] == ["text", "text", "image_url", "file"]
-    assert result["content"][0]["text"] == "[This call failed]"
-    assert result["content"][2]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
-    assert result["content"][3]["file"]["file_data"].startswith("data:application/pdf;base64,")
+    assert [part["type"] for part in result["content"]] == ["text", "text", "text", "image_url", "text", "file"]
+    failed, _, label, image, title, file = result["content"]
+    assert [failed["text"], label["text"], title["text"]] == ["[This call failed]", "a.png:", "b.pdf:"]
+    assert image["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    assert file["file"]["file_data"].startswith("data:application/pdf;base64,")
 
 
 async def test_openai_gets_files_in_a_message_after_the_results(litellm: FakeLiteLLM) -> None:

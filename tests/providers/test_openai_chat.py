@@ -175,7 +175,7 @@ def test_two_parallel_pictures_follow_both_results_in_one_message() -> None:
     assert messages[3]["content"] == "Here:\n[photo.jpg is shown after the tool results]"
     intro, first_label, first, second_label, second = messages[4]["content"]
     assert "added by the runtime" in intro["text"]
-    assert first_label["text"] == "chart.png, from read (call c1):"
+    assert first_label["text"] == "chart.png (a red square), from read (call c1):"
     assert second_label["text"] == "photo.jpg, from read (call c2):"
     assert first["image_url"]["url"].startswith("data:image/png;base64,")
     assert second["image_url"]["url"].startswith("data:image/jpeg;base64,")
@@ -229,7 +229,7 @@ def test_audio_goes_to_models_that_hear() -> None:
     part = sent(model, exchange(result("c1", WAV)))["messages"][3]["content"][2]
     assert part["input_audio"]["format"] == "wav"
     ogg = STORE.put(Attachment(b"OggS" + bytes(40), "audio/ogg", "memo.ogg"))
-    note = sent(model, [Message.user(ogg)])["messages"][0]["content"][0]
+    note = sent(model, [Message.user(ogg)])["messages"][0]["content"][1]
     assert "memo.ogg (audio/ogg) cannot be shown" in note["text"]
 
 
@@ -237,7 +237,8 @@ def test_where_a_server_takes_pictures_in_results_they_stand_there() -> None:
     model = OpenAIChat("m", capabilities=Capabilities(image="native"))
     messages = repair(exchange(result("c1", "See:", PNG, failed=True), result("c2", BINARY)))
     first, second = msgspec.json.decode(model.render(Request(messages, STORE)))["messages"][2:]
-    assert [part["type"] for part in first["content"]] == ["text", "text", "image_url"]
+    assert [part["type"] for part in first["content"]] == ["text", "text", "text", "image_url"]
+    assert first["content"][2]["text"] == "chart.png (a red square):"
     assert first["content"][0]["text"] == "[This call failed]"
     assert isinstance(second["content"], str)
 

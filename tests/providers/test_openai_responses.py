@@ -39,6 +39,7 @@ PDF = STORE.put(Attachment(PDF_BYTES, "application/pdf", "q3.pdf"))
 NAMELESS_PDF = STORE.put(Attachment(PDF_BYTES, "application/pdf"))
 NOTES = STORE.put(Attachment("naïve\n".encode(), "text/plain", "notes.txt"))
 
+LABEL = {"type": "input_text", "text": "q3.png:"}
 IMAGE = {
     "type": "input_image",
     "detail": "auto",
@@ -219,6 +220,7 @@ def test_a_result_with_three_files_has_them_in_their_order() -> None:
         "call_id": "c1",
         "output": [
             {"type": "input_text", "text": "Q3:"},
+            LABEL,
             IMAGE,
             FILE,
             {"type": "input_text", "text": "notes.txt:\nnaïve\n"},
@@ -235,6 +237,7 @@ def test_a_failed_call_with_a_file_says_so_before_the_file() -> None:
     assert output == [
         {"type": "input_text", "text": "[This call failed]"},
         {"type": "input_text", "text": "half a chart"},
+        LABEL,
         IMAGE,
     ]
 
@@ -248,6 +251,7 @@ def test_a_pdf_without_a_name_gets_one_that_says_its_kind() -> None:
 def test_a_file_that_the_person_sends_is_in_the_user_message() -> None:
     assert input_of(Message.user("What is this?", PNG))[0]["content"] == [
         {"type": "input_text", "text": "What is this?"},
+        LABEL,
         IMAGE,
     ]
 

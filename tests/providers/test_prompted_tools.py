@@ -139,8 +139,9 @@ def test_calls_and_results_of_the_history_are_words() -> None:
 def test_files_of_results_are_shown_after_them() -> None:
     sees = OpenAIChat("m", capabilities=Capabilities(tools=False, image="moved"))
     content = sent(exchange(result("c1", PNG)), sees)["messages"][-1]["content"]
-    assert [part["type"] for part in content] == ["text", "text", "text", "image_url"]
-    assert content[0]["text"].startswith("Result of read (call c1):")
+    assert [part["type"] for part in content] == ["text", "text", "text", "text", "image_url"]
+    assert content[0]["text"] == "Result of read (call c1):"
+    assert content[3]["text"] == "chart.png (a red square), from read (call c1):"
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -13,7 +13,9 @@ from PIL import Image
 
 from outrider.attachments import Attachment
 from outrider.messages import AttachmentBlock, Message, ProviderState, ToolResultBlock, ToolUseBlock
+from outrider.providers.body import fragment
 from outrider.providers.capabilities import Capabilities, Placement
+from outrider.providers.captions import Caption
 from outrider.providers.render import (
     FAILED,
     MOVED,
@@ -70,7 +72,18 @@ def test_a_result_without_anything_says_so() -> None:
 def test_native_files_stay_in_their_place_among_the_words() -> None:
     (only,) = render(EVERYTHING, result("c1", "before", PNG, "between", PDF, CSV, WAV)).results
     kinds = [part if isinstance(part, str) else part.family for part in only.parts]
-    assert kinds == ["before", "image", "between", "pdf", "text", "audio"]
+    assert kinds == [
+        "before",
+        "chart.png (a red square):",
+        "image",
+        "between",
+        "report.pdf:",
+        "pdf",
+        "riders.csv:",
+        "text",
+        "memo.wav:",
+        "audio",
+    ]
 
 
 def test_files_that_move_are_named_where_they_were_and_labelled_where_they_go() -> None:
@@ -82,9 +95,9 @@ def test_files_that_move_are_named_where_they_were_and_labelled_where_they_go() 
     assert names(user.moved) == ["chart.png", "report.pdf", "chart.png"]
     assert [part for part in user.moved if isinstance(part, str)] == [
         MOVED,
-        "chart.png, from read (call c1):",
+        "chart.png (a red square), from read (call c1):",
         "report.pdf, from look (call c2):",
-        "chart.png, from look (call c2):",
+        "chart.png (a red square), from look (call c2):",
     ]
     assert user.said == ("Well?",)
 
@@ -93,7 +106,8 @@ def test_files_for_a_model_that_takes_none_are_read_to_it_or_named() -> None:
     user = render(Capabilities(), result("c1", PNG, PDF, CSV, WAV, BINARY, GONE))
     (only,) = user.results
     assert only.files == user.moved == ()
-    assert "[chart.png (image/png, 77 bytes) cannot be shown: this model does not take such files]" in only.text
+    assert "[chart.png (image/png, 77 bytes) cannot be shown: this model does not take such files; " in only.text
+    assert "; it is described as: a red square]" in only.text
     assert "Text of report.pdf:\n[page 1]\nThird quarter" in only.text
     assert "riders.csv:\ntown,riders\nZürich,42" in only.text
     assert "[memo.wav (audio/wav, 144 bytes) cannot be shown: this model does not take such files]" in only.text
@@ -121,7 +135,8 @@ def test_no_file_is_lost_whatever_the_model_takes(
 
 def test_a_file_of_the_user_s_own_is_shown_wherever_the_model_sees_such_files() -> None:
     for placement in ("native", "moved"):
-        (part,) = render(Capabilities(image=placement), PNG).said
+        label, part = render(Capabilities(image=placement), PNG).said
+        assert label == "chart.png (a red square):"
         assert isinstance(part, File)
         assert (part.mime_type, part.name, part.family) == ("image/png", "chart.png", "image")
 
@@ -132,7 +147,7 @@ def test_a_picture_that_is_too_large_arrives_smaller_and_one_of_an_odd_kind_conv
     block, store = stored(output.getvalue(), "image/bmp", "big.bmp")
     can = Capabilities(image="native", pixels=100)
     (part,) = Renderer(can, store).user(Message.user(result("c1", block)), ASKING).results[0].files
-    assert (part.mime_type, part.name) == ("image/jpeg", "big.bmp")
+    assert (part.mime_type, part.name) == ("image/png", "big.bmp")
 
 
 def test_a_damaged_picture_becomes_a_note() -> None:
@@ -151,9 +166,10 @@ def test_a_pdf_over_a_limit_is_sent_as_text(limit: dict[str, int]) -> None:
 
 def test_the_size_of_a_pdf_is_measured_as_it_is_encoded() -> None:
     encoded = (len(PDF_BYTES) + 2) // 3 * 4
-    for limit, shown in ((encoded, 1), (encoded - 1, 0)):
+    for limit, same in ((encoded, True), (encoded - 1, False)):
         (only,) = render(Capabilities(pdf="native", pdf_bytes=limit), result("c1", PDF)).results
-        assert len(only.files) == shown
+        sent = [binascii.a2b_base64(file.data) for file in only.files]
+        assert (sent == [PDF_BYTES]) is same
 
 
 @pytest.mark.parametrize("image", ["native", "moved"])
@@ -163,13 +179,15 @@ def test_a_scan_becomes_pictures_of_its_pages_where_pictures_go(image: Placement
     pages = user.moved if image == "moved" else user.results[0].parts
     assert names(pages) == ["scan.pdf, page 1", "scan.pdf, page 2"]
     assert "Pages of scan.pdf:" in user.results[0].text
-    assert ("scan.pdf, from read (call c1):" in pages) is (image == "moved")
+    origin = ", from read (call c1):" if image == "moved" else ":"
+    assert [f"scan.pdf, page {number}{origin}" in pages for number in (1, 2)] == [True, True]
 
 
 def test_a_long_scan_says_how_many_pages_are_not_shown() -> None:
     block, store = stored(scan(23), "application/pdf", "scan.pdf")
     (only,) = render(Capabilities(image="native"), result("c1", block), store=store).results
-    assert (len(only.files), only.text) == (20, "First pages of scan.pdf, of 23:")
+    assert len(only.files) == 20
+    assert only.text.startswith("First pages of scan.pdf, of 23:\nscan.pdf, page 1:\nscan.pdf, page 2:")
 
 
 def test_the_pages_of_a_scan_keep_the_limits_of_pictures() -> None:
@@ -246,5 +264,5 @@ def test_state_is_replayed_only_to_whom_it_came_from() -> None:
 
 
 def test_a_picture_is_encoded_as_a_data_url_or_bare() -> None:
-    file = File("image", "image/png", "a.png", b"aGk=")
-    assert (bytes(file.json), bytes(file.data_url)) == (b'"aGk="', b'"data:image/png;base64,aGk="')
+    file = File("image", "image/png", Caption("a.png"), b"aGk=")
+    assert fragment([file.json, file.data_url]).text == b'"aGk=","data:image/png;base64,aGk="'

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from outrider import Agent, Attachment, Limits, Session
 from outrider.messages import Message
+from outrider.providers.body import LARGE, Embedded, Fragment, Pieces, fragment
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript
 from tests.providers.canned import CannedTransport, delta, events
@@ -18,11 +20,11 @@ from tests.providers.canned import CannedTransport, delta, events
 POOL = [Message.user(str(number)) for number in range(6)] + [Message.user("3")]
 
 
-def rendered(message: Message, previous: Message | None) -> bytes:
+def rendered(message: Message, previous: Message | None) -> Fragment:
     """Items that depend on the message and on the one before it; every third message has none."""
     number = int(message.text)
     items = [f'"{number}.{item} after {previous.text if previous else None}"' for item in range(number % 3)]
-    return ",".join(items).encode()
+    return Fragment(",".join(items).encode())
 
 
 class Counting:
@@ -31,13 +33,13 @@ class Counting:
     def __init__(self) -> None:
         self.seen: list[Message] = []
 
-    def __call__(self, message: Message, previous: Message | None) -> bytes:
+    def __call__(self, message: Message, previous: Message | None) -> Fragment:
         self.seen.append(message)
         return rendered(message, previous)
 
 
 def naive(messages: Sequence[Message]) -> bytes:
-    fragments = [rendered(each, messages[index - 1] if index else None) for index, each in enumerate(messages)]
+    fragments = [rendered(each, messages[index - 1] if index else None).text for index, each in enumerate(messages)]
     return b",".join(filter(None, fragments))
 
 
@@ -46,7 +48,7 @@ def test_any_sequence_of_conversations_gives_the_naive_join_of_each(conversation
     transcript = Transcript()
     for messages in conversations:
         transcript.update(messages, rendered)
-        assert transcript.joined(b"[", b"]") == b"[" + naive(messages) + b"]"
+        assert transcript.enclosed(b"[", b"]") == b"[" + naive(messages) + b"]"
         assert transcript.size == len(naive(messages))
 
 
@@ -55,8 +57,50 @@ def test_items_for_one_request_alone_are_not_kept(messages: list[Message], extra
     transcript = Transcript()
     transcript.update(messages, rendered)
     expected = b",".join(filter(None, (naive(messages), extra)))
-    assert transcript.joined(b"<", b">", extra) == b"<" + expected + b">"
-    assert transcript.joined(b"<", b">") == b"<" + naive(messages) + b">"
+    assert transcript.enclosed(b"<", b">", extra) == b"<" + expected + b">"
+    assert transcript.enclosed(b"<", b">") == b"<" + naive(messages) + b">"
+
+
+@given(st.lists(st.lists(st.sampled_from(POOL), max_size=6), max_size=6), st.sampled_from([b"", b'"extra"']))
+def test_large_files_stand_in_their_places_whatever_was_replaced(
+    conversations: list[list[Message]], extra: bytes
+) -> None:
+    def with_files(message: Message, previous: Message | None) -> Fragment:
+        """As many files as the number says, all in one item, each after its own name."""
+        number = int(message.text)
+        item = {f"file{each}": Embedded(f"{number}{each}".encode() * LARGE, b"data:") for each in range(number % 4)}
+        return replace(fragment([item]), images=len(item), words=number)
+
+    def whole(messages: Sequence[Message]) -> bytes:
+        items = [
+            {f"file{each}": "data:" + f"{int(message.text)}{each}" * LARGE for each in range(int(message.text) % 4)}
+            for message in messages
+        ]
+        return b",".join([*map(msgspec.json.encode, items), *([extra] if extra else [])])
+
+    transcript = Transcript()
+    for messages in conversations:
+        transcript.update(messages, with_files)
+        body = transcript.enclosed(b"[", b"]", extra)
+        assert bytes(body) == b"[" + whole(messages) + b"]"
+        assert len(body) == len(bytes(body))
+        if isinstance(body, Pieces):
+            assert b"".join(body.slices()) == bytes(body) == b"".join(body.slices()), "it can be sent again"
+        numbers = [int(message.text) for message in messages]
+        assert (transcript.images, transcript.words) == (sum(each % 4 for each in numbers), sum(numbers))
+
+
+def test_bytes_in_a_text_are_not_taken_for_the_place_of_a_file() -> None:
+    items = [{"text": "\0 and \x01", "data": Embedded(b"A" * LARGE), "more": "\0"}]
+    transcript = Transcript()
+    transcript.update([POOL[0]], lambda *_: fragment(items))
+    sent = msgspec.json.decode(bytes(transcript.enclosed(b"[", b"]")))
+    assert sent == [{"text": "\0 and \x01", "data": "A" * LARGE, "more": "\0"}]
+
+
+def test_what_is_no_json_and_no_file_has_no_place_in_a_request() -> None:
+    with pytest.raises(TypeError, match="object has no place in a request"):
+        fragment([{"value": object()}])
 
 
 def test_each_message_is_rendered_once_as_the_conversation_grows() -> None:
@@ -71,7 +115,7 @@ def test_a_message_that_was_replaced_is_rendered_again_with_all_after_it() -> No
     transcript.update(POOL[:5], rendered)
     changed = [*POOL[:2], Message.user("5"), *POOL[3:5]]
     transcript.update(changed, rendered)
-    assert transcript.joined(b"", b"") == naive(changed)
+    assert transcript.enclosed(b"", b"") == naive(changed)
 
 
 def test_an_equal_message_that_is_another_object_is_rendered_again() -> None:
@@ -83,7 +127,7 @@ def test_an_equal_message_that_is_another_object_is_rendered_again() -> None:
 
 
 def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() -> None:
-    def failing(message: Message, previous: Message | None) -> bytes:
+    def failing(message: Message, previous: Message | None) -> Fragment:
         if message is POOL[4]:
             raise ValueError("no")
         return rendered(message, previous)
@@ -91,9 +135,9 @@ def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() 
     transcript = Transcript()
     with pytest.raises(ValueError):
         transcript.update(POOL[:6], failing)
-    assert transcript.joined(b"", b"") == naive(POOL[:4])
+    assert transcript.enclosed(b"", b"") == naive(POOL[:4])
     transcript.update(POOL[:6], rendered)
-    assert transcript.joined(b"", b"") == naive(POOL[:6])
+    assert transcript.enclosed(b"", b"") == naive(POOL[:6])
 
 
 # A conversation that waits for a person

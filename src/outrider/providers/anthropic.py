@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -12,11 +12,14 @@ from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.provider import Reply, Request, StopReason
 from outrider.providers.api import ApiProvider, error_message
+from outrider.providers.body import Body
 from outrider.providers.render import (
+    Family,
     File,
     Part,
     Renderer,
     Result,
+    Title,
     is_own,
     object_schema,
     reminder_text,
@@ -52,6 +55,7 @@ class Anthropic(ApiProvider):
     key_variables = ("ANTHROPIC_API_KEY",)
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
+    titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
 
     def url(self) -> str:
         """Where a request goes."""
@@ -61,7 +65,7 @@ class Anthropic(ApiProvider):
         """The headers of a request."""
         return {"x-api-key": key, "anthropic-version": VERSION, "content-type": "application/json"}
 
-    def body(self, request: Request, transcript: Transcript) -> bytes:
+    def body(self, request: Request, transcript: Transcript) -> Body:
         """The request. Marks for the cache stand outside of the messages, so that these stay as they were rendered."""
         head: dict[str, Any] = {
             "model": self.model,
@@ -79,7 +83,7 @@ class Anthropic(ApiProvider):
         if request.reminder:
             text = {"type": "text", "text": reminder_text(request.reminder)}
             extra = msgspec.json.encode({"role": "user", "content": [text]})
-        return transcript.joined(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
+        return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
 
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """One message, or none if nothing of it can be replayed."""
@@ -148,7 +152,8 @@ def _part(part: Part) -> dict[str, Any]:
         return {"type": "text", "text": part}
     if part.family == "image":
         return {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.json}}
-    return {"type": "document", "title": part.name, "source": _document(part)}
+    described = {"context": part.caption.description} if part.caption.description else {}
+    return {"type": "document", "title": part.name, **described, "source": _document(part)}
 
 
 def _document(file: File) -> dict[str, Any]:

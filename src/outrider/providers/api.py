@@ -9,7 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
-from functools import cached_property
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -25,17 +24,33 @@ from outrider.errors import (
 from outrider.events import Delta, Notice
 from outrider.messages import Message, files_in
 from outrider.provider import Reply, Request, StopReason
+from outrider.providers.body import Body, Fragment, fragment
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
 from outrider.providers.prices import with_cost
-from outrider.providers.render import Renderer
+from outrider.providers.refused_pictures import fault_of
+from outrider.providers.render import Family, Renderer, Title
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming, ReplyParser, joined
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import Refusal, Timeouts, Transport, retry_delay
 
+MOST_WITHOUT_PICTURES = 2
+"""How often one request is sent again with fewer pictures."""
 LONGEST_WAIT = 120.0
 """Seconds that a server may ask to wait before the request is given up instead."""
+
+
+class _Sent:
+    """A request on its way."""
+
+    __slots__ = ("body", "rendering", "undo")
+
+    def __init__(self, body: Body, rendering: Rendering) -> None:
+        self.body = body
+        self.rendering = rendering
+        self.undo: list[Callable[[Rendering], None]] = []
+        """How to take back what was left out, should it not have helped."""
 
 
 class ApiProvider(ABC):
@@ -49,6 +64,8 @@ class ApiProvider(ABC):
     base_variable: ClassVar[str]
     default_base: ClassVar[str]
     key_required: ClassVar[bool] = True
+    titles: ClassVar[Mapping[Family, Title]] = {}
+    """Kinds of files whose name, or name and description, have a place of their own in a request."""
 
     def __init__(
         self,
@@ -71,6 +88,7 @@ class ApiProvider(ABC):
         """Fields of the request that the user sets, over ours."""
         self._retries = retries
         self._transport = Transport(timeouts)
+        self._keyed: tuple[Capabilities | None, str] = None, ""
 
     # What an adapter knows
 
@@ -87,7 +105,7 @@ class ApiProvider(ABC):
         """A message as the API's items. Pure: the same message always gives the same."""
 
     @abstractmethod
-    def body(self, request: Request, transcript: Transcript) -> bytes:
+    def body(self, request: Request, transcript: Transcript) -> Body:
         """The whole request around the rendered messages."""
 
     @abstractmethod
@@ -104,10 +122,15 @@ class ApiProvider(ABC):
         except ValueError:
             return ""
 
-    @cached_property
+    @property
     def _memory_key(self) -> str:
         """Under which name rendered messages are kept: whatever makes a difference to their bytes is part of it."""
-        return f"{self.name} {self.base_url} {hash(self.capabilities)}"
+        can, key = self._keyed
+        if can is not self.capabilities:
+            can = self.capabilities
+            key = f"{self.name} {self.base_url} {hash(can)}"
+            self._keyed = can, key
+        return key
 
     @property
     def key(self) -> str:
@@ -117,35 +140,39 @@ class ApiProvider(ABC):
 
     def render(self, request: Request) -> bytes:
         """The exact body that would be sent. Needs no key. If it were too large, the oldest files are left out."""
-        rendering: Rendering = request.memory.setdefault(self._memory_key, Rendering())
+        return bytes(self._fitted(request, self._memory_key))
+
+    def _fitted(self, request: Request, name: str) -> Body:
+        """The body within the limits of the API. What is rendered is kept under the name."""
+        rendering: Rendering = request.memory.setdefault(name, Rendering())
         can = self.capabilities
         body = self._assembled(request, rendering)
-        images = rendering.images(request.messages)
-        while len(body) > can.request_bytes or images > can.images:
+        while len(body) > can.request_bytes or rendering.transcript.images > can.images:
             # Down to half of what fits: the beginning changes, which costs the cache, and should do so seldom.
-            surplus = len(body) - can.request_bytes // 2, images - can.images // 2
+            surplus = len(body) - can.request_bytes // 2, rendering.transcript.images - can.images // 2
             if not rendering.leave_out(request.messages, *surplus):
                 raise RequestRefusedError(
                     f"the request has {len(body):,} bytes and {self.label} takes {can.request_bytes:,}; "
                     "begin a new conversation with what matters of this one"
                 )
             body = self._assembled(request, rendering)
-            images = rendering.images(request.messages)
         return body
 
-    def _assembled(self, request: Request, rendering: Rendering) -> bytes:
-        renderer = Renderer(self.capabilities, request.store, rendering.left_out)
+    def _assembled(self, request: Request, rendering: Rendering) -> Body:
+        renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles)
+        transcript = rendering.transcript
 
-        def fragment(message: Message, previous: Message | None) -> bytes:
-            before = renderer.images
-            rendered = b",".join(map(msgspec.json.encode, self.items(message, previous, renderer)))
-            if renderer.images > before:
-                rendering.pictures[id(message)] = renderer.images - before
-            return rendered
+        def rendered(message: Message, previous: Message | None) -> Fragment:
+            images, words = renderer.images, transcript.words
+            renderer.words = words
+            made = fragment(self.items(message, previous, renderer))
+            if renderer.images == images and renderer.words == words:
+                return made
+            return msgspec.structs.replace(made, images=renderer.images - images, words=renderer.words - words)
 
-        rendering.transcript.update(request.messages, fragment)
-        rendering.notices += renderer.notices
-        return self.body(request, rendering.transcript)
+        transcript.update(request.messages, rendered)
+        rendering.tell(renderer.notices)
+        return self.body(request, transcript)
 
     def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
         """The tools as this API describes them, encoded once a session: there may be many, and they stay the same."""
@@ -159,63 +186,92 @@ class ApiProvider(ABC):
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Ask the model once, and again after a passing fault as long as nothing was shown."""
         key = self._required_key()
-        body = await self._rendered(request)
-        rendering: Rendering = request.memory[self._memory_key]
-        while rendering.notices:
-            yield Notice(rendering.notices.pop(0))
+        sent = _Sent(*await self._rendered(request))
         names = {tool.name for tool in request.tools}
         for attempt in itertools.count(1):
-            logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, len(body), self.host, attempt)
+            for notice in sent.rendering.news():
+                yield Notice(notice)
+            logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, len(sent.body), self.host, attempt)
             parser = ReplyParser(self.incoming(names), self.label)
             shown = False
             try:
-                async with aclosing(self._answer(key, body)) as chunks:  # type: ignore[type-var]
+                async with aclosing(self._answer(key, sent.body)) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
                         for item in joined(parser.feed(chunk)):
                             shown = True
-                            yield self._ended(item, request) if isinstance(item, Reply) else item
+                            yield self._ended(item, request, sent.rendering) if isinstance(item, Reply) else item
                         if parser.ended:
                             return
                 rest = parser.finish()
             except ProviderError as error:
                 _guard(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
-                delay = None if shown else self._delay(error, attempt)
-                if not parser.complete and delay is None:
-                    _advise(error, attempt)
-                    raise
                 if not parser.complete:
-                    yield Notice(f"{error}; trying again in {delay:.1f} s")
-                    await asyncio.sleep(delay or 0)
+                    notice, delay = await self._again(error, request, sent, attempt, shown)
+                    yield Notice(notice)
+                    await asyncio.sleep(delay)
                     continue
                 rest = parser.finish()  # what failed came after the reply
             for item in rest:
-                yield self._ended(item, request) if isinstance(item, Reply) else item
+                yield self._ended(item, request, sent.rendering) if isinstance(item, Reply) else item
             return
 
-    def _answer(self, key: str, body: bytes) -> AsyncIterator[bytes]:
+    async def _again(
+        self, error: ProviderError, request: Request, sent: _Sent, attempt: int, shown: bool
+    ) -> tuple[str, float]:
+        """What to say before the next attempt, and how long to wait. Raises the error if there is to be none."""
+        if not shown and (told := self._without_pictures(error, request, sent)):
+            sent.body, sent.rendering = await self._rendered(request)
+            return told, 0.0
+        delay = None if shown else self._delay(error, attempt)
+        if delay is None:
+            for restore in sent.undo:  # it was not about the pictures after all
+                restore(sent.rendering)
+            _advise(error, attempt)
+            raise error
+        return f"{error}; trying again in {delay:.1f} s", delay
+
+    def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
         """The bytes of the API's answer."""
         return self._transport.post(self.url(), self.headers(key), body, lambda refusal: self.explain(refusal, key))
 
-    def _ended(self, reply: Reply, request: Request) -> Reply:
+    def _without_pictures(self, error: ProviderError, request: Request, sent: _Sent) -> str:
+        """Give up pictures if the request was refused because of them, and say so; else return an empty string."""
+        rendering = sent.rendering
+        if not rendering.transcript.images or len(sent.undo) >= MOST_WITHOUT_PICTURES:
+            return ""
+        fault = fault_of(error.status, str(error).replace(self.model, ""))
+        if fault == "model":
+            known = self.capabilities
+            self.capabilities = msgspec.structs.replace(known, image="no")
+            sent.undo.append(lambda _: setattr(self, "capabilities", known))
+            for name in [name for name, kept in request.memory.items() if kept is rendering]:
+                del request.memory[name]
+            return f"{error}; {self.name} is asked again without pictures, and gets no more of them"
+        if fault == "picture" and rendering.leave_out_newest_images(request.messages, f"{self.label} refused it"):
+            sent.undo.append(Rendering.show_again)
+            return f"{error}; {self.name} is asked again without the newest pictures"
+        return ""
+
+    def _ended(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
         """The reply with what it costs. If it is an answer, a person speaks next, and the rendered bytes may rest."""
         has_real_calls = self.capabilities.tools or not request.tools  # else they are still words here
         if has_real_calls and not reply.message.tool_calls and reply.stop_reason is not StopReason.PAUSE:
-            rendering: Rendering = request.memory[self._memory_key]
             rendering.rest()
         return msgspec.structs.replace(reply, usage=with_cost(self.prefix, self.model, reply.usage))
 
-    async def _rendered(self, request: Request) -> bytes:
-        """The body; files are read, encoded and scaled beside the event loop."""
-        new = request.messages[-2:] if self._memory_key in request.memory else request.messages
+    async def _rendered(self, request: Request) -> tuple[Body, Rendering]:
+        """The body, and what is kept of it; files are read, encoded and scaled beside the event loop."""
+        name = self._memory_key
+        new = request.messages[-2:] if name in request.memory else request.messages
         if not any(map(files_in, new)):
-            return self.render(request)
+            return self._fitted(request, name), request.memory[name]
         # On a copy: if whoever waits is cancelled, the thread goes on, and must not meet the session's next request.
-        kept: Rendering = request.memory.get(self._memory_key) or Rendering()
-        own = {**request.memory, self._memory_key: kept.copy()}
-        body = await asyncio.to_thread(self.render, msgspec.structs.replace(request, memory=own))
+        kept: Rendering = request.memory.get(name) or Rendering()
+        own = {**request.memory, name: kept.copy()}
+        body = await asyncio.to_thread(self._fitted, msgspec.structs.replace(request, memory=own), name)
         request.memory.update(own)
-        return body
+        return body, own[name]
 
     def _required_key(self) -> str:
         variable, key = next(iter(self.key_variables), "api_key"), self.key

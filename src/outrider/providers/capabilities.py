@@ -103,18 +103,51 @@ _GEMINI_3 = Capabilities(
 _GEMINI_2 = msgspec.structs.replace(_GEMINI_3, image="moved", pdf="moved", text_file="moved", signed_calls=False)
 _LOCAL = Capabilities(image_bytes=20 * MEGABYTE, images=20, pixels=2048)
 _LOCAL_VISION = msgspec.structs.replace(_LOCAL, image="moved")
+_BLIND_RESPONSES = msgspec.structs.replace(_RESPONSES, image="no", pdf="text")
+
+# Models by name, wherever they are served: those that see pictures, and before them those of the same families that do
+# not. A name counts with and without the vendor before it ("openai/gpt-4o"). A model that is named here and does not
+# see on some server is found out by that server's refusal.
+_BLIND = (
+    "gemma3:1b*", "gemma-3-1b*", "o1-mini*", "o1-preview*", "o3-mini*", "gpt-4", "gpt-4-0*", "gpt-4-32k*",
+    "gpt-4-1106*", "claude-2*", "claude-instant*", "mistral-small-24*", "mistral-small-2501*",
+    "mistral-medium-2312*", "mistral-large-24*", "magistral-*-2506*", "magistral-*-2507*",
+)  # fmt: skip
+_SEEING = (
+    # whatever the vendor
+    "*vision*", "*-vl*", "*vl", "*vl:*", "*vl-*", "*vlm*", "*multimodal*", "*-omni*",
+    # closed models, behind servers that speak Chat Completions
+    "gpt-4*", "gpt-5*", "gpt-6*", "chatgpt-4o*", "chatgpt-5*", "o1*", "o3*", "o4*", "claude-*",
+    "anthropic.claude-*", "gemini-*", "grok-4*", "nova-lite*", "nova-pro*", "nova-premier*", "amazon.nova-lite*",
+    "amazon.nova-pro*",
+    # open models
+    "*llava*", "*pixtral*", "llama4*", "llama-4*", "gemma3*", "gemma-3*", "gemma4*", "gemma-4*", "paligemma*",
+    "mistral-small*", "mistral-medium*", "mistral-large-25*", "mistral-large-latest", "magistral*", "ministral-3*",
+    "minicpm-v*", "minicpm-o*", "moondream*", "molmo*", "qvq*", "internvl*", "glm-4v*", "glm-4.?v*", "glm-5v*",
+    "kimi-k2.5*", "idefics*", "ui-tars*", "deepseek-ocr*",
+)  # fmt: skip
+_ANYWHERE = (
+    *((pattern, _LOCAL) for pattern in _BLIND),
+    *((pattern, _LOCAL_VISION) for pattern in _SEEING),
+)
 
 # Provider, pattern of the model's name, profile. The first line that fits counts.
 _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("anthropic", "claude-3*", msgspec.structs.replace(_CLAUDE, output_tokens=4_096)),
-    ("anthropic", "claude-*", _CLAUDE),
+    ("anthropic", "*claude-*", _CLAUDE),
+    ("openai", "o1-mini*", _BLIND_RESPONSES),
+    ("openai", "o3-mini*", _BLIND_RESPONSES),
     ("openai", "ft:gpt-4*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "chatgpt-4o*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-4*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-*-chat*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-[56]*", _RESPONSES),
     ("openai", "o[134]*", _RESPONSES),
+    ("openai", "codex-*", _RESPONSES),
+    *(("openai-chat", pattern, SAFE) for pattern in _BLIND),
     ("openai-chat", "gpt-[456]*", _CHAT_VISION),
+    ("openai-chat", "ft:gpt-[456]*", _CHAT_VISION),
+    ("openai-chat", "chatgpt-*", _CHAT_VISION),
     ("openai-chat", "o[134]*", _CHAT_VISION),
     ("gemini", "gemini-2*", _GEMINI_2),
     ("gemini", "gemini-1*", _GEMINI_2),
@@ -126,44 +159,59 @@ _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("litellm", "gpt-[456]*", _CHAT_VISION),
     ("litellm", "azure/gpt-[456]*", _CHAT_VISION),
     ("litellm", "*claude-*", msgspec.structs.replace(_CLAUDE, text_file="text")),
-    *(
-        ("ollama", pattern, _LOCAL_VISION)
-        for pattern in (
-            "*llava*",
-            "*vision*",
-            "*-vl*",
-            "*vl",
-            "*vl:*",
-            "*pixtral*",
-            "llama4*",
-            "minicpm-v*",
-            "moondream*",
-        )
-    ),
-    ("ollama", "gemma3:1b*", _LOCAL),
-    ("ollama", "gemma3*", _LOCAL_VISION),
-    ("ollama", "mistral-small3*", _LOCAL_VISION),
-    ("ollama", "*", _LOCAL),
+    # Ollama has its own names for versions: these are from before their families saw.
+    ("ollama", "mistral-small", _LOCAL),
+    ("ollama", "mistral-small:*", _LOCAL),
+    ("ollama", "magistral*", _LOCAL),
+    ("ollama", "gemma3n*", _LOCAL),
 )
+_OTHERS = {"openai-chat": SAFE, "litellm": SAFE, "ollama": _LOCAL, "openai-compatible": _LOCAL}
+"""Providers that serve everybody's models, and what is sent to one that no table knows."""
+
+_HOSTS = {
+    "api.groq.com": {"images": 5, "request_bytes": 4 * MEGABYTE, "image_bytes": 3 * MEGABYTE},
+    "api.mistral.ai": {"images": 8, "image_bytes": 10 * MEGABYTE},
+}
+"""Servers whose limits are narrower than those of their models elsewhere."""
 
 
-def capabilities_of(provider: str, model: str) -> Capabilities:
+def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
     """What a model takes. A file that `OUTRIDER_CAPABILITIES` names goes before the table.
+
+    A model that was named by the URL of its server is known by that name as well.
 
     >>> capabilities_of("openai-chat", "gpt-5.6").image, capabilities_of("openai-chat", "unheard-of").image
     ('moved', 'no')
     """
-    name = model.lower()
-    lines = (found for owner, pattern, found in _TABLE if owner == provider and fnmatchcase(name, pattern))
-    known = next(lines, SAFE)
+    known = _known(provider, model.lower())
+    for host, limits in _HOSTS.items():
+        if f"://{host}/" in url.lower():
+            known = msgspec.structs.replace(known, **limits)
+    names = (f"{provider}/{model}".lower(), url.lower())
     for pattern, changes in _overrides().items():
-        if fnmatchcase(f"{provider}/{name}", pattern.lower()):
+        if pattern.lower() in names or any(fnmatchcase(name, pattern.lower()) for name in names):
             return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities)
     return known
 
 
+def _known(provider: str, name: str) -> Capabilities:
+    for owner, pattern, found in _TABLE:
+        if owner == provider and fnmatchcase(name, pattern):
+            return found
+    if provider not in _OTHERS:
+        return SAFE
+    own_name = name.rpartition("/")[2]
+    for pattern, found in _ANYWHERE:
+        if fnmatchcase(own_name, pattern):
+            return found
+    return _OTHERS[provider]
+
+
 def _overrides() -> dict[str, dict[str, Any]]:
-    """JSON such as {"ollama/my-model*": {"image": "moved"}}: fields of the profile for models by their names."""
+    """JSON such as {"ollama/my-model*": {"image": "moved"}}: fields of the profile for models by their names.
+
+    A model of a compatible server is named as everywhere: "http://localhost:8000/v1#qwen3", or "*#qwen3" on any.
+    """
     path = os.environ.get("OUTRIDER_CAPABILITIES")
     if not path:
         return {}

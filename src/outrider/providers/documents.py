@@ -1,10 +1,10 @@
-"""Pictures and PDFs made fit for a model: scaled down, read as text, or turned into pictures of their pages."""
+"""Pictures and PDFs made fit for a model: compressed, scaled down, read as text, or turned into pictures of pages."""
 
 from __future__ import annotations
 
 import binascii
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -12,12 +12,20 @@ from typing import Any
 from outrider.documents.pdfs import opened_pdf
 from outrider.errors import AttachmentError
 from outrider.providers.capabilities import Capabilities
+from outrider.store import CHUNK
 from outrider.text import human_size
 
 MAX_PAGES_AS_PICTURES = 20
 PAGE_SCALE = 1.5
 """Points to pixels: 1.5 gives a page of paper about 900 × 1260 pixels, which is readable."""
 SMALLEST_SIDE = 64
+QUALITIES = (95, 85, 75)
+LOSSY = frozenset({"JPEG", "MPO", "WEBP"})
+"""Pictures that have lost something already: to keep every pixel of them would only cost bytes."""
+OPAQUE = 255
+PDF_PICTURES = ((2000, 80), (1300, 60))
+"""The longest side and the quality of pictures in a PDF that is too large. 1300 pixels keep a scanned page readable."""
+MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
 _PDFIUM = Lock()
 """PDFium is not safe for threads, and files are rendered in several."""
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
@@ -25,7 +33,10 @@ PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 def base64_of(data: bytes) -> bytes:
     """The bytes in base64, as bytes: a large file is not copied into a string first."""
-    return binascii.b2a_base64(data, newline=False)
+    output, view = io.BytesIO(), memoryview(data)
+    for start in range(0, len(data), CHUNK):  # at once it would take twice the size of the data for a moment
+        output.write(binascii.b2a_base64(view[start : start + CHUNK], newline=False))
+    return output.getvalue()
 
 
 def encoded_size(data: bytes) -> int:
@@ -40,20 +51,41 @@ def check_size(data: bytes, limit: int) -> None:
 
 
 def fitting_image(mime_type: str, data: bytes, can: Capabilities) -> tuple[str, bytes]:
-    """A picture that the model takes: as it is if it fits, else converted and scaled down."""
+    """A picture that the model takes: as it is if it fits, else with the least loss that makes it fit."""
     width, height = image_size(data)
     fits = max(width, height) <= can.pixels and encoded_size(data) <= can.image_bytes
     if mime_type in can.image_types and fits:
         return mime_type, data
     with _opened(data) as image:
-        side = min(can.pixels, max(image.size))
-        smallest = min(side, SMALLEST_SIDE)  # a picture that is small already may only have to be converted
-        while side >= smallest:
-            smaller = _scaled(image, side)
+        for kind, smaller in _forms(image, can):
             if encoded_size(smaller) <= can.image_bytes:
-                return "image/png" if smaller.startswith(PNG_BEGIN) else "image/jpeg", smaller
-            side = side * 3 // 4
+                return f"image/{kind.lower()}", smaller
     raise AttachmentError("it cannot be made small enough for this model")
+
+
+def _forms(image: Any, can: Capabilities) -> Iterator[tuple[str, bytes]]:
+    """The picture in other forms, the one with the least loss first: lossless, then of lower quality, then smaller."""
+    exact = image.format not in LOSSY
+    side = min(can.pixels, max(image.size))
+    smallest = min(side, SMALLEST_SIDE)  # a picture that is small already may only have to be converted
+    while side >= smallest:
+        scaled = _scaled(image, side)
+        for kind, options in _encodings(scaled.mode == "RGBA", can.image_types, exact):
+            output = io.BytesIO()
+            scaled.save(output, kind, **options)
+            yield kind, output.getvalue()
+        side, exact = side * 3 // 4, False  # whatever is smaller by so much has lost more than compression costs it
+
+
+def _encodings(transparent: bool, types: Collection[str], exact: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    has_webp = "image/webp" in types
+    if exact or (transparent and not has_webp):
+        yield "PNG", {}
+    if exact and has_webp:
+        yield "WEBP", {"lossless": True, "quality": 0, "method": 0}  # the quickest, and smaller than PNG
+    if has_webp or not transparent:
+        for quality in QUALITIES:
+            yield "WEBP" if transparent else "JPEG", {"quality": quality}
 
 
 def image_size(data: bytes) -> tuple[int, int]:
@@ -66,15 +98,17 @@ def image_size(data: bytes) -> tuple[int, int]:
         return width, height
 
 
-def _scaled(image: Any, side: int) -> bytes:
+def _scaled(image: Any, side: int) -> Any:
+    """A copy that is no larger, with transparency only if a part of it can be seen through."""
     from PIL import ImageOps
 
-    copy = ImageOps.exif_transpose(image)  # a copy, upright: what says how to turn it is not saved
+    copy = ImageOps.exif_transpose(image)  # upright: what says how to turn it is not saved
     copy.thumbnail((side, side))
-    transparent = copy.mode in ("RGBA", "LA", "P")
-    output = io.BytesIO()
-    copy.convert("RGBA" if transparent else "RGB").save(output, "PNG" if transparent else "JPEG")
-    return output.getvalue()
+    if copy.mode in ("RGBA", "LA", "PA") or "transparency" in copy.info:
+        copy = copy.convert("RGBA")
+        if copy.getchannel("A").getextrema() != (OPAQUE, OPAQUE):
+            return copy
+    return copy.convert("RGB")
 
 
 @contextmanager
@@ -83,6 +117,45 @@ def _opened(data: bytes) -> Iterator[Any]:
 
     with _unreadable("picture"), Image.open(io.BytesIO(data)) as image:
         yield image
+
+
+def fitting_pdf(data: bytes, can: Capabilities) -> bytes:
+    """A PDF that the model takes: as it is if it fits, else with smaller pictures. Raises if neither does."""
+    if (pages := pages_of(data)) > can.pdf_pages:
+        raise AttachmentError(f"it has {pages:,} pages; this model takes {can.pdf_pages:,}")
+    if encoded_size(data) > can.pdf_bytes:
+        for side, quality in PDF_PICTURES:
+            smaller = _with_smaller_pictures(data, side, quality)
+            if encoded_size(smaller) <= can.pdf_bytes:
+                return smaller
+    check_size(data, can.pdf_bytes)
+    return data
+
+
+def _with_smaller_pictures(data: bytes, side: int, quality: int) -> bytes:
+    from pypdf import PdfWriter  # takes long to import, and few PDFs are too large
+
+    seen: set[int] = set()
+    with _unreadable("PDF"):
+        writer = PdfWriter(clone_from=io.BytesIO(data))
+        for page in writer.pages:
+            for picture in page.images:
+                reference = picture.indirect_reference
+                if reference is not None and reference.idnum not in seen:
+                    seen.add(reference.idnum)
+                    _compress(picture, side, quality)
+        output = io.BytesIO()
+        writer.write(output)
+        return output.getvalue()
+
+
+def _compress(picture: Any, side: int, quality: int) -> None:
+    """Replace a picture in a PDF by a smaller one. Masks and drawings in black and white stay: they would suffer."""
+    if picture.image is None or picture.image.mode == "1" or MASKS & picture.indirect_reference.get_object().keys():
+        return
+    image = picture.image.convert("L" if picture.image.mode == "L" else "RGB")
+    image.thumbnail((side, side))
+    picture.replace(image, quality=quality)
 
 
 def pages_of(data: bytes) -> int:

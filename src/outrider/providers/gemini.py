@@ -12,8 +12,9 @@ from outrider.errors import ProviderError, TornStreamError
 from outrider.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.provider import Request, ToolSpec
 from outrider.providers.api import ApiProvider
+from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
-from outrider.providers.render import File, Part, Renderer, Result, is_own, object_schema, reminder_text, safe_name
+from outrider.providers.render import Part, Renderer, Result, is_own, object_schema, reminder_text, safe_name
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import Refusal
@@ -47,7 +48,7 @@ class Gemini(ApiProvider):
         """The headers of a request."""
         return {"x-goog-api-key": key, "content-type": "application/json"}
 
-    def body(self, request: Request, transcript: Transcript) -> bytes:
+    def body(self, request: Request, transcript: Transcript) -> Body:
         """The request. What the user set in `generationConfig` stands beside what we set there."""
         head: dict[str, Any] = {}
         if request.system:
@@ -60,7 +61,7 @@ class Gemini(ApiProvider):
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode({"role": "user", "parts": [{"text": reminder_text(request.reminder)}]})
-        return transcript.joined(msgspec.json.encode(head)[:-1] + b',"contents":[', b"]}", extra)
+        return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"contents":[', b"]}", extra)
 
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """The contents of a message. Results stand in one of their own, so that nothing comes between them."""
@@ -149,7 +150,7 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
 
 def _result(result: Result, call_id: str | None) -> dict[str, Any]:
     # Always a string: in an object, {"$ref": …} would be read as a reference to one of the parts.
-    words = "\n".join(map(_mention, result.parts))
+    words = "\n".join(_words(result))
     response: dict[str, Any] = {
         "name": safe_name(result.tool),
         "response": {"error" if result.is_error else "output": words},
@@ -159,24 +160,26 @@ def _result(result: Result, call_id: str | None) -> dict[str, Any]:
     return {"functionResponse": _identified(response, call_id)}
 
 
-def _mention(part: Part) -> str:
-    """A part of a result in words: parts of a response have no names, so their order has to tell them apart."""
-    if isinstance(part, File):
-        return _titled(part) if part.family == "text" else f"[{part.name} is attached]"
-    return part
+def _words(result: Result) -> Iterator[str]:
+    """A result in words. Its other parts have no names there, so each is counted below the line that names it."""
+    several = sum(file.family != "text" for file in result.files) > 1
+    attached = 0
+    for part in result.parts:
+        if isinstance(part, str):
+            yield part
+        elif part.family == "text":
+            yield part.text
+        else:
+            attached += 1
+            yield f"[attached as file {attached}]" if several else "[attached]"
 
 
 def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"text": part}
     if part.family == "text":
-        return {"text": _titled(part)}
+        return {"text": part.text}  # not as bytes: the API wants text as text, and knows few types of it
     return {"inlineData": {"mimeType": part.mime_type, "data": part.json}}
-
-
-def _titled(file: File) -> str:
-    # Not as bytes: the API wants text as text, and knows few types of it.
-    return f"{file.name}:\n{file.text}"
 
 
 def _signed(part: dict[str, Any], signature: str | None) -> dict[str, Any]:

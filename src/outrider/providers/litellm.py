@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
 import msgspec
 
 from outrider.errors import AuthenticationError, ProviderError
+from outrider.providers.body import Body
 from outrider.providers.openai_chat import LONGEST_ID, OpenAIChat
-from outrider.providers.render import safe_id
+from outrider.providers.render import Family, Title, safe_id
 from outrider.providers.secrets import configured, masked
 from outrider.providers.transport import Refusal
 
@@ -32,6 +33,7 @@ class LiteLLM(OpenAIChat):
     base_variable = "LITELLM_BASE_URL"
     default_base = ""
     key_required = False
+    titles: ClassVar[Mapping[Family, Title]] = {}  # not every vendor gets the name of a file from it
 
     @property
     def is_openai(self) -> bool:
@@ -52,10 +54,10 @@ class LiteLLM(OpenAIChat):
         # For Gemini, LiteLLM hides the signature of a call in its id and wants it back unchanged.
         return call_id if self.capabilities.signed_calls else safe_id(call_id, LONGEST_ID)
 
-    async def _answer(self, key: str, body: bytes) -> AsyncIterator[bytes]:
+    async def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
         """The chunks of a completion as a server would have sent them."""
         litellm = await asyncio.to_thread(_imported)
-        arguments = {"num_retries": 0} | msgspec.json.decode(body)
+        arguments = {"num_retries": 0} | msgspec.json.decode(bytes(body))
         arguments |= {"api_key": key} if key else {}
         arguments |= {"base_url": self.base_url} if self.base_url else {}
         chunks: Any = None

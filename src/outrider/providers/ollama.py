@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
+from outrider.providers.body import Body
 from outrider.providers.openai_chat import OpenAIChat
 
 PORT = 11434
@@ -27,7 +28,7 @@ class Ollama(OpenAIChat):
         super().__init__(model, **settings)
         self.base_url = api_base(self.base_url)
 
-    async def _answer(self, key: str, body: bytes) -> AsyncIterator[bytes]:
+    async def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
         begun = False
         try:
             async with aclosing(super()._answer(key, body)) as chunks:  # type: ignore[type-var]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,12 +14,15 @@ from outrider.messages import Message, ProviderState, ThinkingBlock, ToolUseBloc
 from outrider.provider import Reply, Request
 from outrider.providers import prompted_tools
 from outrider.providers.api import ApiProvider, error_message
+from outrider.providers.body import Body
 from outrider.providers.chat_stream import REASONING_FIELDS, IncomingReply
 from outrider.providers.render import (
+    Family,
     File,
     Part,
     Renderer,
     Result,
+    Title,
     is_own,
     object_schema,
     reminder_text,
@@ -70,6 +73,7 @@ class OpenAIChat(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
+    titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
 
     def __init__(self, model: str, *, prompted_tools: bool = False, **settings: Any) -> None:
         """`prompted_tools`: describe the tools in the prompt, for a model or server that has no place for them."""
@@ -107,7 +111,7 @@ class OpenAIChat(ApiProvider):
 
     # The request
 
-    def body(self, request: Request, transcript: Transcript) -> bytes:
+    def body(self, request: Request, transcript: Transcript) -> Body:
         """The request. The system message stands before the transcript, which has the conversation alone."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         system = request.system
@@ -124,7 +128,7 @@ class OpenAIChat(ApiProvider):
         if system:
             comma = b"," if transcript.size or extra else b""
             before += msgspec.json.encode({"role": "system", "content": system}) + comma
-        return transcript.joined(before, b"]}", extra)
+        return transcript.enclosed(before, b"]}", extra)
 
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """The message; results are messages of their own, and what they could not hold follows after all of them."""
@@ -224,7 +228,7 @@ def _part(part: Part) -> dict[str, Any]:
         case "image":
             return {"type": "image_url", "image_url": {"url": part.data_url}}
         case "text":
-            return {"type": "text", "text": f"{part.name}:\n{part.text}"}
+            return {"type": "text", "text": part.text}
         case "audio":
             return _audio(part)
     return {"type": "file", "file": {"filename": part.filename, "file_data": part.data_url}}

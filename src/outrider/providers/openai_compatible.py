@@ -24,9 +24,10 @@ class CompatibleServer(OpenAIChat):
     key_required = False
 
     def __init__(self, model: str, base_url: str, **settings: Any) -> None:
-        settings.setdefault("capabilities", capabilities_of("ollama", model))
+        name = f"{base_url.rstrip('/')}#{model}"
+        settings.setdefault("capabilities", capabilities_of(self.prefix, model, name))
         super().__init__(model, base_url=base_url, **settings)
-        self.name = f"{self.base_url}#{model}"
+        self.name = name
 
 
 def provider(url: str) -> CompatibleServer:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
 from outrider.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.provider import Request
 from outrider.providers.api import ApiProvider
+from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.render import (
+    Family,
     Part,
     Renderer,
     Result,
+    Title,
     is_own,
     object_schema,
     reminder_text,
@@ -33,6 +36,7 @@ class OpenAIResponses(ApiProvider):
     key_variables = ("OPENAI_API_KEY",)
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
+    titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
 
     def url(self) -> str:
         """Where a request goes."""
@@ -42,7 +46,7 @@ class OpenAIResponses(ApiProvider):
         """The headers of a request."""
         return {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
-    def body(self, request: Request, transcript: Transcript) -> bytes:
+    def body(self, request: Request, transcript: Transcript) -> Body:
         """The request."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
         if self.capabilities.reasoning:
@@ -55,7 +59,7 @@ class OpenAIResponses(ApiProvider):
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))
-        return transcript.joined(msgspec.json.encode(head)[:-1] + b',"input":[', b"]}", extra)
+        return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"input":[', b"]}", extra)
 
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """The items of a message: what the model wrote, or the outputs of its calls and then what the person said."""
@@ -158,5 +162,5 @@ def _part(part: Part) -> dict[str, Any]:
     if part.family == "image":
         return {"type": "input_image", "detail": "auto", "image_url": part.data_url}
     if part.family == "text":
-        return {"type": "input_text", "text": f"{part.name}:\n{part.text}"}
+        return {"type": "input_text", "text": part.text}
     return {"type": "input_file", "filename": part.filename, "file_data": part.data_url}

@@ -80,10 +80,10 @@ def written(message: Message) -> str:
 
 
 def results(answers: Iterable[Result]) -> Iterator[Part]:
-    """Results in words, each under the name of its tool."""
+    """Results, each under the name of its tool."""
     for answer in answers:
-        yield f"Result of {answer.tool} (call {answer.call_id}):\n{answer.flagged_text}"
-        yield from answer.files
+        yield f"Result of {answer.tool} (call {answer.call_id}):"
+        yield from answer.flagged_parts
 
 
 # The reply

@@ -7,7 +7,7 @@ becomes a note that says what is missing. Nothing is silently dropped, and nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,15 +19,24 @@ from outrider.encodings import decoded
 from outrider.errors import AttachmentError
 from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers import documents
+from outrider.providers.body import Embedded
 from outrider.providers.capabilities import Capabilities, Placement
+from outrider.providers.captions import Caption, one_line
+from outrider.providers.excerpts import excerpt, room_for_file
+from outrider.providers.transcript import LeftOut
 from outrider.store import AttachmentStore
 from outrider.text import human_size, shorten
 
 Family: TypeAlias = Literal["image", "pdf", "text", "audio", "document", "other"]
 
+Title: TypeAlias = Literal["name", "caption"]
+"""What an API has a place for beside a file: its name, or its name and description."""
+
 NO_OUTPUT = "(no output)"
 FAILED = "[This call failed]"
 MOVED = "[Files of the tool results above, added by the runtime]"
+LONGEST_REASON = 400
+"""Characters of what is said against a file: errors repeat its name."""
 REMINDER = "[A reminder from the runtime, not from the user]"
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -40,11 +49,16 @@ class File(msgspec.Struct, frozen=True):
 
     family: Family
     mime_type: str
-    name: str
+    caption: Caption
     data: bytes = b""
     """The bytes, encoded in base64."""
     text: str = ""
     """The words, if it is a text."""
+
+    @property
+    def name(self) -> str:
+        """What the file is called."""
+        return self.caption.name
 
     @property
     def filename(self) -> str:
@@ -54,14 +68,14 @@ class File(msgspec.Struct, frozen=True):
         return name if name.lower().endswith(ending) else f"{name}{ending}"
 
     @property
-    def json(self) -> msgspec.Raw:
+    def json(self) -> Embedded:
         """The data as a JSON string, for a place where the API wants bare base64."""
-        return msgspec.Raw(b'"%b"' % self.data)
+        return Embedded(self.data)
 
     @property
-    def data_url(self) -> msgspec.Raw:
+    def data_url(self) -> Embedded:
         """The data as a JSON string with a data URL."""
-        return msgspec.Raw(b'"data:%b;base64,%b"' % (self.mime_type.encode(), self.data))
+        return Embedded(self.data, b"data:%b;base64," % self.mime_type.encode())
 
 
 Part: TypeAlias = str | File
@@ -108,23 +122,33 @@ class UserMessage(msgspec.Struct, frozen=True):
 class Renderer:
     """Takes user messages apart for one request."""
 
-    def __init__(self, capabilities: Capabilities, store: AttachmentStore, left_out: Sequence[Message] = ()) -> None:
+    def __init__(
+        self,
+        capabilities: Capabilities,
+        store: AttachmentStore,
+        left_out: Sequence[LeftOut] = (),
+        titles: Mapping[Family, Title] | None = None,
+    ) -> None:
         self._can = capabilities
         self._store = store
         self._left_out = left_out
-        """Messages whose files are mentioned, not shown."""
-        self._mentions = False
+        self._titles = titles or {}
+        self._leaving_out: list[LeftOut] = []
+        """What is left out of the message that is being rendered."""
         self.leaves_out = bool(left_out)
         """Whether earlier messages are no longer sent as they once were."""
         self.images = 0
         """Pictures that were rendered."""
+        self.words = 0
+        """Bytes of text from files in the conversation so far. Only what comes before a file may limit it: what was
+        sent stays as it was, and the provider's cache holds."""
         self.notices: list[str] = []
         """What people should know: files that could not be shown."""
 
     def user(self, message: Message, previous: Message | None) -> UserMessage:
         """The message's results, moved files and words. `previous` has the calls that the results answer."""
         calls = {call.id: call for call in previous.tool_calls} if previous else {}
-        self._mentions = any(message is other for other in self._left_out)
+        self._leaving_out = [each for each in self._left_out if each.message is message]
         moved: list[Part] = []
         results: list[Result] = []
         said: list[Part] = []
@@ -135,7 +159,7 @@ class Renderer:
                 case TextBlock(text=text):
                     said.append(self._limited(text))
                 case AttachmentBlock():
-                    said += self._shown(block)
+                    said += self._labelled(self._shown(block))
         return UserMessage(tuple(results), (MOVED, *moved) if moved else (), tuple(said))
 
     def _result(self, block: ToolResultBlock, call: ToolUseBlock | None, moved: list[Part]) -> Result:
@@ -146,19 +170,29 @@ class Renderer:
                 parts.append(self._limited(item.text))
                 continue
             found = self._shown(item)
-            parts += [part for part in found if not self._moves(part)]
-            if shown := [part for part in found if self._moves(part)]:
-                parts.append(f"[{item.label} is shown after the tool results]")
-                moved += [f"{item.label}, from {tool} (call {block.tool_use_id}):", *shown]
+            parts += self._labelled(part for part in found if not self._moves(part))
+            if shown := [part for part in found if isinstance(part, File) and self._moves(part)]:
+                parts.append(f"[{Caption.of(item).name} is shown after the tool results]")
+                for file in shown:
+                    moved += [f"{file.caption}, from {tool} (call {block.tool_use_id}):", file]
         return Result(block.tool_use_id, tool, block.is_error, tuple(parts) or (NO_OUTPUT,))
+
+    def _labelled(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """The parts, and before each file what it is, as far as the API has no place of its own for that."""
+        for part in parts:
+            if isinstance(part, File):
+                match self._titles.get(part.family):
+                    case None:
+                        yield f"{part.caption}:"
+                    case "name" if part.caption.description:
+                        yield f"{part.caption.description}:"
+            yield part
 
     def _shown(self, block: AttachmentBlock) -> list[Part]:
         """A file as the model can see it, in whichever place; otherwise in words."""
-        if self._mentions:
-            size = human_size(block.size)
-            return [
-                f"[{block.label} ({block.mime_type}, {size}) stood here; it is left out, for the request is too large]"
-            ]
+        for left_out in self._leaving_out:
+            if left_out.concerns(left_out.message, block):
+                return [f"[{_described(block)} stood here; it is left out, for {left_out.reason}]"]
         placement = self._placement(family_of(block.mime_type))
         shown = self._files(block) if placement in ("native", "moved") else list(self._in_words(block))
         self.images += sum(isinstance(part, File) and part.family == "image" for part in shown)
@@ -182,65 +216,95 @@ class Renderer:
 
     def _files(self, block: AttachmentBlock) -> list[Part]:
         """The file as the model can take it; in words where it cannot after all."""
+        caption, family = Caption.of(block), family_of(block.mime_type)
         try:
-            family = family_of(block.mime_type)
             if family == "document" and block.mime_type not in self._can.document_types:
                 return [*self._in_words(block)]
             data = self._store.read(block)
             if family == "text":
-                text = self._limited(_text_in_words(block, data, self._can.text_characters))
+                text = self._excerpt(block, self._text_of(block, data))
                 # An empty document is refused by APIs.
-                return [
-                    File("text", block.mime_type, block.label, text=text) if text.strip() else f"{block.label}: (empty)"
-                ]
+                return [File("text", block.mime_type, caption, text=text) if text.strip() else f"{caption}: (empty)"]
             if family == "image":
                 mime_type, data = documents.fitting_image(block.mime_type, data, self._can)
-                return [File("image", mime_type, block.label, documents.base64_of(data))]
+                return [File("image", mime_type, caption, documents.base64_of(data))]
             if family == "document":
                 _check_document(block, data)
+            elif family == "pdf":
+                data = documents.fitting_pdf(data, self._can)
             documents.check_size(data, self._can.pdf_bytes)
-            if family == "pdf" and (pages := documents.pages_of(data)) > self._can.pdf_pages:
-                raise AttachmentError(f"it has {pages:,} pages; this model takes {self._can.pdf_pages:,}")
-            return [File(family, block.mime_type, block.label, documents.base64_of(data))]
+            return [File(family, block.mime_type, caption, documents.base64_of(data))]
         except AttachmentError as error:
             return [*self._in_words(block, str(error))]
 
     def _in_words(self, block: AttachmentBlock, reason: str = "this model does not take such files") -> Iterator[Part]:
         """The file as text, or a note that it could not be shown."""
-        family = family_of(block.mime_type)
+        caption, family = Caption.of(block), family_of(block.mime_type)
         if family not in ("text", "pdf", "document"):
             yield self._note(block, reason)
             return
         try:
             data = self._store.read(block)
             if family == "text":
-                yield f"{block.label}:\n{self._limited(_text_in_words(block, data, self._can.text_characters))}"
+                yield f"{caption}:\n{self._excerpt(block, self._text_of(block, data))}"
             elif family == "document":
-                yield _document_in_words(block, data, self._can.text_characters)
+                yield self._extracted(block, _document_text(block, data, self._can.text_characters))
             elif text := documents.pdf_text(data):
-                yield f"Text of {block.label}:\n{self._limited(text)}"
+                yield self._extracted(block, text)
             elif self._can.image in ("native", "moved"):
-                yield from self._pages(block, data)
+                yield from self._pages(caption, data)
             else:
                 yield self._note(block, reason)
         except AttachmentError as error:
             yield self._note(block, str(error))
 
-    def _note(self, block: AttachmentBlock, reason: str) -> str:
-        said = f"{block.label} ({block.mime_type}, {human_size(block.size)}) cannot be shown: {reason}"
-        self.notices.append(said)
-        return f"[{said}]"
+    def _extracted(self, block: AttachmentBlock, text: str) -> str:
+        """The text that was taken out of a document, as far as there is room for it."""
+        caption = Caption.of(block)
+        return f"Text of {caption}:\n{self._excerpt(block, text, by_line=False)}" if text else f"{caption}: (no text)"
 
-    def _pages(self, block: AttachmentBlock, data: bytes) -> Iterator[Part]:
+    def _text_of(self, block: AttachmentBlock, data: bytes) -> str:
+        """The text of a file. A web page is sent as its source, which may be what matters, unless that is too long."""
+        if block.mime_type not in ("text/html", "application/xhtml+xml"):
+            return decoded(data)
+        source = charsets.decoded(data, is_html=True).replace("\0", "")
+        if len(source) <= room_for_file(self._can.context_tokens, self.words):
+            return source
+        from outrider.documents.pages import read_page  # few pages are so long
+
+        return read_page(source).text
+
+    def _note(self, block: AttachmentBlock, reason: str) -> str:
+        said = f"{_described(block)} cannot be shown: {one_line(reason, LONGEST_REASON)}"
+        self.notices.append(said)
+        description = Caption.of(block).description
+        return f"[{said}; it is described as: {description}]" if description else f"[{said}]"
+
+    def _pages(self, caption: Caption, data: bytes) -> Iterator[Part]:
         pictures, total = documents.pdf_pictures(data, self._can.pixels)
-        yield f"Pages of {block.label}:" if len(pictures) == total else f"First pages of {block.label}, of {total}:"
+        yield f"Pages of {caption}:" if len(pictures) == total else f"First pages of {caption}, of {total}:"
         for number, picture in enumerate(pictures, 1):
             mime_type, fitting = documents.fitting_image("image/png", picture, self._can)
-            yield File("image", mime_type, f"{block.label}, page {number}", documents.base64_of(fitting))
+            page = Caption(f"{caption.name}, page {number}")
+            yield File("image", mime_type, page, documents.base64_of(fitting))
+
+    def _excerpt(self, block: AttachmentBlock, text: str, *, by_line: bool = True) -> str:
+        """As much of a file's text as its share of the model's window holds, and where the rest is."""
+        room = room_for_file(self._can.context_tokens, self.words)
+        shown = excerpt(text, room, f"The whole is stored as attachment:{block.sha256}", by_line=by_line)
+        if shown is not text:
+            self.notices.append(f"{_described(block)} is shown in part: the model's window has no room for all of it")
+        self.words += len(shown) if shown.isascii() else len(shown.encode())
+        return shown
 
     def _limited(self, text: str) -> str:
         limit = self._can.text_characters
         return shorten(text, limit, "[{left_out} of {total} characters left out: this API takes no more]")
+
+
+def _described(block: AttachmentBlock) -> str:
+    """A file that is not there, for a note."""
+    return f"{Caption.of(block).name} ({block.mime_type}, {human_size(block.size)})"
 
 
 def family_of(mime_type: str) -> Family:
@@ -256,18 +320,6 @@ def family_of(mime_type: str) -> Family:
     return "audio" if mime_type.startswith("audio/") else "other"
 
 
-def _text_in_words(block: AttachmentBlock, data: bytes, limit: int) -> str:
-    """The text of a file. A web page is sent as its source, which may be what matters, unless that is too long."""
-    if block.mime_type not in ("text/html", "application/xhtml+xml"):
-        return decoded(data)
-    source = charsets.decoded(data, is_html=True).replace("\0", "")
-    if len(source) <= limit:
-        return source
-    from outrider.documents.pages import read_page  # few pages are so long
-
-    return read_page(source).text
-
-
 def _check_document(block: AttachmentBlock, data: bytes) -> None:
     """Raise AttachmentError for a document that cannot be opened: an API would refuse the whole request over it."""
     if block.mime_type not in kinds.OLD:
@@ -276,12 +328,11 @@ def _check_document(block: AttachmentBlock, data: bytes) -> None:
         raise AttachmentError("it is not a document that can be read")
 
 
-def _document_in_words(block: AttachmentBlock, data: bytes, limit: int) -> str:
+def _document_text(block: AttachmentBlock, data: bytes, limit: int) -> str:
     """The text of an office document, a book or a notebook. Raises AttachmentError."""
     if block.mime_type in kinds.OLD:
         raise AttachmentError("it is an old Office document, which is not read; convert it to a PDF")
-    text = text_of(data, block.mime_type, limit)
-    return f"Text of {block.label}:\n{text}" if text else f"{block.label}: (no text)"
+    return text_of(data, block.mime_type, limit)
 
 
 def safe_id(call_id: str, longest: int = 64) -> str:

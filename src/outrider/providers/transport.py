@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError, UnavailableError
+from outrider.providers.body import Body, Pieces
 
 if TYPE_CHECKING:
     import aiohttp
@@ -55,7 +56,7 @@ class Transport:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, explain: Callable[[Refusal], ProviderError]
+        self, url: str, headers: Mapping[str, str], body: Body, explain: Callable[[Refusal], ProviderError]
     ) -> AsyncIterator[bytes]:
         """The bytes of a good answer. Raises ProviderError; `explain` makes it where the server refused."""
         client = await self._client()
@@ -123,14 +124,17 @@ class _Client:
         weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
 
     def request(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         proxy = proxy_for(url, self._proxies)
         if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
             self._tls = trust()  # takes long, and servers on this machine do without
+        data: Any = body
+        if isinstance(body, Pieces):
+            headers, data = {**headers, "content-length": str(len(body))}, _sliced(body)
         # Redirects are not followed: they could take the key to another host.
         return self._session.request(
-            method, url, data=body, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False
+            method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False
         )
 
     async def _live(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
@@ -144,6 +148,12 @@ class _Client:
             connector=connector, timeout=timeout, auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:
             yield session
+
+
+async def _sliced(body: Pieces) -> AsyncIterator[memoryview]:
+    """The body a little at a time, as fast as the network takes it, so that it is not copied as a whole."""
+    for piece in body.slices():
+        yield piece
 
 
 def _close_later(loop: asyncio.AbstractEventLoop, session: aiohttp.ClientSession) -> None:

@@ -1,0 +1,47 @@
+"""What a file is called when a model is told of it: its name, and what the tool says that it shows.
+
+Both come from tools, servers and projects, so each is held to one short line without invisible characters: it cannot
+look like a paragraph of the user or of the runtime.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from outrider.messages import AttachmentBlock
+from outrider.text import clean
+
+LONGEST_NAME = 120
+LONGEST_DESCRIPTION = 300
+
+
+class Caption(msgspec.Struct, frozen=True):
+    """A file's name and description, each one line.
+
+    >>> str(Caption("before.png", "the page before the change"))
+    'before.png (the page before the change)'
+    """
+
+    name: str
+    description: str = ""
+
+    @classmethod
+    def of(cls, block: AttachmentBlock) -> Caption:
+        """The caption of a file; one without a name is called by its type and hash."""
+        name = one_line(block.name, LONGEST_NAME) or one_line(f"{block.mime_type} {block.sha256[:12]}", LONGEST_NAME)
+        description = one_line(block.description, LONGEST_DESCRIPTION)
+        return cls(name, "" if description == name else description)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.description})" if self.description else self.name
+
+
+def one_line(text: str, longest: int) -> str:
+    """The text on one line, without characters that cannot be seen, and with its end left out where it is too long.
+
+    >>> one_line("a\\nb\\tc", 9), one_line("abcdefghij", 6)
+    ('a b c', 'abcde…')
+    """
+    words = " ".join(clean(text[: 4 * longest]).split())
+    line = "".join(character for character in words if character.isprintable())
+    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
