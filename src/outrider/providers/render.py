@@ -268,7 +268,7 @@ class Renderer:
         if block.mime_type not in ("text/html", "application/xhtml+xml"):
             return decoded(data)
         source = charsets.decoded(data, is_html=True).replace("\0", "")
-        if len(source) <= room_for_file(self._can.context_tokens, self.words):
+        if len(source) <= min(self._can.text_characters, room_for_file(self._can.context_tokens, self.words)):
             return source
         from outrider.documents.pages import read_page  # few pages are so long
 
