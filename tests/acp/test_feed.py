@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.acp.client import Client
@@ -72,6 +72,13 @@ events = st.one_of(
     st.builds(SubagentEvent, ids, st.just("child"), own),
 )
 
+ENDED_EARLY: list[Event] = [
+    ToolCallDelta("b", "Read", '{"file_path": "a'),
+    ToolFinished("b", "Read", ToolResultBlock("b", (TextBlock("0"),))),
+    MessageAdded(Message("assistant", (ToolUseBlock("a", "Read", {}),))),
+]
+"""A call that ends while its arguments arrive, and another one after it."""
+
 
 class Watched:
     """A feed on a real connection, and an editor that reads it."""
@@ -113,6 +120,7 @@ async def _follow(happened: Sequence[Event], appends: bool, slow: Sequence[bool]
 
 @settings(max_examples=60)
 @given(st.lists(events, max_size=25), st.booleans(), st.lists(st.booleans(), min_size=1, max_size=4))
+@example(ENDED_EARLY, False, [False])
 def test_an_editor_can_follow_whatever_happens_and_every_call_ends(
     happened: list[Event], appends: bool, slow: list[bool]
 ) -> None:

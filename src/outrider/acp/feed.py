@@ -200,6 +200,7 @@ class Feed:
     def _finished(self, event: ToolFinished) -> None:
         state = self._calls.pop(event.call_id, None) or new_call(event.call_id, event.name, {}, self._folder)
         self._nested.pop(event.call_id, None)
+        self._arguments.pop(event.call_id, None)
         self._printing.discard(state.id)
         fields = self._outcome(state, event)
         code = exit_code_of(event.details) if Terminal(state.id) in state.content else None
