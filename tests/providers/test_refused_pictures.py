@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -12,13 +13,16 @@ from outrider import Agent, Attachment, Session
 from outrider.errors import RequestRefusedError
 from outrider.events import Event, Notice
 from outrider.providers.api import ApiProvider
+from outrider.providers.body import Body
+from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_compatible import CompatibleServer
 from outrider.providers.refused_pictures import fault_of
+from outrider.providers.transport import Refusal
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status, Step
 from tests.providers.test_labels import leaves
 from tests.providers.test_too_many_files import picture
-from tests.streams import Answer
+from tests.streams import Answer, stream_of
 
 NO_VISION = "Invalid content type. image_url is only supported by certain models."
 BAD_PICTURE = "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes"
@@ -137,10 +141,22 @@ async def test_another_session_with_the_same_model_knows_it_as_well() -> None:
     assert [pictures_in(request.json) for request in server.requests] == [1, 0, 0]
 
 
+class RefusingBoth(OpenAIChat):
+    """Refuses two requests with pictures at the same moment, and answers those without."""
+
+    both: asyncio.Barrier
+
+    async def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
+        if pictures_in(msgspec.json.decode(bytes(body))):
+            await self.both.wait()
+            raise self.explain(Refusal(400, {}, refusal(NO_VISION).body), key)
+        yield b"".join(stream_of("openai-chat", ANSWER))
+
+
 async def test_two_sessions_that_are_refused_at_the_same_time_both_go_on() -> None:
-    async with ModelServer([refusal(NO_VISION), refusal(NO_VISION), ANSWER, ANSWER]) as server:
-        model = ONE_EACH[2].adapter(server.url, key="k")
-        ends = await asyncio.gather(Talk(model).says("Look.", shot(1)), Talk(model).says("Look.", shot(2)))
+    model = RefusingBoth("gpt-5.6", api_key="k")
+    model.both = asyncio.Barrier(2)
+    ends = await asyncio.gather(Talk(model).says("Look.", shot(1)), Talk(model).says("Look.", shot(2)))
     assert ends == ["done", "done"]
 
 
@@ -166,16 +182,17 @@ STEPS: list[tuple[list[Step], int]] = [
 
 @pytest.mark.parametrize(("steps", "requests"), STEPS)
 async def test_it_does_not_go_on_for_ever_and_the_error_stands(steps: list[Step], requests: int) -> None:
-    async with ModelServer([ANSWER, *steps, ANSWER]) as server:
+    async with ModelServer([ANSWER, ANSWER, ANSWER, *steps]) as server:
         talk = Talk(ONE_EACH[2].adapter(server.url, key="k"))
-        assert await talk.says("Look.", shot(1)) == "done"
+        for number in range(3):
+            assert await talk.says("Look.", shot(number)) == "done"
         known = talk.model.capabilities
-        assert await talk.says("And this?", shot(2)) == "error"
-        assert len(server.requests) == 1 + requests
+        assert await talk.says("And this?", shot(3)) == "error"
+        assert len(server.requests) == 3 + requests
         server._steps = [ANSWER]
         assert await talk.says("Never mind.") == "done"
     assert talk.model.capabilities == known
-    assert pictures_in(server.requests[-1].json) == 2, "what did not help was taken back"
+    assert pictures_in(server.requests[-1].json) == 4, "what did not help was taken back"
 
 
 async def test_a_refusal_without_any_picture_in_the_request_is_not_about_pictures() -> None:

@@ -115,6 +115,14 @@ def test_files_for_a_model_that_takes_none_are_read_to_it_or_named() -> None:
     assert "[gone.png (image/png, 12 bytes) cannot be shown: " in only.text
 
 
+def test_people_are_told_what_to_do_about_a_model_that_sees_and_is_not_known() -> None:
+    renderer = Renderer(Capabilities(), STORE)
+    renderer.user(Message.user(PNG), None)
+    (notice,) = renderer.notices
+    assert "chart.png" in notice
+    assert "OUTRIDER_CAPABILITIES" in notice
+
+
 PROFILES = st.builds(Capabilities, image=PLACEMENTS, pdf=PLACEMENTS, text_file=PLACEMENTS, audio=PLACEMENTS)
 
 

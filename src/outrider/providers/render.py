@@ -35,6 +35,8 @@ Title: TypeAlias = Literal["name", "caption"]
 NO_OUTPUT = "(no output)"
 FAILED = "[This call failed]"
 MOVED = "[Files of the tool results above, added by the runtime]"
+NOT_TAKEN = "this model does not take such files"
+IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"
 LONGEST_REASON = 400
 """Characters of what is said against a file: errors repeat its name."""
 REMINDER = "[A reminder from the runtime, not from the user]"
@@ -237,7 +239,7 @@ class Renderer:
         except AttachmentError as error:
             return [*self._in_words(block, str(error))]
 
-    def _in_words(self, block: AttachmentBlock, reason: str = "this model does not take such files") -> Iterator[Part]:
+    def _in_words(self, block: AttachmentBlock, reason: str = NOT_TAKEN) -> Iterator[Part]:
         """The file as text, or a note that it could not be shown."""
         caption, family = Caption.of(block), family_of(block.mime_type)
         if family not in ("text", "pdf", "document"):
@@ -276,7 +278,7 @@ class Renderer:
 
     def _note(self, block: AttachmentBlock, reason: str) -> str:
         said = f"{_described(block)} cannot be shown: {one_line(reason, LONGEST_REASON)}"
-        self.notices.append(said)
+        self.notices.append(f"{said}; {IF_IT_DOES}" if reason == NOT_TAKEN else said)
         description = Caption.of(block).description
         return f"[{said}; it is described as: {description}]" if description else f"[{said}]"
 
