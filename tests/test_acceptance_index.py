@@ -24,8 +24,8 @@ def functions_in(path: Path) -> frozenset[str]:
     return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def test_every_line_from_1_to_36_is_there_and_names_a_test() -> None:
-    assert list(LINES) == list(range(1, 37))
+def test_every_line_is_there_in_order_and_names_a_test() -> None:
+    assert list(LINES) == list(range(1, len(LINES) + 1))
     assert [number for number, tests in LINES.items() if not tests] == []
 
 
