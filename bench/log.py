@@ -17,8 +17,8 @@ from outrider.log.database import open_for_writing
 from outrider.log.entries import Answer, Intent, Said
 from outrider.log.journal import Journal
 from outrider.log.rows import INSERT, row
-from outrider.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.provider import Provider, Request
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.providers.base import Provider, Request
 
 APPENDS, ROUNDS = 100, 21
 TURNS = 20

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.figure import Figure
 from outrider import Agent, Log, Session
-from outrider.history import repair
+from outrider.conversation.history import repair
 from outrider.log.entries import Answer, Entry, Intent, Said
-from outrider.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.provider import Request
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.providers.base import Request
 from outrider.providers.api import ApiProvider
 
 LONG, SHORT, SESSIONS = 100_000, 100, 10_000

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bench.figure import Figure
 from outrider import Agent, ScriptedModel, Session
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 SESSIONS, TURNS = 1_000, 10
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.figure import Figure
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, with_subagents
-from outrider.provider import Request
-from outrider.providers.scripted import Step, call
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Step, call
 
 CHILDREN, ROUNDS = 50, 7
 PARALLEL = 200

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.figure import Figure
 from outrider import Agent, Limits, ScriptedModel, Session, ToolUseBlock
-from outrider.provider import Request
+from outrider.providers.base import Request
 
 EARLY, LATE = 100, 10_000
 BLOCK = 100

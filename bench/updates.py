@@ -15,9 +15,9 @@ from msgspec import UNSET
 
 from bench import update_runs
 from bench.figure import Figure
-from outrider.updates.engine import Appending, Engine
-from outrider.updates.state import CallState, Diff, Item, Location, Terminal, Text
-from outrider.updates.update import Update
+from outrider.acp.updates.engine import Appending, Engine
+from outrider.acp.updates.state import CallState, Diff, Item, Location, Terminal, Text
+from outrider.acp.updates.update import Update
 
 CALLS, UPDATES, ROUNDS = 5_000, 10_000, 3
 LINES = [f"{number:>79}\n" for number in range(2_000)]

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 
 from outrider import Agent, Log, ScriptedModel, Session, tool
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 
 @tool(effect="idempotent")

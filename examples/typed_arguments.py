@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Annotated
 
 from outrider import ScriptedModel, run, tool
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 
 class Priority(Enum):

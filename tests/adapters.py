@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.events import Delta
-from outrider.provider import Reply
+from outrider.runtime.events import Delta
+from outrider.providers.base import Reply
 from outrider.providers import _MODULES
 from outrider.providers.api import ApiProvider
 from outrider.providers.stream import ReplyParser

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.attachments import Attachment
-from outrider.history import repair
-from outrider.messages import (
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.history import repair
+from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
     Message,
@@ -21,8 +21,8 @@ from outrider.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.provider import Reply, Request, ToolSpec
-from outrider.store import MemoryStore
+from outrider.providers.base import Reply, Request, ToolSpec
+from outrider.conversation.store import MemoryStore
 from tests.adapters import Case, heard
 from tests.streams import Answer, stream_of
 

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.errors import AttachmentError
-from outrider.messages import AttachmentBlock, Message, ToolResultBlock
-from outrider.provider import Request
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.providers.base import Request
 from outrider.providers.render import MOVED, family_of
-from outrider.store import AttachmentStore
+from outrider.conversation.store import AttachmentStore
 from tests.adapters import Case
 from tests.readback import Item, items_of, rules_broken
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from outrider.events import Delta
-from outrider.provider import Reply
+from outrider.runtime.events import Delta
+from outrider.providers.base import Reply
 from outrider.providers.api import ApiProvider
 from outrider.providers.stream import ReplyParser
 

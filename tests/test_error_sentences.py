@@ -33,13 +33,13 @@ from outrider import (
     think,
     tool,
 )
-from outrider.config.loading import load
+from outrider.coding.config.loading import load
 from outrider.errors import OutriderError
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.ollama import Ollama
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_responses import OpenAIResponses
-from outrider.providers.scripted import Cut, Delay, call
+from outrider.providers.testing.scripted import Cut, Delay, call
 from tests.cli.program import outrider
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
 from tests.streams import Answer

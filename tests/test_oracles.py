@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.provider import Request
+from outrider.providers.base import Request
 from outrider.providers.stream import EventParser
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG, STORE, THOUGHTFUL, exchange, request_of, result

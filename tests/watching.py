@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.agent import Agent
-from outrider.events import Event, ToolFinished, ToolStarted
-from outrider.history import violations
-from outrider.limits import Limits
-from outrider.messages import Message
-from outrider.providers.scripted import ScriptedModel, Step
-from outrider.session import Session
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, ToolFinished, ToolStarted
+from outrider.conversation.history import violations
+from outrider.runtime.limits import Limits
+from outrider.conversation.messages import Message
+from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.runtime.session import Session
 
 E = TypeVar("E")
 

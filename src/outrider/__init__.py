@@ -53,9 +53,9 @@ Errors
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
-    outrider.events     what an observer of a session sees
+    outrider.runtime.events     what an observer of a session sees
     outrider.errors     the whole tree of errors
-    outrider.provider   what a model of your own is made of
+    outrider.providers.base   what a model of your own is made of
 """
 
 from importlib import import_module
@@ -64,8 +64,8 @@ from typing import TYPE_CHECKING, Any
 from outrider.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from outrider.agent import Agent as Agent
-    from outrider.attachments import Attachment as Attachment
+    from outrider.runtime.agent import Agent as Agent
+    from outrider.conversation.attachments import Attachment as Attachment
     from outrider.errors import AnswerError as AnswerError
     from outrider.errors import AttachmentError as AttachmentError
     from outrider.errors import ConfigError as ConfigError
@@ -80,33 +80,33 @@ if TYPE_CHECKING:
     from outrider.errors import ToolDefinitionError as ToolDefinitionError
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
-    from outrider.limits import Limits as Limits
+    from outrider.runtime.limits import Limits as Limits
     from outrider.log.log import Log as Log
-    from outrider.messages import AttachmentBlock as AttachmentBlock
-    from outrider.messages import Message as Message
-    from outrider.messages import TextBlock as TextBlock
-    from outrider.messages import ThinkingBlock as ThinkingBlock
-    from outrider.messages import ToolResultBlock as ToolResultBlock
-    from outrider.messages import ToolUseBlock as ToolUseBlock
-    from outrider.messages import Usage as Usage
-    from outrider.providers.scripted import ScriptedModel as ScriptedModel
-    from outrider.results import ToolResult as ToolResult
-    from outrider.runs import RunResult as RunResult
-    from outrider.scripting import Turn as Turn
-    from outrider.scripting import ask as ask
-    from outrider.scripting import default_log as default_log
-    from outrider.scripting import dumps as dumps
-    from outrider.scripting import loads as loads
-    from outrider.scripting import run as run
-    from outrider.scripting import think as think
-    from outrider.session import Session as Session
-    from outrider.store import FolderStore as FolderStore
-    from outrider.store import MemoryStore as MemoryStore
+    from outrider.conversation.messages import AttachmentBlock as AttachmentBlock
+    from outrider.conversation.messages import Message as Message
+    from outrider.conversation.messages import TextBlock as TextBlock
+    from outrider.conversation.messages import ThinkingBlock as ThinkingBlock
+    from outrider.conversation.messages import ToolResultBlock as ToolResultBlock
+    from outrider.conversation.messages import ToolUseBlock as ToolUseBlock
+    from outrider.conversation.messages import Usage as Usage
+    from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
+    from outrider.tools.result import ToolResult as ToolResult
+    from outrider.runtime.run import RunResult as RunResult
+    from outrider.sync import Turn as Turn
+    from outrider.sync import ask as ask
+    from outrider.sync import default_log as default_log
+    from outrider.sync import dumps as dumps
+    from outrider.sync import loads as loads
+    from outrider.sync import run as run
+    from outrider.sync import think as think
+    from outrider.runtime.session import Session as Session
+    from outrider.conversation.store import FolderStore as FolderStore
+    from outrider.conversation.store import MemoryStore as MemoryStore
     from outrider.subagents.delegating import with_subagents as with_subagents
     from outrider.subagents.profile import Profile as Profile
-    from outrider.tools import Tool as Tool
-    from outrider.tools import ToolContext as ToolContext
-    from outrider.tools import tool as tool
+    from outrider.tools.tool import Tool as Tool
+    from outrider.tools.tool import ToolContext as ToolContext
+    from outrider.tools.tool import tool as tool
 
 # Where each public name lives. It is imported when it is first asked for, so that a program which only wants the
 # version, or the help, does not pay for the event loop.

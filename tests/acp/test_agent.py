@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from outrider.version import __version__
 from tests.acp.editor import Refused, allowing, introduced, running
 

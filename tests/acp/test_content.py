@@ -19,10 +19,10 @@ from outrider.acp.schema.content import (
     ResourceLink,
     TextContent,
 )
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError
-from outrider.messages import AttachmentBlock
-from outrider.store import MemoryStore
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import MemoryStore
 from tests.acp.test_prompting import PNG
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

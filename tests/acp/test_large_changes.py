@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from outrider.acp.asking import EditorAsker
-from outrider.acp.schema.asked import Outcome, Permission
-from outrider.permissions.question import Question
+from outrider.acp.schema.client_requests import Outcome, Permission
+from outrider.coding.permissions.question import Question
 from tests.acp.editor import Editor, allowing, introduced
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
-from tests.updates.observing import watched
+from tests.acp.updates.observing import watched
 
 TEXT = "a line of text\n" * 70_000
 SIZE = len(json.dumps(TEXT))

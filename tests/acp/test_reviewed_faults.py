@@ -15,7 +15,7 @@ from outrider.acp.refusals import in_words
 from outrider.acp.schema.requests import ClientCapabilities
 from outrider.acp.wire import Connection, WireError
 from outrider.errors import SessionHeldError
-from outrider.events import SubagentEvent, SubagentStarted, ToolStarted
+from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolStarted
 
 HERE = Path("/work")
 

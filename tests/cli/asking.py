@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.events import Event
+from outrider.runtime.events import Event
 from outrider.log.entries import Answer as Answered
-from outrider.messages import Message
-from outrider.scripting import default_log
+from outrider.conversation.messages import Message
+from outrider.sync import default_log
 from tests.cli.program import clean_environment, outrider, start
 from tests.modelserver import ModelServer
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from outrider.config.keys import KEYS
-from outrider.config.remembered import RememberedRules
+from outrider.coding.config.keys import KEYS
+from outrider.coding.config.remembered import RememberedRules
 from tests.cli.program import clean_environment, outrider, start
-from tests.config import Home
+from tests.coding.config import Home
 
 SECRET = "sk-ant-REDACTED"
 WIDE = '[permissions]\nmode = "all"\ndeny = ["Bash(rm:*)"]\n'

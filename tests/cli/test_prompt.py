@@ -18,8 +18,8 @@ import pytest
 from outrider import Agent, Limits, Session
 from outrider.cli import main
 from outrider.log.entries import Cancelled, Intent
-from outrider.messages import ToolResultBlock
-from outrider.scripting import default_log
+from outrider.conversation.messages import ToolResultBlock
+from outrider.sync import default_log
 from tests.cli.asking import DEADLINE, KEY, ask, everywhere, latest, messages, running, wait_until
 from tests.cli.program import clean_environment, outrider
 from tests.modelserver import Held, ModelServer, Status

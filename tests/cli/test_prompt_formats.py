@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from outrider.cli.output import encoded
-from outrider.events import MessageAdded, Notice, RunFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted
-from outrider.messages import Message
+from outrider.runtime.events import MessageAdded, Notice, RunFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted
+from outrider.conversation.messages import Message
 from tests.cli.asking import (
     DEADLINE,
     KEY,
@@ -235,9 +235,9 @@ def test_a_damaged_setting_is_wrong_usage_with_a_result(tmp_path: Path) -> None:
 
 def test_what_nobody_foresaw_has_a_result_too(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import outrider.workbench\n"
+        "import outrider.coding.workbench\n"
         "def broken(*_, **__):\n    raise ZeroDivisionError('by zero')\n"
-        "outrider.workbench.Workbench.open = broken\n"
+        "outrider.coding.workbench.Workbench.open = broken\n"
     )
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     ended = outrider("-p", "Hi", *DEMO, "--output-format", "stream-json", PYTHONPATH=path)

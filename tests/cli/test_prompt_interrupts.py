@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from outrider.events import RunFinished
-from outrider.history import violations
+from outrider.runtime.events import RunFinished
+from outrider.conversation.history import violations
 from outrider.log.entries import Cancelled
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from tests.cli.asking import (
     DEADLINE,
     ask,

@@ -13,7 +13,7 @@ from typing import get_args
 from outrider.cli.options import flags_of
 from outrider.cli.output import Outcome
 from outrider.cli.prompt_options import FORMATS, _parser, parse
-from outrider.events import Event
+from outrider.runtime.events import Event
 from tests.cli.program import outrider
 
 PAGE = (Path(__file__).parents[2] / "docs" / "print.md").read_text()

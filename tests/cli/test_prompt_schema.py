@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outrider.events import RunFinished
+from outrider.runtime.events import RunFinished
 from outrider.prompts import prompt
 from tests.cli.asking import ask, check_result, latest, messages, sessions, streamed
 from tests.cli.program import outrider

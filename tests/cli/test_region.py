@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outrider.cli.chat.view import View
 from outrider.cli.region import Region
-from outrider.events import TextDelta
+from outrider.runtime.events import TextDelta
 
 COLUMNS, LINES = 40, 10
 

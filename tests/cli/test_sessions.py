@@ -36,8 +36,8 @@ from outrider.log.entries import (
 )
 from outrider.log.journal import Journal
 from outrider.log.transfer import export, import_session
-from outrider.messages import AttachmentBlock, TextBlock, ThinkingBlock
-from outrider.scripting import default_log
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ThinkingBlock
+from outrider.sync import default_log
 from outrider.version import __version__
 from tests.cli.program import clean_environment, outrider, start
 

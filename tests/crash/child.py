@@ -16,7 +16,7 @@ import msgspec
 from outrider.log import database
 from outrider.log import log as log_module
 from outrider.log.log import Log
-from outrider.session import Session
+from outrider.runtime.session import Session
 from tests.crash import family, family_sabotage
 from tests.crash import sabotage as sabotages
 from tests.crash.ledger import Ledger

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.errors import ProviderError
-from outrider.events import Event, MessageAdded, SubagentEvent, SubagentStarted, ToolFinished
-from outrider.messages import Block, Usage
-from outrider.provider import Request
-from outrider.providers.scripted import ScriptedModel, Step
-from outrider.reports import MISSING
+from outrider.runtime.events import Event, MessageAdded, SubagentEvent, SubagentStarted, ToolFinished
+from outrider.conversation.messages import Block, Usage
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.runtime.structured_output import MISSING
 from outrider.subagents import Profile, with_subagents
 from tests.crash import script
 from tests.crash.ledger import Ledger

@@ -9,8 +9,8 @@ from outrider import reports, tools
 from outrider.log.entries import Delegated
 from outrider.log.journal import Journal
 from outrider.log.log import Log
-from outrider.messages import Usage
-from outrider.session import Session
+from outrider.conversation.messages import Usage
+from outrider.runtime.session import Session
 from outrider.subagents import task
 from tests.crash.sabotage import begins_anew_what_may_not_be_repeated as begins_anew_what_may_not_be_repeated
 

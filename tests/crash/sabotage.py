@@ -6,10 +6,10 @@ import os
 import sqlite3
 from typing import Any
 
-from outrider.calls import Call
+from outrider.runtime.calls import Call
 from outrider.log.replay import Replay
-from outrider.store import FolderStore
-from outrider.tools import ToolContext
+from outrider.conversation.store import FolderStore
+from outrider.tools.tool import ToolContext
 from tests.crash.points import Connection
 
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import msgspec
 
-from outrider.agent import Agent
-from outrider.attachments import Attachment
+from outrider.runtime.agent import Agent
+from outrider.conversation.attachments import Attachment
 from outrider.errors import ProviderError
-from outrider.events import Event, MessageAdded, ToolFinished
-from outrider.limits import Limits
-from outrider.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.provider import Request, ToolSpec
-from outrider.providers.scripted import ScriptedModel, Step
-from outrider.results import ToolResult
-from outrider.runs import RunResult
-from outrider.session import Session
-from outrider.tools import Tool, ToolContext, tool
+from outrider.runtime.events import Event, MessageAdded, ToolFinished
+from outrider.runtime.limits import Limits
+from outrider.conversation.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.providers.base import Request, ToolSpec
+from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.tools.result import ToolResult
+from outrider.runtime.run import RunResult
+from outrider.runtime.session import Session
+from outrider.tools.tool import Tool, ToolContext, tool
 from tests.conversations import JPEG_BYTES, PNG_BYTES
 from tests.crash.ledger import Ledger
 

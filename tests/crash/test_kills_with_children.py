@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from outrider.agent import Agent
-from outrider.events import Event
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
 from outrider.log.journal import Journal
 from outrider.log.log import Log
-from outrider.provider import Request
-from outrider.providers.scripted import Delay, ScriptedModel, Step, call
-from outrider.session import Session
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Delay, ScriptedModel, Step, call
+from outrider.runtime.session import Session
 from outrider.subagents import with_subagents
-from outrider.tools import tool
+from outrider.tools.tool import tool
 from tests.crash import family
 from tests.crash.family_judge import OnDisk, faults_of_family
 from tests.crash.family_trial import FamilyTrial

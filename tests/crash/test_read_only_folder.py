@@ -14,7 +14,7 @@ import pytest
 
 from outrider.errors import LogError
 from outrider.log.log import Log
-from outrider.session import Session
+from outrider.runtime.session import Session
 from tests.crash.nursery import Nursery
 from tests.crash.script import OUTCOMES, agent
 from tests.crash.trial import Trial

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from outrider.agent import Agent
-from outrider.events import RunFinished, TextDelta
-from outrider.messages import Message, Usage
-from outrider.provider import Reply, Request
-from outrider.session import Session
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import RunFinished, TextDelta
+from outrider.conversation.messages import Message, Usage
+from outrider.providers.base import Reply, Request
+from outrider.runtime.session import Session
 
 GOOD = Reply(Message.assistant("ok"))
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.errors import ToolDefinitionError
-from outrider.session import Session
-from outrider.tools import tool
+from outrider.runtime.session import Session
+from outrider.tools.tool import tool
 
 
 def no_annotations(path, mode="r"):  # type: ignore[no-untyped-def]

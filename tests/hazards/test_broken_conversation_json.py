@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.attachments import sha256
-from outrider.conversation import from_json, read_conversation, to_json
+from outrider.conversation.attachments import sha256
+from outrider.conversation.codec import from_json, read_conversation, to_json
 from outrider.errors import ConversationError
-from outrider.messages import BLOCK_TYPES, Block, Message, ToolResultBlock, ToolUseBlock
-from outrider.store import MemoryStore
+from outrider.conversation.messages import BLOCK_TYPES, Block, Message, ToolResultBlock, ToolUseBlock
+from outrider.conversation.store import MemoryStore
 
 
 def load(text: str | bytes) -> list[Message]:

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import SessionCancelledError
-from outrider.events import Delta, Event, RunFinished, TextDelta
-from outrider.messages import AttachmentBlock, Message, ThinkingBlock
-from outrider.provider import Reply, Request
-from outrider.providers.scripted import Delay, ScriptedModel, call
-from outrider.results import ToolResult
-from outrider.store import MemoryStore
-from outrider.tools import ToolContext
+from outrider.runtime.events import Delta, Event, RunFinished, TextDelta
+from outrider.conversation.messages import AttachmentBlock, Message, ThinkingBlock
+from outrider.providers.base import Reply, Request
+from outrider.providers.testing.scripted import Delay, ScriptedModel, call
+from outrider.tools.result import ToolResult
+from outrider.conversation.store import MemoryStore
+from outrider.tools.tool import ToolContext
 from tests.watching import Watched, last_results
 
 
@@ -222,7 +222,7 @@ async def test_a_cancel_from_another_thread_arrives_at_once() -> None:
 
 
 async def test_a_tool_that_ignores_the_cancel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.calls.CANCEL_GRACE", 0.01)
+    monkeypatch.setattr("outrider.runtime.calls.CANCEL_GRACE", 0.01)
     begun = asyncio.Event()
     release = asyncio.Event()
 

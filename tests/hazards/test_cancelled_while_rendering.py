@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from outrider.agent import Agent
-from outrider.attachments import Attachment
-from outrider.messages import AttachmentBlock
+from outrider.runtime.agent import Agent
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import AttachmentBlock
 from outrider.providers.anthropic import Anthropic
-from outrider.session import Session
-from outrider.store import MemoryStore
+from outrider.runtime.session import Session
+from outrider.conversation.store import MemoryStore
 from tests.conversations import PDF_BYTES
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.attachments import Attachment
-from outrider.providers.scripted import call
-from outrider.results import ToolResult
-from outrider.tools import ToolContext
+from outrider.conversation.attachments import Attachment
+from outrider.providers.testing.scripted import call
+from outrider.tools.result import ToolResult
+from outrider.tools.tool import ToolContext
 from tests.watching import Watched, last_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Attachment, ScriptedModel, Session, ToolResult, tool
-from outrider.config.places import config_file
-from outrider.events import Event, Notice, SubagentEvent
-from outrider.messages import ToolResultBlock, ToolUseBlock
-from outrider.permissions.asking import Permissions
-from outrider.permissions.question import Answer, Ask, Question
-from outrider.providers.scripted import call
-from outrider.tools import Tool, ToolContext
-from outrider.workbench import Workbench
+from outrider.environment import config_file
+from outrider.runtime.events import Event, Notice, SubagentEvent
+from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
+from outrider.coding.permissions.asking import Permissions
+from outrider.coding.permissions.question import Answer, Ask, Question
+from outrider.providers.testing.scripted import call
+from outrider.tools.tool import Tool, ToolContext
+from outrider.coding.workbench import Workbench
 from tests.acp.editor import introduced, selecting
 from tests.cli.asking import ask as ask_program
 from tests.cli.asking import everywhere, messages
@@ -252,7 +252,7 @@ async def test_a_link_that_changes_meanwhile_does_not_open_a_secret(
     folder: Path, first: str, moment: str, says: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not says:
-        monkeypatch.setattr("outrider.attachments.real_path", lambda handle: "")
+        monkeypatch.setattr("outrider.conversation.attachments.real_path", lambda handle: "")
     link = folder / "link.txt"
     link.symlink_to(first)
     permissions = Swapping(bench_of(folder, "all").permissions.policy)
@@ -272,7 +272,7 @@ async def test_a_link_that_changes_as_it_is_opened_does_not_hide_a_secret(
     folder: Path, says: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not says:
-        monkeypatch.setattr("outrider.attachments.real_path", lambda handle: "")
+        monkeypatch.setattr("outrider.conversation.attachments.real_path", lambda handle: "")
     link = folder / "link.txt"
     link.symlink_to(".env")
     opened = os.open
@@ -283,7 +283,7 @@ async def test_a_link_that_changes_as_it_is_opened_does_not_hide_a_secret(
             pointing(link, "notes.txt")()
         return handle
 
-    monkeypatch.setattr("outrider.attachments.os.open", swapping)
+    monkeypatch.setattr("outrider.conversation.attachments.os.open", swapping)
     seen = await attached(bench_of(folder, "all"), returned, link)
     assert seen.contents == []
     assert ("is among the secrets" if says else "changed while it was opened") in seen.result.text
@@ -298,7 +298,7 @@ async def test_a_file_that_is_gone_again_is_not_attached(folder: Path, monkeypat
 
     opened = os.open
     (folder / "gone.txt").write_text("x")
-    monkeypatch.setattr("outrider.attachments.os.open", vanishing)
+    monkeypatch.setattr("outrider.conversation.attachments.os.open", vanishing)
     seen = await attached(bench_of(folder), returned, folder / "gone.txt")
     assert "was removed while it was opened" in seen.result.text
 

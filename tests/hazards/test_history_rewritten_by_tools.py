@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from outrider import dumps
-from outrider.providers.scripted import call
-from outrider.tools import ToolContext, tool
+from outrider.providers.testing.scripted import call
+from outrider.tools.tool import ToolContext, tool
 from tests.watching import Watched
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.documents import budget, kinds, trees
-from outrider.documents.document import GOES_ON
+from outrider.conversation.documents import budget, kinds, trees
+from outrider.conversation.documents.document import GOES_ON
 from outrider.errors import AttachmentError
-from tests.documents.writers import SAMPLES, changed, shown, zipped
+from tests.conversation.documents.writers import SAMPLES, changed, shown, zipped
 
 MADE = {kind: write() for kind, write in SAMPLES.items()}
 XML = {

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from outrider.errors import SchemaError
-from outrider.schema import Schema, inline_references
+from outrider.tools.schema import Schema, inline_references
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError
-from outrider.events import Notice
-from outrider.limits import Limits
-from outrider.messages import AttachmentBlock
-from outrider.providers.scripted import call
-from outrider.store import FolderStore, MemoryStore
+from outrider.runtime.events import Notice
+from outrider.runtime.limits import Limits
+from outrider.conversation.messages import AttachmentBlock
+from outrider.providers.testing.scripted import call
+from outrider.conversation.store import FolderStore, MemoryStore
 from tests.watching import Watched
 
 

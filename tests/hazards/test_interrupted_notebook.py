@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 from outrider import ScriptedModel, run
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 NOTEBOOK = """
 import asyncio, time
 from outrider import run, ScriptedModel
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 ran = []
 

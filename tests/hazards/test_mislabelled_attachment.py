@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from outrider.attachments import Attachment, sha256
-from outrider.conversation import from_json, to_json
+from outrider.conversation.attachments import Attachment, sha256
+from outrider.conversation.codec import from_json, to_json
 from outrider.errors import AttachmentError, ConversationError
-from outrider.messages import Message
-from outrider.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.conversation.messages import Message
+from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 JPEG = b"\xff\xd8\xff\xe0...."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.limits import Limits
-from outrider.providers.scripted import ScriptedModel
-from outrider.scripting import run
+from outrider.runtime.limits import Limits
+from outrider.providers.testing.scripted import ScriptedModel
+from outrider.sync import run
 
 
 @pytest.mark.parametrize("turns", [0, -1])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from outrider.attachments import CHUNK, Attachment
+from outrider.conversation.attachments import CHUNK, Attachment
 from outrider.errors import AttachmentError
-from outrider.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
 
 pytestmark = pytest.mark.timeout(20)
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")

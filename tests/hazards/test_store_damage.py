@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider.attachments import CHUNK, Attachment, sha256
-from outrider.conversation import from_json, to_json
+from outrider.conversation.attachments import CHUNK, Attachment, sha256
+from outrider.conversation.codec import from_json, to_json
 from outrider.errors import AttachmentError
-from outrider.messages import AttachmentBlock, Message
-from outrider.store import FolderStore, MemoryStore
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.store import FolderStore, MemoryStore
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 not_root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write everywhere")

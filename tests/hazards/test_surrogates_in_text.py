@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.attachments import Attachment
-from outrider.conversation import from_json, read_conversation, read_tool_result, to_json
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.codec import from_json, read_conversation, read_tool_result, to_json
 from outrider.errors import AttachmentError, ConversationError
-from outrider.messages import (
+from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
     ProviderState,
@@ -23,9 +23,9 @@ from outrider.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.provider import Reply, Request
-from outrider.providers.scripted import ScriptedModel, Step, call, malformed_call
-from outrider.store import FolderStore, MemoryStore
+from outrider.providers.base import Reply, Request
+from outrider.providers.testing.scripted import ScriptedModel, Step, call, malformed_call
+from outrider.conversation.store import FolderStore, MemoryStore
 
 BAD, GOOD = "caf\ud83d!", "caf\ufffd!"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from outrider.providers.scripted import ScriptedModel, call
-from outrider.scripting import run
+from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.sync import run
 from tests.watching import Watched, last_results
 
 

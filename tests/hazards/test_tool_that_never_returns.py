@@ -7,15 +7,15 @@ import subprocess
 import sys
 import threading
 
-from outrider.limits import Limits
-from outrider.providers.scripted import call
-from outrider.tools import tool
+from outrider.runtime.limits import Limits
+from outrider.providers.testing.scripted import call
+from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 
 HANGING_SCRIPT = """
 import threading
 from outrider import run, tool, ScriptedModel
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 @tool(timeout=0.05)
 def hang() -> str:
@@ -75,7 +75,7 @@ def test_the_process_ends_although_the_thread_still_hangs() -> None:
 STUBBORN_SCRIPT = """
 import asyncio
 from outrider import run, tool, ScriptedModel
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 
 @tool(timeout=0.05)
 async def stubborn() -> str:

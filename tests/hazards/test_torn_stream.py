@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
-from outrider.provider import Reply
+from outrider.providers.base import Reply
 from outrider.providers.api import ApiProvider
 from tests.adapters import ONE_EACH, Case, each, heard
 from tests.conversations import THOUGHTFUL

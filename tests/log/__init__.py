@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from outrider.agent import Agent
-from outrider.events import Event
-from outrider.limits import Limits
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
+from outrider.runtime.limits import Limits
 from outrider.log.entries import Entry
 from outrider.log.log import Log
-from outrider.providers.scripted import ScriptedModel, Step
-from outrider.session import Session
+from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.runtime.session import Session
 
 DEADLINE = 20.0
 """Seconds after which what was waited for counts as never coming."""
@@ -168,13 +168,13 @@ class Process:
 
 _PRELUDE = """
 import asyncio, os, sys, time
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.errors import *
 from outrider.log.entries import *
 from outrider.log.log import Log
-from outrider.messages import *
-from outrider.providers.scripted import ScriptedModel, call
-from outrider.session import Session
+from outrider.conversation.messages import *
+from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.runtime.session import Session
 
 arguments = sys.argv[1:]
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from outrider.errors import SessionLostError
-from outrider.events import (
+from outrider.runtime.events import (
     Delta,
     Event,
     MessageAdded,
@@ -24,15 +24,15 @@ from outrider.events import (
     ToolFinished,
     ToolStarted,
 )
-from outrider.history import violations
-from outrider.limits import Limits
+from outrider.conversation.history import violations
+from outrider.runtime.limits import Limits
 from outrider.log import writer as writer_module
 from outrider.log.entries import Answer, Intent
 from outrider.log.log import Log
-from outrider.messages import Message, Usage
-from outrider.provider import Reply, Request
-from outrider.providers.scripted import ScriptedModel, Step, call
-from outrider.tools import ToolContext, tool
+from outrider.conversation.messages import Message, Usage
+from outrider.providers.base import Reply, Request
+from outrider.providers.testing.scripted import ScriptedModel, Step, call
+from outrider.tools.tool import ToolContext, tool
 from tests.log import DEADLINE, change, entries_of, kinds_of, let_everything_happen, open_session, until_so
 
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.errors import LogError, NewerLogError
-from outrider.history import repair, violations
+from outrider.conversation.history import repair, violations
 from outrider.log.entries import (
     KINDS,
     MAX_DEPTH,
@@ -38,7 +38,7 @@ from outrider.log.entries import (
 )
 from outrider.log.log import Log
 from outrider.log.replay import Replay
-from outrider.messages import (
+from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
     Message,
@@ -49,10 +49,10 @@ from outrider.messages import (
     ToolUseBlock,
     Usage,
 )
-from outrider.provider import StopReason
-from outrider.providers.scripted import ScriptedModel, call
-from outrider.results import ToolResult
-from outrider.session import Session
+from outrider.providers.base import StopReason
+from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.tools.result import ToolResult
+from outrider.runtime.session import Session
 from tests.log import Process, entries_of, open_session
 
 FILE = AttachmentBlock("ab" * 32, "image/png", 4711, "chart.png", "the third quarter")
@@ -409,7 +409,7 @@ def test_an_entry_that_cannot_be_stored_says_so() -> None:
 @pytest.mark.parametrize("details", ["'\\ud800'", "Unspeakable()"], ids=["surrogate", "repr fails"])
 def test_a_tool_with_any_details_is_answered_and_the_run_ends(tmp_path: Path, details: str) -> None:
     script = """
-        from outrider.results import ToolResult
+        from outrider.tools.result import ToolResult
 
         class Unspeakable:
             def __repr__(self):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from outrider.errors import SessionHeldError
-from outrider.events import Event, Notice
+from outrider.runtime.events import Event, Notice
 from outrider.log import filesystem
 from outrider.log.filesystem import NETWORK, kind_in_mountinfo, network_file_system
 from outrider.log.log import Log

@@ -14,23 +14,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.agent import Agent
-from outrider.attachments import Attachment
+from outrider.runtime.agent import Agent
+from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, DamagedLogError, LogError, SessionHeldError, UnknownSessionError
-from outrider.history import violations
-from outrider.limits import Limits
+from outrider.conversation.history import violations
+from outrider.runtime.limits import Limits
 from outrider.log.entries import Began, Delegated, Said, Settings, Stored, Unknown
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
 from outrider.log.recovery import recover
 from outrider.log.replay import Replay
 from outrider.log.transfer import import_session
-from outrider.messages import AttachmentBlock, Message, Usage
-from outrider.providers.scripted import ScriptedModel, Step, call
-from outrider.results import ToolResult
-from outrider.session import Session
+from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.providers.testing.scripted import ScriptedModel, Step, call
+from outrider.tools.result import ToolResult
+from outrider.runtime.session import Session
 from outrider.text import clean
-from outrider.tools import tool
+from outrider.tools.tool import tool
 from outrider.version import __version__
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))

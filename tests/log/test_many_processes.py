@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
-from outrider.history import violations
+from outrider.conversation.history import violations
 from outrider.log.log import Log
-from outrider.messages import Message
+from outrider.conversation.messages import Message
 from tests.log import Process, look
 
 TURNS = 15

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from outrider.agent import Agent
-from outrider.attachments import Attachment, sha256
+from outrider.runtime.agent import Agent
+from outrider.conversation.attachments import Attachment, sha256
 from outrider.errors import AttachmentError, LogError
-from outrider.events import Event, Notice
+from outrider.runtime.events import Event, Notice
 from outrider.log.entries import Said, Stored
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
-from outrider.messages import AttachmentBlock, Message
-from outrider.providers.scripted import call
-from outrider.results import ToolResult
-from outrider.session import Session
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.providers.testing.scripted import call
+from outrider.tools.result import ToolResult
+from outrider.runtime.session import Session
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG, STORE
 from tests.log import Process, change, entries_of, kinds_of, open_session
@@ -360,7 +360,7 @@ async def test_a_file_reaches_another_provider_after_a_reload_in_another_process
     picture = log.folder / "chart.png"
     picture.write_bytes(STORE.read(PNG))
     script = """
-        from outrider.attachments import Attachment
+        from outrider.conversation.attachments import Attachment
         log = Log(arguments[0])
         session = talk(log)
         asyncio.run(session.run(["Look.", Attachment.from_path(arguments[1])]))

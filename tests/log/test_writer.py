@@ -20,7 +20,7 @@ from outrider.log.entries import Said
 from outrider.log.log import Log
 from outrider.log.write import Write, deliver_cancel
 from outrider.log.writer import Work, Writer
-from outrider.messages import Message
+from outrider.conversation.messages import Message
 from tests.log import DEADLINE, Process, patch_everywhere, until
 
 HOLD = """

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.errors import ProviderError, TornStreamError, UnavailableError
-from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.provider import Reply, Request, StopReason
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.stream import ReplyParser
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.adapters import heard
 
 START = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.messages import AttachmentBlock
+from outrider.conversation.messages import AttachmentBlock
 from outrider.providers.captions import LONGEST_DESCRIPTION, LONGEST_NAME, Caption, one_line
 
 ANY = st.text(max_size=2000)

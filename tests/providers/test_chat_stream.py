@@ -16,9 +16,9 @@ from outrider.errors import (
     TornStreamError,
     UnavailableError,
 )
-from outrider.events import TextDelta, ToolCallDelta
-from outrider.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.provider import StopReason
+from outrider.runtime.events import TextDelta, ToolCallDelta
+from outrider.conversation.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.providers.base import StopReason
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.stream import joined
 from tests.providers.canned import LOOK, WAIT, ask, cuts, delta, events, request

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
@@ -17,15 +17,15 @@ from outrider.errors import (
     RequestRefusedError,
     TornStreamError,
 )
-from outrider.events import Event, Notice, ReplyDiscarded, RunFinished, TextDelta
-from outrider.history import violations
-from outrider.messages import Message
-from outrider.provider import Reply, Request
+from outrider.runtime.events import Event, Notice, ReplyDiscarded, RunFinished, TextDelta
+from outrider.conversation.history import violations
+from outrider.conversation.messages import Message
+from outrider.providers.base import Reply, Request
 from outrider.providers import api, transport
 from outrider.providers.api import ApiProvider
 from outrider.providers.transport import Timeouts
-from outrider.session import Session
-from outrider.store import MemoryStore
+from outrider.runtime.session import Session
+from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import THOUGHTFUL
 from tests.modelserver import Broken, Endless, Flood, Held, ModelServer, Paced, Page, Raw, Status, Step

@@ -13,10 +13,10 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import AuthenticationError, RateLimitedError, RequestRefusedError
-from outrider.history import History
-from outrider.messages import (
+from outrider.conversation.history import History
+from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
     ProviderState,
@@ -25,12 +25,12 @@ from outrider.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.provider import Request, ToolSpec
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers import resolve
 from outrider.providers.gemini import NO_SIGNATURE, Gemini
 from outrider.providers.render import MOVED, NO_OUTPUT
 from outrider.providers.transport import Refusal
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.conversations import PDF_BYTES
 
 NEW, OLD = "gemini-3.5-flash", "gemini-2.5-pro"

@@ -20,9 +20,9 @@ from outrider.errors import (
     TornStreamError,
     UnavailableError,
 )
-from outrider.events import Delta, Notice, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.messages import AttachmentBlock, TextBlock
-from outrider.provider import Reply, Request, StopReason, ToolSpec
+from outrider.runtime.events import Delta, Notice, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import AttachmentBlock, TextBlock
+from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers import resolve
 from outrider.providers.litellm import LiteLLM
 from tests.conversations import PDF_BYTES

@@ -7,9 +7,9 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from outrider.history import repair, violations
-from outrider.messages import Message
-from outrider.provider import Request
+from outrider.conversation.history import repair, violations
+from outrider.conversation.messages import Message
+from outrider.providers.base import Request
 from tests.adapters import ALL, Case, parameter
 from tests.conversations import CSV, JPEG, PDF, PNG, STORE, SYSTEM, TOOLS, WAV, result, spoken, thinking_in_between
 from tests.oracles import check

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.attachments import Attachment
-from outrider.documents import kinds
-from outrider.documents.kinds import suffix_of
-from outrider.messages import AttachmentBlock, Message, ToolUseBlock
-from outrider.provider import Request
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.documents import kinds
+from outrider.conversation.documents.kinds import suffix_of
+from outrider.conversation.messages import AttachmentBlock, Message, ToolUseBlock
+from outrider.providers.base import Request
 from outrider.providers.capabilities import Capabilities
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.adapters import ALL, ONE_EACH, Case
 from tests.conversations import result
-from tests.documents.writers import SAMPLES
+from tests.conversation.documents.writers import SAMPLES
 from tests.providers.test_render import render, stored, words
 
 TOWN = "Zürich"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
-from outrider.messages import ProviderState, ThinkingBlock
+from outrider.conversation.messages import ProviderState, ThinkingBlock
 from outrider.providers import resolve
 from outrider.providers.ollama import Ollama, api_base, provider
 from outrider.providers.transport import Refusal

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, RequestRefusedError
-from outrider.history import repair
-from outrider.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.provider import Request
+from outrider.conversation.history import repair
+from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.providers.base import Request
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.openai_chat import OpenAIChat, provider
 from outrider.providers.transport import Refusal

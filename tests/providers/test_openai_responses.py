@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import AuthenticationError
-from outrider.history import violations
-from outrider.messages import (
+from outrider.conversation.history import violations
+from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
     ProviderState,
@@ -22,11 +22,11 @@ from outrider.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.provider import Request, ToolSpec
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers import resolve
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_responses import OpenAIResponses, provider
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.conversations import PDF_BYTES
 
 MODEL = "gpt-5.6"

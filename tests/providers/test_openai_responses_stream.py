@@ -13,11 +13,11 @@ from outrider.errors import (
     TornStreamError,
     UnavailableError,
 )
-from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.provider import Reply, Request, StopReason
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.openai_responses import provider
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.providers.test_openai_responses import checked
 from tests.reading import read_reply
 

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.agent import Agent
-from outrider.events import TextDelta, ToolCallDelta
-from outrider.history import repair
-from outrider.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.provider import Request, StopReason, ToolSpec
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import TextDelta, ToolCallDelta
+from outrider.conversation.history import repair
+from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.providers.base import Request, StopReason, ToolSpec
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.prompted_tools import LONGEST_STRING, response_format
 from outrider.providers.stream import joined
-from outrider.session import Session
+from outrider.runtime.session import Session
 from tests.adapters import Case
 from tests.conversations import HISTORIES, PNG, STORE, SYSTEM, TOOLS, call, exchange, result
 from tests.oracles import type_errors

@@ -11,7 +11,7 @@ import pytest
 
 from outrider import Agent, Attachment, Session
 from outrider.errors import RequestRefusedError
-from outrider.events import Event, Notice
+from outrider.runtime.events import Event, Notice
 from outrider.providers.api import ApiProvider
 from outrider.providers.body import Body
 from outrider.providers.openai_chat import OpenAIChat

@@ -11,7 +11,7 @@ from outrider.errors import UnknownModelError
 from outrider.providers import PREFIXES, resolve, tiers
 from outrider.providers.api import ApiProvider
 from outrider.providers.capabilities import SAFE
-from outrider.providers.demo import DemoModel
+from outrider.providers.testing.demo import DemoModel
 from outrider.providers.prices import context_tokens, rates_of
 from outrider.providers.tiers import TIERS, models_of
 

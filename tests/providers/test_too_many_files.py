@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from PIL import Image
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.errors import RequestRefusedError
-from outrider.messages import Message, ProviderState, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from outrider.provider import Request
+from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import STORE
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from outrider import Agent, Attachment, Limits, Session
-from outrider.messages import Message
+from outrider.conversation.messages import Message
 from outrider.providers.body import LARGE, Embedded, Fragment, Pieces, fragment
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript

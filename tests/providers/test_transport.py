@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from outrider.errors import AuthenticationError, ProviderError, RequestRefusedError, UnavailableError
-from outrider.messages import Message
-from outrider.provider import Reply, Request
+from outrider.conversation.messages import Message
+from outrider.providers.base import Reply, Request
 from outrider.providers.api import ApiProvider
 from outrider.providers.transport import CA_VARIABLES, Refusal, Timeouts, Transport, retry_delay
-from outrider.store import MemoryStore
+from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Paced, Status
 from tests.streams import Answer

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider.history import repair
-from outrider.messages import Message
-from outrider.provider import Request
+from outrider.conversation.history import repair
+from outrider.conversation.messages import Message
+from outrider.providers.base import Request
 from tests import snapshots
 from tests.adapters import ALL, ONE_EACH, Case, each
 from tests.conversations import HISTORIES, STORE, SYSTEM, TOOLS, request_of, spoken

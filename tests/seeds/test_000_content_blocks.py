@@ -29,12 +29,12 @@ from outrider import (
     with_subagents,
 )
 from outrider.errors import ConversationError
-from outrider.events import ToolFinished
-from outrider.messages import Block
-from outrider.provider import Request
-from outrider.providers.scripted import Step, call
-from outrider.store import MemoryStore
-from outrider.toolbox import TOOL_NAMES
+from outrider.runtime.events import ToolFinished
+from outrider.conversation.messages import Block
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Step, call
+from outrider.conversation.store import MemoryStore
+from outrider.coding.toolbox import TOOL_NAMES
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer
 from tests.oracles import check

@@ -12,12 +12,12 @@ import pytest
 
 import outrider
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, tool, with_subagents
-from outrider.events import RunFinished, SubagentEvent, ToolFinished
-from outrider.providers.scripted import Step, call, malformed_call
-from outrider.reports import TOOL, Report, run_to_report
-from outrider.runs import RunResult
+from outrider.runtime.events import RunFinished, SubagentEvent, ToolFinished
+from outrider.providers.testing.scripted import Step, call, malformed_call
+from outrider.runtime.structured_output import TOOL, Report, run_to_report
+from outrider.runtime.run import RunResult
 from outrider.subagents.profile import built_in
-from outrider.tools import RESERVED_NAMES
+from outrider.tools.tool import RESERVED_NAMES
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in
 from tests.watching import Watched, last_results

@@ -20,7 +20,7 @@ import pytest
 from outrider import ConversationError, ScriptedModel, dumps, loads, run, think
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
-from outrider.providers.scripted import call
+from outrider.providers.testing.scripted import call
 from tests.modelserver import ModelServer, Recorded, Status, Step
 from tests.streams import Answer, Json
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from tests.adapters import ONE_EACH, Case
 from tests.cli.asking import ask, everywhere
 from tests.cli.chat.terminal import Terminal

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from outrider.events import ToolFinished
+from outrider.runtime.events import ToolFinished
 from outrider.log.entries import Answer as Answered
 from outrider.log.log import Log
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from outrider.text import dollars
 from tests.cli.asking import ask, streamed
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with

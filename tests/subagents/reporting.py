@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from outrider.agent import Agent
-from outrider.events import Event, ToolFinished
-from outrider.history import violations
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, ToolFinished
+from outrider.conversation.history import violations
 from outrider.log.entries import Answer
 from outrider.log.log import Log
-from outrider.messages import Message, ToolUseBlock
-from outrider.provider import Request
-from outrider.providers.scripted import ScriptedModel, Step, call
-from outrider.runs import RunResult
-from outrider.session import Session
+from outrider.conversation.messages import Message, ToolUseBlock
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import ScriptedModel, Step, call
+from outrider.runtime.run import RunResult
+from outrider.runtime.session import Session
 from outrider.subagents import Profile, with_subagents
 
 HELPER = Profile(name="Helper", description="Does what it is told to.", prompt="You help.")

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, with_subagents
-from outrider.config.loading import load
+from outrider.coding.config.loading import load
 from outrider.errors import ProviderError
-from outrider.events import Event, SubagentEvent, ToolFinished, ToolStarted
-from outrider.history import violations
-from outrider.messages import Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.permissions.question import Ask
-from outrider.permit import Permit
-from outrider.provider import Reply, Request, StopReason
-from outrider.providers.scripted import Step, call
-from outrider.runs import RunResult
+from outrider.runtime.events import Event, SubagentEvent, ToolFinished, ToolStarted
+from outrider.conversation.history import violations
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.coding.permissions.question import Ask
+from outrider.tools.approval import Permit
+from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.testing.scripted import Step, call
+from outrider.runtime.run import RunResult
 from outrider.subagents.task import AT_ONCE
-from outrider.workbench import Workbench
+from outrider.coding.workbench import Workbench
 
 E = TypeVar("E")
 HELPER = Profile(name="Helper", description="Helps.")

@@ -16,11 +16,11 @@ import pytest
 import outrider
 from outrider import Agent, AnswerError, Limits, ScriptedModel, tool
 from outrider.errors import ProviderError, SchemaError
-from outrider.events import RunFinished, ToolFinished
-from outrider.messages import ToolUseBlock
-from outrider.provider import Request
-from outrider.providers.scripted import Delay, Step, malformed_call
-from outrider.runs import RunResult
+from outrider.runtime.events import RunFinished, ToolFinished
+from outrider.conversation.messages import ToolUseBlock
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Delay, Step, malformed_call
+from outrider.runtime.run import RunResult
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 from tests.subagents.reporting import offered, report_back

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from outrider import Log, Session, tool
-from outrider.events import Event, RunFinished, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
-from outrider.history import violations
-from outrider.limits import Limits
-from outrider.providers.scripted import Delay, call
+from outrider.runtime.events import Event, RunFinished, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
+from outrider.conversation.history import violations
+from outrider.runtime.limits import Limits
+from outrider.providers.testing.scripted import Delay, call
 from tests.subagents.teams import Team, bench_in, play, task
 from tests.subagents.test_subagent_events import check_order
 
@@ -194,7 +194,7 @@ class Stubborn:
 
 @pytest.fixture
 def quick_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.calls.CANCEL_GRACE", 0.4)
+    monkeypatch.setattr("outrider.runtime.calls.CANCEL_GRACE", 0.4)
 
 
 async def _until(condition: Callable[[], bool]) -> None:

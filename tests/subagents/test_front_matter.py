@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.subagents.frontmatter import as_list, split
+from outrider.coding.frontmatter import as_list, split
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outrider import Agent, Profile, Tool, tool, with_subagents
 from outrider.subagents.profile import built_in
-from outrider.toolbox import TOOL_NAMES
+from outrider.coding.toolbox import TOOL_NAMES
 from tests.subagents.teams import HELPER, bench_in
 
 ADVICE = {

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from outrider.events import SubagentStarted, ToolFinished
+from outrider.runtime.events import SubagentStarted, ToolFinished
 from outrider.log.log import Log
-from outrider.messages import ToolUseBlock
-from outrider.provider import Request
-from outrider.providers.scripted import Step
+from outrider.conversation.messages import ToolUseBlock
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Step
 from outrider.providers.stream import finished_call
 from outrider.subagents import Profile
 from tests.subagents.reporting import Team, report_back, task

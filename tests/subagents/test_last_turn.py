@@ -9,12 +9,12 @@ import pytest
 
 import outrider
 from outrider import Agent, Limits, Profile, ScriptedModel, tool
-from outrider.events import TurnStarted
+from outrider.runtime.events import TurnStarted
 from outrider.prompts import prompt
-from outrider.provider import Request
-from outrider.providers.scripted import Step, call
-from outrider.reports import Report, run_to_report
-from outrider.results import ToolResult
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Step, call
+from outrider.runtime.structured_output import Report, run_to_report
+from outrider.tools.result import ToolResult
 from tests.subagents.reporting import Team, offered, report_back, task
 from tests.subagents.teams import bench_in, play, run_in
 from tests.subagents.teams import task as send

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from outrider import Session
-from outrider.permissions.question import Answer, Question
-from outrider.provider import Request
-from outrider.providers.scripted import Delay, Step, call
+from outrider.coding.permissions.question import Answer, Question
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Delay, Step, call
 from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
 
 

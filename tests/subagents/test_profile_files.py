@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from outrider import Limits, Profile
-from outrider.subagents.files import Found, find_profiles
-from outrider.toolbox import TOOL_NAMES
+from outrider.coding.profiles import Found, find_profiles
+from outrider.coding.toolbox import TOOL_NAMES
 from tests.subagents.teams import bench_in, play, results_of, run_in, task
 
 

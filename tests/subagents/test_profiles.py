@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from outrider import Agent, Limits, Profile, Tool, tool, with_subagents
 from outrider.subagents.profile import built_in
-from outrider.workbench import Workbench
+from outrider.coding.workbench import Workbench
 from tests.subagents.teams import Team, bench_in, play, task
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from outrider.events import SubagentEvent, SubagentStarted, ToolFinished
-from outrider.limits import Limits
+from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolFinished
+from outrider.runtime.limits import Limits
 from outrider.log.log import Log
-from outrider.messages import ToolUseBlock
+from outrider.conversation.messages import ToolUseBlock
 from outrider.prompts import prompt
-from outrider.provider import Request
-from outrider.providers.scripted import Delay, Step, call, malformed_call
-from outrider.session import Session
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Delay, Step, call, malformed_call
+from outrider.runtime.session import Session
 from outrider.subagents import Profile
-from outrider.tools import tool
+from outrider.tools.tool import tool
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in
 

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from outrider.errors import SchemaError, ValidationError
-from outrider.reports import Report
-from outrider.schema import Schema
+from outrider.runtime.structured_output import Report
+from outrider.tools.schema import Schema
 
 ARCHIVE = "jsonschema-4.26.0"
 SHA256 = "0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326"

@@ -10,7 +10,7 @@ import pytest
 
 from outrider import Agent, Log, ScriptedModel, ToolContext, tool
 from outrider.errors import ProviderError
-from outrider.events import (
+from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
@@ -24,8 +24,8 @@ from outrider.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.limits import Limits
-from outrider.providers.scripted import Cut, call
+from outrider.runtime.limits import Limits
+from outrider.providers.testing.scripted import Cut, call
 from tests.subagents.teams import Team, play, task
 
 

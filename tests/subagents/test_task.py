@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Log, Profile, ScriptedModel, Session, Tool, ToolContext, tool, with_subagents
-from outrider.config.settings import Settings
+from outrider.coding.config.settings import Settings
 from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
-from outrider.events import SubagentStarted, ToolFinished
-from outrider.limits import Limits
+from outrider.runtime.events import SubagentStarted, ToolFinished
+from outrider.runtime.limits import Limits
 from outrider.prompts import prompt
-from outrider.providers.scripted import Delay, call
-from outrider.results import ToolResult
+from outrider.providers.testing.scripted import Delay, call
+from outrider.tools.result import ToolResult
 from outrider.subagents.task import RESULT_CHARACTERS
 from tests.subagents.teams import HELPER, Team, bench_in, play, results_of, run_in, task
 

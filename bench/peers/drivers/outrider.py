@@ -22,7 +22,7 @@ import common
 
 if TYPE_CHECKING:
     from outrider import Agent
-    from outrider.provider import Provider
+    from outrider.providers.base import Provider
 
 IMPORTS = """
 from outrider import Agent, Limits, Session

@@ -43,10 +43,10 @@ from outrider.providers.debugging import logger
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.acp.held import Held
-    from outrider.config.settings import Settings
+    from outrider.acp.editor_session import Held
+    from outrider.coding.config.settings import Settings
     from outrider.log.log import Log
-    from outrider.tools import Tool
+    from outrider.tools.tool import Tool
 
 PAGE = 50
 """Sessions in one answer of a list."""
@@ -205,7 +205,7 @@ class EditorAgent:
     @property
     def _log(self) -> Log:
         if self._opened_log is None:
-            from outrider.scripting import default_log
+            from outrider.sync import default_log
 
             self._opened_log = default_log()
         return self._opened_log
@@ -223,8 +223,8 @@ class EditorAgent:
         return self._held[name]
 
     def _open(self, asked: NewSession | LoadSession, id: str | None) -> Held:
-        from outrider.config.loading import load
-        from outrider.recorded import kept_limits
+        from outrider.coding.config.loading import load
+        from outrider.runtime.agent_settings import kept_limits
 
         if id in self._held:
             raise WireError.invalid_params(f"the session {id!r} is open here already: close it first")
@@ -245,7 +245,7 @@ class EditorAgent:
         return held
 
     def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> Held:
-        from outrider.acp.held import Held
+        from outrider.acp.editor_session import Held
 
         return Held(self._client, self._log, settings, folder, tools, id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.acp.schema.asked import (
+from outrider.acp.schema.client_requests import (
     CreateTerminal,
     ExitStatus,
     FileText,
@@ -15,7 +15,7 @@ from outrider.acp.schema.asked import (
     WriteTextFile,
 )
 from outrider.acp.schema.requests import ClientCapabilities, Implementation, Nothing
-from outrider.acp.schema.told import Notification, SessionUpdate
+from outrider.acp.schema.notifications import Notification, SessionUpdate
 from outrider.acp.wire import ClosedError, Connection
 from outrider.acp.writer import STALL_SECONDS, Writer
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from outrider.acp.options import as_mode
-from outrider.acp.schema.told import Command, CommandInput
+from outrider.acp.schema.notifications import Command, CommandInput
 from outrider.errors import OutriderError
-from outrider.permissions.question import MODES
+from outrider.coding.permissions.question import MODES
 from outrider.text import dollars
 
 if TYPE_CHECKING:
-    from outrider.acp.held import Held
+    from outrider.acp.editor_session import Held
 
 CONTINUE = "continue"
 """Not for this file alone: it runs a turn."""

@@ -16,9 +16,9 @@ from outrider.acp.schema.content import (
     ResourceLink,
     TextContent,
 )
-from outrider.attachments import MAX_BYTES, Attachment
+from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.errors import AttachmentError
-from outrider.messages import AttachmentBlock
+from outrider.conversation.messages import AttachmentBlock
 from outrider.text import human_size
 
 LARGEST_SHOWN = 5 * 1024 * 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from outrider.acp.client import Client
-from outrider.acp.schema.asked import CreateTerminal, OfTerminal, Variable
+from outrider.acp.schema.client_requests import CreateTerminal, OfTerminal, Variable
 from outrider.acp.wire import ClosedError, WireError
 
 T = TypeVar("T")

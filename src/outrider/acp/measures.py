@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.threads import Threads
+from outrider.tools.threads import Threads
 
 EVERY_SECONDS = 5.0
 """Between two lines of a session in which something happens: at most this is lost when the process is killed."""

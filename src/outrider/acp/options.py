@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from outrider.acp.schema.requests import Choice, Mode, Modes, Selector
-from outrider.permissions.question import MODE_WORDS, MODES
-from outrider.permissions.question import Mode as PermissionMode
-from outrider.provider import Provider
+from outrider.coding.permissions.question import MODE_WORDS, MODES
+from outrider.coding.permissions.question import Mode as PermissionMode
+from outrider.providers.base import Provider
 from outrider.providers import resolve, tiers
 
 MODE, MODEL = "mode", "model"

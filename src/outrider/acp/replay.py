@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from outrider.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
+from outrider.runtime.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
 from outrider.log.entries import Answer, Entry, Intent, Said
-from outrider.messages import Message, TextBlock, ThinkingBlock
+from outrider.conversation.messages import Message, TextBlock, ThinkingBlock
 from outrider.prompts import prompt
 
 

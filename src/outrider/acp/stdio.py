@@ -21,7 +21,7 @@ from typing import Any, Literal
 from outrider.acp.wire import Connection
 from outrider.acp.writer import FileWriter, PipeWriter, Writer
 from outrider.descriptors import fill_closed_streams
-from outrider.threads import Threads
+from outrider.tools.threads import Threads
 
 __all__ = ["Ending", "Writer", "serve"]
 

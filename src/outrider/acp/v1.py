@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from outrider.acp.content import shown_file
 from outrider.acp.schema.content import TextContent
-from outrider.acp.schema.told import (
+from outrider.acp.schema.notifications import (
     Call,
     CallFields,
     CallUpdate,
@@ -19,10 +19,10 @@ from outrider.acp.schema.told import (
     Place,
     TerminalItem,
 )
-from outrider.messages import AttachmentBlock
-from outrider.updates.state import Diff, File, Location, Terminal, Text
-from outrider.updates.state import Item as OurItem
-from outrider.updates.update import Update
+from outrider.conversation.messages import AttachmentBlock
+from outrider.acp.updates.state import Diff, File, Location, Terminal, Text
+from outrider.acp.updates.state import Item as OurItem
+from outrider.acp.updates.update import Update
 
 T = TypeVar("T", bound=CallFields)
 ReadFile = Callable[[AttachmentBlock], bytes]

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from outrider.threads import Threads
+from outrider.tools.threads import Threads
 
 SOFT_LIMIT = 256 * 1024
 """Above it the client is slow: what can wait should wait."""

@@ -111,7 +111,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 def _debug() -> bool:
     """Begin to log for debugging, if that is wanted; False if it cannot be done."""
-    from outrider.config import debug_file
+    from outrider.coding.config import debug_file
 
     path = debug_file()
     if path is None:

@@ -14,13 +14,13 @@ import msgspec
 
 from outrider.cli.plain import exact, plain
 from outrider.cli.standard_input import agreed
-from outrider.config.consent import Consent, Consents
-from outrider.config.keys import KEYS
-from outrider.config.loading import Loaded, find_project_file, load
-from outrider.config.places import config_file, data_folder
-from outrider.config.remembered import RememberedRules
-from outrider.config.settings import flattened
-from outrider.config.showing import without_own_keys, without_secrets
+from outrider.coding.config.consent import Consent, Consents
+from outrider.coding.config.keys import KEYS
+from outrider.coding.config.loading import Loaded, find_project_file, load
+from outrider.environment import config_file, data_folder
+from outrider.coding.config.remembered import RememberedRules
+from outrider.coding.config.settings import flattened
+from outrider.coding.config.showing import without_own_keys, without_secrets
 from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
 

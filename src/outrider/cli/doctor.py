@@ -19,13 +19,13 @@ import msgspec
 
 from outrider.cli.models import HOSTED, api_of
 from outrider.cli.plain import plain
-from outrider.config import data_folder, default_model
-from outrider.config.loading import Loaded, load
-from outrider.config.settings import SandboxSettings
+from outrider.coding.config import data_folder, default_model
+from outrider.coding.config.loading import Loaded, load
+from outrider.coding.config.settings import SandboxSettings
 from outrider.errors import ConfigError, LogError, OutriderError
 from outrider.providers import resolve
 from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from outrider.text import counted
 from outrider.version import __version__
 
@@ -107,7 +107,7 @@ def findings() -> Iterator[Finding]:
 
 
 def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
-    from outrider.workbench import Workbench
+    from outrider.coding.workbench import Workbench
 
     if isinstance(loaded, Loaded):
         bench = Workbench(loaded.settings, Path.cwd())
@@ -149,7 +149,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _search() -> Iterator[Finding]:
-    from outrider.toolbox.search.ripgrep import find
+    from outrider.coding.toolbox.search.ripgrep import find
 
     program = find()
     if program is None:
@@ -163,7 +163,7 @@ def _search() -> Iterator[Finding]:
 
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
-    from outrider.toolbox.shell.sandbox import try_sandbox
+    from outrider.coding.sandbox import try_sandbox
 
     wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
     if wanted.use == "off":

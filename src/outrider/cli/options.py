@@ -17,7 +17,7 @@ from outrider.errors import (
     UnknownModelError,
     UnknownSessionError,
 )
-from outrider.permissions.question import MODES
+from outrider.coding.permissions.question import MODES
 
 NO_TOOLS = "none"
 _FILES = (".py", ".json")
@@ -95,7 +95,7 @@ class Parser(argparse.ArgumentParser):
 
 def flags_of(options: argparse.Namespace) -> dict[str, Any]:
     """The options that are settings as well, under the keys of the settings, which check them."""
-    from outrider.config.keys import KEYS  # brings all of the settings, which --help should not wait for
+    from outrider.coding.config.keys import KEYS  # brings all of the settings, which --help should not wait for
 
     names, files = _tools(options.tools)
     numbers = {"limits.turns": options.max_turns, "limits.cost": options.max_cost}

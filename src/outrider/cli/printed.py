@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.cli.plain import plain
-from outrider.toolbox.shell.output import readable
+from outrider.coding.toolbox.shell.output import readable
 
 
 def printed_lines(output: str) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from outrider.attachments import MAX_BYTES, Attachment, sniff
+from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
 from outrider.cli.options import UsageError
 from outrider.errors import AttachmentError, SchemaError
-from outrider.reports import Report
-from outrider.schema.raw_schemas import LARGEST as LARGEST_SCHEMA
+from outrider.runtime.structured_output import Report
+from outrider.tools.schema.raw_schemas import LARGEST as LARGEST_SCHEMA
 from outrider.text import human_size
 
 MOST_PIPED = 10 * 1024 * 1024

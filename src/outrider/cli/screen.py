@@ -12,7 +12,7 @@ from outrider.cli.printed import printed_lines
 from outrider.cli.region import Region
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
-from outrider.events import (
+from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
@@ -25,10 +25,10 @@ from outrider.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.messages import ToolResultBlock
+from outrider.conversation.messages import ToolResultBlock
 from outrider.text import counted, human_size
-from outrider.toolbox import ALL_NAMES
-from outrider.toolbox.titles import title
+from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox.titles import title
 
 LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Characters of a call, of why it was not run, and of what a sub-agent is doing."""

@@ -23,7 +23,7 @@ from outrider.log.entries import (
     Unknown,
 )
 from outrider.log.summary import Summary
-from outrider.messages import AttachmentBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from outrider.text import counted, dollars, human_size
 
 LINES, CHARACTERS = 8, 600

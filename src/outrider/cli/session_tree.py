@@ -8,7 +8,7 @@ import msgspec
 
 from outrider.log.log import Log
 from outrider.log.summary import Summary
-from outrider.messages import Usage
+from outrider.conversation.messages import Usage
 from outrider.text import counted, dollars
 
 

@@ -18,7 +18,7 @@ from outrider.errors import OutriderError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from outrider.text import counted, human_size
 
 DESCRIPTION = """\

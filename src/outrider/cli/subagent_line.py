@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.cli.plain import plain
-from outrider.events import (
+from outrider.runtime.events import (
     MessageAdded,
     OwnEvent,
     ReplyDiscarded,
@@ -17,9 +17,9 @@ from outrider.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.messages import Usage
+from outrider.conversation.messages import Usage
 from outrider.text import counted, dollars
-from outrider.toolbox.titles import title
+from outrider.coding.toolbox.titles import title
 
 
 class SubagentLine:

@@ -14,7 +14,7 @@ from outrider.log.replay import Replay
 from outrider.log.rows import INSERT, Row, read_rows, row
 from outrider.log.summary import SessionRow, find, insert
 from outrider.log.tally import Tally, references
-from outrider.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.version import __version__
 
 Foreign: TypeAlias = tuple[int, float, str, bytes]

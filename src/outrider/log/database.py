@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from outrider.errors import DamagedLogError, LogError, NewerLogError
-from outrider.folders import make_private, sync_folder
+from outrider.filesystem import make_private, sync_folder
 from outrider.log.filesystem import network_file_system
 from outrider.log.wal import lost_commits
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from outrider.errors import LogError, NewerLogError
-from outrider.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
 from outrider.text import clean, clean_value
 
 

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 
-from outrider.attachments import MAX_BYTES, Attachment
+from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.errors import AttachmentError, LogError
 from outrider.log.entries import Stored
-from outrider.messages import AttachmentBlock
-from outrider.store import FolderStore
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import FolderStore
 
 UNREFERENCED_SECONDS = 3600.0
 """How old a file must be to count as forgotten: a session stores a file first and refers to it a moment later."""

@@ -14,7 +14,7 @@ from outrider.log.rows import INSERT, Extent, row
 from outrider.log.tally import Tally
 from outrider.log.write import Write
 from outrider.log.writer import Writer
-from outrider.messages import Usage
+from outrider.conversation.messages import Usage
 
 
 class Journal:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from outrider.log.entries import Answer, Entry, Intent, Recovered, Said, Settings
-from outrider.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 
 class Replay:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from outrider.history import History
+from outrider.conversation.history import History
 from outrider.log.replay import Replay
-from outrider.log.standing import Standing
+from outrider.log.open_calls import Standing
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
-    from outrider.messages import Message
+    from outrider.conversation.messages import Message
 
 
 def resume(log: Log, journal: Journal) -> tuple[History, Standing]:

@@ -13,7 +13,7 @@ from outrider.errors import DamagedLogError
 from outrider.log.entries import Began, Settings
 from outrider.log.holder import Holder
 from outrider.log.rows import Extent
-from outrider.messages import Usage
+from outrider.conversation.messages import Usage
 
 _COLUMNS = (
     "number, id, parent, title, model, settings, created, updated, last, turns, size, entries, input_tokens, "

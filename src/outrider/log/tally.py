@@ -10,7 +10,7 @@ import msgspec
 
 from outrider.log.entries import Entry, Said, Settings, Stored
 from outrider.log.replay import merged
-from outrider.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.text import clean
 
 TITLE_CHARACTERS = 80

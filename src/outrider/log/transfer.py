@@ -19,17 +19,17 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from outrider.attachments import Attachment
-from outrider.conversation import from_json
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.codec import from_json
 from outrider.errors import AttachmentError, LogError
-from outrider.folders import make_private
+from outrider.filesystem import make_private
 from outrider.log.copying import Foreign
 from outrider.log.entries import Began, Said, Stored, decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.rows import LAST_SEQ
-from outrider.messages import AttachmentBlock, files_in
-from outrider.store import MemoryStore
+from outrider.conversation.messages import AttachmentBlock, files_in
+from outrider.conversation.store import MemoryStore
 
 VERSION = 1
 SHA256 = re.compile("[0-9a-f]{64}")

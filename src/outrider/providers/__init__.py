@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from outrider.errors import UnknownModelError
-from outrider.provider import Provider
+from outrider.providers.base import Provider
 from outrider.providers import tiers
 from outrider.providers.names import qualified
 
@@ -25,7 +25,7 @@ _MODULES = {
     "gemini": "outrider.providers.gemini",
     "litellm": "outrider.providers.litellm",
     "ollama": "outrider.providers.ollama",
-    "demo": "outrider.providers.demo",
+    "demo": "outrider.providers.testing.demo",
 }
 PREFIXES = tuple(_MODULES)
 

@@ -21,9 +21,9 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
-from outrider.events import Delta, Notice
-from outrider.messages import Message, files_in
-from outrider.provider import Reply, Request, StopReason
+from outrider.runtime.events import Delta, Notice
+from outrider.conversation.messages import Message, files_in
+from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.body import Body, Fragment, fragment
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger

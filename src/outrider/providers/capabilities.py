@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.documents import kinds
+from outrider.conversation.documents import kinds
 from outrider.errors import ProviderError
 
 Placement: TypeAlias = Literal["native", "moved", "text", "no"]

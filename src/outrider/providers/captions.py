@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from outrider.messages import AttachmentBlock
+from outrider.conversation.messages import AttachmentBlock
 from outrider.text import clean
 
 LONGEST_NAME = 120

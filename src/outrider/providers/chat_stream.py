@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
-from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.provider import Reply, StopReason
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.providers.base import Reply, StopReason
 from outrider.providers.stream import CallAssembler
 from outrider.text import clean_value
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
-from outrider.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.provider import Request, ToolSpec
+from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.api import ApiProvider
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
@@ -18,7 +18,7 @@ from outrider.providers.render import Part, Renderer, Result, is_own, object_sch
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import Refusal
-from outrider.schema import inline_references
+from outrider.tools.schema import inline_references
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """What the API takes in the place of a signature for calls that this model did not make."""

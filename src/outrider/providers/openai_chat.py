@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from outrider.errors import ProviderError
-from outrider.events import Delta, Notice
-from outrider.messages import Message, ProviderState, ThinkingBlock, ToolUseBlock
-from outrider.provider import Reply, Request
+from outrider.runtime.events import Delta, Notice
+from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolUseBlock
+from outrider.providers.base import Reply, Request
 from outrider.providers import prompted_tools
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.body import Body

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from outrider.errors import ProviderError, RateLimitedError, RequestRefusedError, TornStreamError, UnavailableError
-from outrider.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.provider import Reply, StopReason
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.providers.base import Reply, StopReason
 from outrider.providers.api import error_message
 from outrider.providers.stream import finished_call, take_each
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.messages import Usage
+from outrider.conversation.messages import Usage
 
 # The part of a model's name before the slash, and the provider in the price list.
 _OWNERS = {

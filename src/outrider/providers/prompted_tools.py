@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from outrider.events import Delta, Notice, TextDelta, ToolCallDelta
-from outrider.messages import Block, Message, TextBlock, ToolUseBlock
+from outrider.runtime.events import Delta, Notice, TextDelta, ToolCallDelta
+from outrider.conversation.messages import Block, Message, TextBlock, ToolUseBlock
 from outrider.prompts import prompt
-from outrider.provider import Reply, StopReason, ToolSpec
+from outrider.providers.base import Reply, StopReason, ToolSpec
 from outrider.providers.render import Part, Result
 from outrider.providers.stream import finished_call, partial_arguments
-from outrider.schema.raw_schemas import map_subschemas
-from outrider.schema.references import inline_references
+from outrider.tools.schema.raw_schemas import map_subschemas
+from outrider.tools.schema.references import inline_references
 from outrider.text import clean, clean_value
 
 LONGEST_STRING = 1_900

@@ -12,19 +12,19 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.attachments import is_text_type, sha256, sniff
-from outrider.documents import charsets, kinds
-from outrider.documents.document import text_of
-from outrider.encodings import decoded
+from outrider.conversation.attachments import is_text_type, sha256, sniff
+from outrider.conversation.documents import charsets, kinds
+from outrider.conversation.documents.document import text_of
+from outrider.conversation.encodings import decoded
 from outrider.errors import AttachmentError
-from outrider.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers import documents
 from outrider.providers.body import Embedded
 from outrider.providers.capabilities import Capabilities, Placement
 from outrider.providers.captions import Caption, one_line
 from outrider.providers.excerpts import excerpt, room_for_file
 from outrider.providers.transcript import LeftOut
-from outrider.store import AttachmentStore
+from outrider.conversation.store import AttachmentStore
 from outrider.text import human_size, shorten
 
 Family: TypeAlias = Literal["image", "pdf", "text", "audio", "document", "other"]
@@ -272,7 +272,7 @@ class Renderer:
         source = charsets.decoded(data, is_html=True).replace("\0", "")
         if len(source) <= min(self._can.text_characters, room_for_file(self._can.context_tokens, self.words)):
             return source
-        from outrider.documents.pages import read_page  # few pages are so long
+        from outrider.conversation.documents.pages import read_page  # few pages are so long
 
         return read_page(source).text
 

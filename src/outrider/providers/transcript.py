@@ -7,7 +7,7 @@ from operator import is_
 
 import msgspec
 
-from outrider.messages import AttachmentBlock, Message, files_in
+from outrider.conversation.messages import AttachmentBlock, Message, files_in
 from outrider.providers.body import Body, Fragment, Pieces, interleaved
 
 SOON_RENDERED = 500, 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.provider import Provider
+from outrider.providers.base import Provider
 from outrider.providers.api import ApiProvider
 from outrider.providers.prices import context_tokens
 

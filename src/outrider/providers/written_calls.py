@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.events import Delta, TextDelta, ToolCallDelta
-from outrider.messages import Block, Message, TextBlock, ToolUseBlock
-from outrider.provider import Reply, StopReason
+from outrider.runtime.events import Delta, TextDelta, ToolCallDelta
+from outrider.conversation.messages import Block, Message, TextBlock, ToolUseBlock
+from outrider.providers.base import Reply, StopReason
 from outrider.providers.chat_stream import IncomingReply
 from outrider.text import clean
 

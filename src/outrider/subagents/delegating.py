@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import msgspec
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, Task, Worker
-from outrider.tools import make_tools
+from outrider.tools.tool import make_tools
 
 
 def with_subagents(

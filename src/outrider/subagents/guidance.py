@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.prompts import prompt
-from outrider.provider import Provider
+from outrider.providers.base import Provider
 from outrider.subagents.models import described
 from outrider.subagents.profile import Profile
-from outrider.tools import make_tools
+from outrider.tools.tool import make_tools
 
 _FOR_TOOLS = re.compile(r"\[([\w|]+)\] (.*)")
 """A line for agents that have one of these tools; `{tools}` stands for those that they have."""

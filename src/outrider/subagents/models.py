@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.errors import UnknownModelError
-from outrider.provider import Provider
+from outrider.providers.base import Provider
 from outrider.providers.names import qualified
 from outrider.providers.tiers import TIERS, models_of, override_of
 

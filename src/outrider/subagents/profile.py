@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.limits import Limits
+from outrider.runtime.limits import Limits
 from outrider.prompts import prompt
-from outrider.tools import Tool
+from outrider.tools.tool import Tool
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 READING = ("Read", "Glob", "Grep", "WebFetch")

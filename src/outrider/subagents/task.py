@@ -12,18 +12,18 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.errors import OutriderError, SchemaError
-from outrider.permit import Permit
+from outrider.tools.approval import Permit
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.tiers import TIERS
-from outrider.reports import Report, run_to_report
-from outrider.results import ToolResult
-from outrider.runs import RunResult
-from outrider.session import Session
+from outrider.runtime.structured_output import Report, run_to_report
+from outrider.tools.result import ToolResult
+from outrider.runtime.run import RunResult
+from outrider.runtime.session import Session
 from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
-from outrider.tools import Tool, ToolContext, make_tool
+from outrider.tools.tool import Tool, ToolContext, make_tool
 
 TOOL = "Task"
 AT_ONCE = 8

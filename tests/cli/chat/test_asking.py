@@ -16,7 +16,7 @@ from outrider.cli.chat.asking import Asker
 from outrider.cli.chat.keys import Keyboard
 from outrider.cli.chat.view import View
 from outrider.cli.region import Region
-from outrider.permissions.question import Answer, Question
+from outrider.coding.permissions.question import Answer, Question
 from tests.cli.chat.terminal import until
 from tests.cli.test_region import Screen
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.scripting import default_log
+from outrider.sync import default_log
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with, until
 from tests.modelserver import ModelServer
 from tests.streams import Answer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.cli.chat.mentions import mentioned_files, with_files
 
 

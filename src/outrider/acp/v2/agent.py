@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.acp.agent import EditorAgent
 from outrider.acp.refusals import in_words
-from outrider.acp.schema.asked import OfTerminal
+from outrider.acp.schema.client_requests import OfTerminal
 from outrider.acp.schema.base import Meta
 from outrider.acp.schema.requests import (
     ClientCapabilities,
@@ -38,10 +38,10 @@ from outrider.acp.wire import NOT_FOUND, Method, WireError
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.acp.held import Held
-    from outrider.acp.v2.held import DraftHeld
-    from outrider.config.settings import Settings
-    from outrider.tools import Tool
+    from outrider.acp.editor_session import Held
+    from outrider.acp.v2.editor_session import DraftHeld
+    from outrider.coding.config.settings import Settings
+    from outrider.tools.tool import Tool
 
 UNSUPPORTED_VERSION = -32022
 _CAPABILITIES: Meta = {
@@ -144,7 +144,7 @@ class DraftAgent(EditorAgent):
     def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> Held:
         if not self._is_draft:
             return super()._hold(settings, folder, tools, id)
-        from outrider.acp.v2.held import DraftHeld
+        from outrider.acp.v2.editor_session import DraftHeld
 
         return DraftHeld(self._client, self._log, settings, folder, tools, id)
 
@@ -167,7 +167,7 @@ class DraftAgent(EditorAgent):
         raise WireError.invalid_params("this cannot be cancelled by itself: cancel the work of the session")
 
     def _draft(self, held: Held) -> DraftHeld:
-        from outrider.acp.v2.held import DraftHeld
+        from outrider.acp.v2.editor_session import DraftHeld
 
         assert isinstance(held, DraftHeld)
         return held

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from outrider.acp.asking import EditorAsker, options_of
 from outrider.acp.client import Client
-from outrider.acp.schema.asked import Permission
+from outrider.acp.schema.client_requests import Permission
 from outrider.acp.v1 import ReadFile
 from outrider.acp.v2.schema import CallFields, CallSubject, CommandSubject, RequestPermission
 from outrider.acp.v2.state import Foreground
-from outrider.permissions.question import Question
-from outrider.updates.engine import Engine
-from outrider.updates.state import CallState
+from outrider.coding.permissions.question import Question
+from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.state import CallState
 
 
 class DraftAsker(EditorAsker):

@@ -6,8 +6,8 @@ import os
 import re
 
 from outrider.acp.v2.schema import DiffItem, FileChange, Patch
-from outrider.toolbox.files.diffs import LINE_CHARACTERS
-from outrider.updates.state import Diff
+from outrider.coding.toolbox.files.diffs import LINE_CHARACTERS
+from outrider.acp.updates.state import Diff
 
 _LEFT_OUT = re.compile(r"^… [\d,]+ more lines?$", re.MULTILINE)
 _ESCAPES = {

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.schema.asked import Option
+from outrider.acp.schema.client_requests import Option
 from outrider.acp.schema.base import Meta, Wire
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.requests import Choice, Implementation, Initialize, LoadSession
-from outrider.acp.schema.told import (
+from outrider.acp.schema.notifications import (
     ContentItem,
     InfoChanged,
     NoticeTold,

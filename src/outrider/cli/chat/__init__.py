@@ -44,9 +44,9 @@ def chat(arguments: list[str]) -> int:
 def _talk(options: argparse.Namespace) -> int:
     from outrider.cli.chat.program import Chat
     from outrider.cli.prompt_input import attached
-    from outrider.config.loading import load
+    from outrider.coding.config.loading import load
     from outrider.providers import resolve
-    from outrider.recorded import cwd_of, kept_limits
+    from outrider.runtime.agent_settings import cwd_of, kept_limits
 
     if options.model:
         resolve(options.model)  # a name that nobody answers to is better known at once
@@ -65,7 +65,7 @@ def _session(options: argparse.Namespace) -> tuple[str | None, Settings]:
     if not (options.resume or options.latest):
         return None, Settings()
     from outrider.cli.last_session import find_session
-    from outrider.scripting import default_log
+    from outrider.sync import default_log
 
     with default_log() as log:
         found = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))

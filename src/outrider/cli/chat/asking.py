@@ -14,8 +14,8 @@ from outrider.cli.chat.keys import Keyboard, with_key
 from outrider.cli.chat.view import View
 from outrider.cli.plain import exact, plain, plain_lines
 from outrider.cli.styles import BOLD, DIM, YELLOW, broken, columns, fit, styled
-from outrider.permissions.question import Answer, Question
-from outrider.toolbox.titles import title
+from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.toolbox.titles import title
 
 PREVIEW_LINES = 12
 

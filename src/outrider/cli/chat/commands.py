@@ -12,15 +12,15 @@ from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
-from outrider.events import ToolFinished
-from outrider.messages import ToolResultBlock, ToolUseBlock
-from outrider.permissions.question import MODE_WORDS
+from outrider.runtime.events import ToolFinished
+from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
+from outrider.coding.permissions.question import MODE_WORDS
 from outrider.text import dollars
-from outrider.toolbox.titles import title
+from outrider.coding.toolbox.titles import title
 
 if TYPE_CHECKING:
-    from outrider.provider import ToolSpec
-    from outrider.session import Session
+    from outrider.providers.base import ToolSpec
+    from outrider.runtime.session import Session
 
 WIRE_LINES = 300
 TOLD = 12
@@ -93,7 +93,7 @@ class Commands:
         self._view.dim(f"{self._current.model_name} answers. `outrider models` shows which models can be used.")
 
     def _permissions(self, name: str) -> None:
-        from outrider.permissions.question import MODES
+        from outrider.coding.permissions.question import MODES
 
         if name and name not in MODES:
             self._view.problem(f"There is no mode {name!r}; there are {', '.join(MODES)}.")
@@ -165,7 +165,7 @@ class Commands:
 
     def _wire(self, model: str) -> None:
         from outrider.cli.wire import pretty, sending_provider
-        from outrider.provider import Request, ToolSpec
+        from outrider.providers.base import Request, ToolSpec
 
         session = self._current.session
         messages = session.history.sendable() if session else []

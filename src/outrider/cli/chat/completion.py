@@ -60,7 +60,7 @@ class FileNames:
     def _look(self) -> None:
         if time.monotonic() - self._looked < FRESH_SECONDS:
             return
-        from outrider.toolbox.search.ripgrep import find
+        from outrider.coding.toolbox.search.ripgrep import find
 
         self._looked = time.monotonic()
         binary = find()

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.config.settings import Settings
+from outrider.coding.config.settings import Settings
 
 if TYPE_CHECKING:
-    from outrider.events import Event
+    from outrider.runtime.events import Event
     from outrider.log.log import Log
-    from outrider.messages import Usage
-    from outrider.permissions.question import Ask, Mode
-    from outrider.session import Session
-    from outrider.tools import Tool
-    from outrider.workbench import Workbench
+    from outrider.conversation.messages import Usage
+    from outrider.coding.permissions.question import Ask, Mode
+    from outrider.runtime.session import Session
+    from outrider.tools.tool import Tool
+    from outrider.coding.workbench import Workbench
 
 
 class Current:
@@ -50,7 +50,7 @@ class Current:
     def log(self) -> Log:
         """The log of sessions."""
         if self._log is None:
-            from outrider.scripting import default_log
+            from outrider.sync import default_log
 
             self._log = default_log()
         return self._log
@@ -63,8 +63,8 @@ class Current:
         return self._bench
 
     def _new_bench(self) -> Workbench:
-        from outrider.cli.tool_files import load_tools
-        from outrider.workbench import Workbench
+        from outrider.coding.tool_files import load_tools
+        from outrider.coding.workbench import Workbench
 
         if self._tools is None:  # once: what the files say by then, nobody may have agreed to
             self._tools = load_tools(self._settings.tool_files)
@@ -131,7 +131,7 @@ class Current:
         """Who answers, as well as it is known."""
         if self.session:
             return self.session.provider.name
-        from outrider.config.places import default_model
+        from outrider.environment import default_model
 
         return self._name or self.model or self._settings.model or default_model()
 
@@ -149,7 +149,7 @@ class Current:
 
 def history_file() -> Path:
     """Where typed lines are kept."""
-    from outrider.config.places import data_folder
+    from outrider.environment import data_folder
 
     return data_folder() / "chat-history"
 

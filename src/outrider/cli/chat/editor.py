@@ -100,7 +100,7 @@ def _style() -> Style:
 def _history(file: Path) -> History:
     """What was typed before, in a file for the owner alone; in memory if there can be none."""
     try:
-        from outrider.folders import make_private
+        from outrider.filesystem import make_private
 
         make_private(file.parent)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 _PUNCTUATION = ".,;:!?)]}'\""

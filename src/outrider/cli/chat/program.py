@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.attachments import Attachment
+from outrider.conversation.attachments import Attachment
 from outrider.cli.chat.asking import Asker
 from outrider.cli.chat.commands import Commands, Next
 from outrider.cli.chat.current import Current, history_file, home_relative
@@ -24,11 +24,11 @@ from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.region import Region
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
-from outrider.config.loading import Loaded
+from outrider.coding.config.loading import Loaded
 from outrider.errors import OutriderError
-from outrider.events import Event, MessageAdded
-from outrider.permissions.question import MODE_WORDS, MODES, Answer, Question
-from outrider.runs import ENDINGS, RunResult
+from outrider.runtime.events import Event, MessageAdded
+from outrider.coding.permissions.question import MODE_WORDS, MODES, Answer, Question
+from outrider.runtime.run import ENDINGS, RunResult
 from outrider.version import __version__
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.cli.chat.current import Current
 from outrider.cli.plain import plain
-from outrider.messages import Usage
+from outrider.conversation.messages import Usage
 from outrider.text import dollars
 
 

@@ -15,7 +15,7 @@ from outrider.cli.region import Region
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.errors import AttachmentError
-from outrider.events import (
+from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
@@ -29,10 +29,10 @@ from outrider.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.messages import AttachmentBlock, Message
-from outrider.store import AttachmentStore
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.store import AttachmentStore
 from outrider.text import counted, human_size
-from outrider.toolbox.titles import title
+from outrider.coding.toolbox.titles import title
 
 FRAME_SECONDS = 0.08
 SILENCE = 2.0

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from outrider.cli.wire import sending_provider
-from outrider.provider import Request
-from outrider.session import Session
+from outrider.providers.base import Request
+from outrider.runtime.session import Session
 
 Json: TypeAlias = dict[str, Any]
 

@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from outrider.agent import Agent
+from outrider.runtime.agent import Agent
 from outrider.cli.demo.sample import list_files, read_file
 from outrider.cli.demo.stage import Stage
 from outrider.cli.session_tree import Branch, tree_lines, tree_of
-from outrider.events import Event, MessageAdded, TextDelta, ToolFinished
+from outrider.runtime.events import Event, MessageAdded, TextDelta, ToolFinished
 from outrider.log.log import Log
-from outrider.session import Session
+from outrider.runtime.session import Session
 from outrider.subagents import Profile, with_subagents
 
 PROMPT = 'Delegate "read notes.txt", "read chart.png" and "read all files" as a table of file, kind, lines.'

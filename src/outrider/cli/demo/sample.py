@@ -7,10 +7,10 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from outrider.attachments import Attachment
-from outrider.results import ToolResult
+from outrider.conversation.attachments import Attachment
+from outrider.tools.result import ToolResult
 from outrider.text import human_size
-from outrider.tools import ToolContext, tool
+from outrider.tools.tool import ToolContext, tool
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 PIECES, PAUSE = 8, 0.03

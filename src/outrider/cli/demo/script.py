@@ -9,7 +9,7 @@ from pathlib import Path
 from outrider.cli.demo.apis import Json
 from outrider.cli.demo.sample import list_files, read_file
 from outrider.cli.demo.stage import Stage, last_words
-from outrider.scripting import dumps, loads, think
+from outrider.sync import dumps, loads, think
 from outrider.text import counted, human_size
 
 PROMPT = "Explore this folder: read everything, and tell me what is there."

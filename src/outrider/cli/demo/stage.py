@@ -13,7 +13,7 @@ from typing import Any
 
 from outrider.cli.screen import Screen
 from outrider.cli.styles import columns, fit, styled
-from outrider.providers.demo import DemoModel
+from outrider.providers.testing.demo import DemoModel
 
 PACE = 0.02
 """Seconds for a word, where somebody watches."""

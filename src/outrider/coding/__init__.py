@@ -1,0 +1,1 @@
+"""The coding agent: settings, permissions and tools for work in a folder."""

@@ -1,0 +1,83 @@
+"""A small process that ends what is left of a session's commands when Outrider itself was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterable
+
+from outrider.coding.toolbox.shell.family import MARK
+
+SECONDS_TO_END = 2.0
+
+# Each line has the groups that run at the time. The end of the input is the end of whoever wrote it. Whoever is just
+# becoming another program shows no mark for a moment, hence the second look.
+_SCRIPT = """
+while read -r line; do groups=$line; done
+[ -z "$groups" ] || kill -KILL $groups
+clear=0
+while [ $clear -lt 2 ]; do
+  clear=$((clear + 1))
+  for file in $(grep -lsaF "$1" /proc/[0-9]*/environ); do
+    clear=0
+    file=${file#/proc/}
+    kill -KILL "${file%/environ}"
+  done
+  sleep 0.05
+done
+"""
+
+
+class Guard:
+    """Waits for the end of this process. What it then kills: the groups last named, and who carries the mark."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._lifeline: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.RLock()
+
+    def watch(self, groups: Iterable[int]) -> None:
+        """These run now, and no others. Raises OSError where no process can be started."""
+        line = " ".join(f"-{group}" for group in groups).encode() + b"\n"
+        with self._turn:
+            if self._lifeline is not None:
+                with contextlib.suppress(BrokenPipeError):  # somebody ended the guard: another one is due
+                    os.write(self._lifeline, line)
+                    return
+                self.close()
+            os.write(self._start(), line)
+
+    def _start(self) -> int:
+        listening, lifeline = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT, "outrider-guard", f"{MARK}={self._mark}"],
+                stdin=listening,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(lifeline)
+            raise
+        finally:
+            os.close(listening)
+        self._lifeline = lifeline
+        return lifeline
+
+    def close(self) -> None:
+        """Let it do its work, and go."""
+        with self._turn:
+            lifeline, process, self._lifeline, self._process = self._lifeline, self._process, None, None
+        if lifeline is not None:
+            os.close(lifeline)
+        if process is not None:
+            try:
+                process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

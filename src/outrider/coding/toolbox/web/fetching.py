@@ -1,0 +1,253 @@
+"""Getting a page from the web without being led into the private network.
+
+The address that is connected to is the one that was checked: a name is resolved once for each request, and the socket
+for any other address is not even made. Redirects are checked like the first request. Where the environment names a
+proxy, it is the proxy that resolves names; then literal addresses, names that resolve to private addresses here, and
+names that can only mean something nearby are refused, and the rest is left to the proxy, which is the user's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outrider.errors import OutriderError
+from outrider.providers.transport import environment_proxies, proxy_for, trust
+from outrider.text import human_size
+from outrider.coding.toolbox.pace import Pace
+from outrider.coding.toolbox.refusals import RefusalError
+from outrider.coding.toolbox.web.addresses import Resolve, is_literal, is_local_name, why_private
+from outrider.version import __version__
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+MAX_BYTES = 20 * 1024 * 1024
+"""The limit on an answer, after decompression."""
+TIME_LIMIT = 60.0
+"""Seconds for all of it, redirects included."""
+MOST_REDIRECTS = 10
+LONGEST_URL = 8000
+
+HEADERS = {
+    "User-Agent": f"outrider/{__version__}",
+    "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.8",
+    "Accept-Encoding": "gzip, deflate",
+}
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """An answer from the web."""
+
+    url: str
+    """Where it came from in the end."""
+    status: int
+    reason: str
+    content_type: str
+    body: bytes
+
+
+class Fetcher:
+    """Gets what an address on the web has, following redirects, within limits."""
+
+    def __init__(self, resolve: Resolve, *, private_addresses: bool = False) -> None:
+        self._resolve = resolve
+        self._may_be_private = private_addresses
+
+    async def fetch(self, address: str, pace: Pace) -> Fetched:
+        """The answer in the end. Raises RefusalError with a sentence for whatever keeps it away."""
+        import aiohttp
+
+        url = _parsed(address)
+        try:
+            async with asyncio.timeout(TIME_LIMIT):
+                for _ in range(MOST_REDIRECTS + 1):
+                    answer = await self._get(url, pace)
+                    if isinstance(answer, Fetched):
+                        return answer
+                    if _host(answer) != _host(url):  # who allowed one host has not allowed another
+                        raise RefusalError(
+                            f"{url} redirects to another host: {answer} To read that, fetch it by itself."
+                        )
+                    url = answer
+        except (aiohttp.ClientError, OSError, ValueError, OutriderError) as error:
+            raise RefusalError(_explained(error, url)) from None
+        raise RefusalError(f"{address} redirects more than {MOST_REDIRECTS} times; it may be going in circles.")
+
+    async def _get(self, url: URL, pace: Pace) -> Fetched | URL:
+        """The answer to one request, or where it redirects to."""
+        import aiohttp
+
+        proxy = proxy_for(str(url), environment_proxies())
+        if not self._may_be_private:
+            await self._check(url, is_proxied=proxy is not None)
+        tls = trust() if url.scheme == "https" or (proxy or "").startswith("https:") else True
+        async with (
+            aiohttp.ClientSession(
+                connector=self._connector(is_proxied=proxy is not None),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=15),
+                headers=HEADERS,
+            ) as session,
+            session.get(url, proxy=proxy, ssl=tls, allow_redirects=False) as response,
+        ):
+            location = response.headers.get("location")
+            if response.status in (301, 302, 303, 307, 308) and location:
+                return _redirected(url, location)
+            content_type = response.headers.get("content-type", "")
+            return Fetched(str(url), response.status, response.reason or "", content_type, await _body(response, pace))
+
+    async def _check(self, url: URL, *, is_proxied: bool) -> None:
+        """Refuse what can be seen to be private before anything is connected to."""
+        host = url.raw_host or ""
+        if is_literal(host):
+            _refuse_private(host, [host])
+        elif is_proxied:
+            try:
+                _refuse_private(host, await self._resolve(host, url.port or 0))
+            except OSError:
+                if is_local_name(host):
+                    raise _private(host, "a name of the private network") from None
+
+    def _connector(self, *, is_proxied: bool) -> aiohttp.TCPConnector:
+        import aiohttp
+
+        if is_proxied:  # the proxy may well be in the private network
+            return aiohttp.TCPConnector(force_close=True)
+        resolver: Any = _Resolver(self._resolve, self._may_be_private)
+        factory = None if self._may_be_private else _public_socket
+        return aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver, socket_factory=factory)
+
+
+class _Resolver:
+    """What the HTTP library asks for addresses: it gets those that were checked, and connects to them."""
+
+    def __init__(self, resolve: Resolve, may_be_private: bool) -> None:
+        self._resolve = resolve
+        self._may_be_private = may_be_private
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
+        addresses = await self._resolve(host, port)
+        if not self._may_be_private:
+            _refuse_private(host, addresses)
+        return [
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+                "proto": 0,
+                "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            }
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def _public_socket(info: tuple[Any, ...]) -> socket.socket:
+    """The socket for an address, however the library came to it."""
+    family, kind, protocol, _, (address, *_) = info
+    if why := why_private(str(address)):
+        raise OSError(f"{address} is {why}")
+    return socket.socket(family, kind, protocol)
+
+
+def _refuse_private(host: str, addresses: Sequence[str]) -> None:
+    for address in addresses:
+        if why := why_private(address):
+            raise _private(host, why if address == host else f"{address}, {why}")
+
+
+def _private(host: str, why: str) -> RefusalError:
+    return RefusalError(
+        f"{host} is not a public address ({why}), and only public ones may be fetched. "
+        "The user can allow others with web.private_addresses in the configuration."
+    )
+
+
+def _parsed(address: str) -> URL:
+    from yarl import URL
+
+    text = address.strip()
+    if len(text) > LONGEST_URL or not text.isprintable():
+        raise RefusalError("That is not a URL: it is too long, or has control characters in it.")
+    try:
+        return _checked(URL(text))
+    except ValueError as error:
+        raise RefusalError(f"{text} is not a URL that can be fetched: {str(error).rstrip('.')}.") from None
+
+
+def _checked(url: URL) -> URL:
+    if url.scheme not in ("http", "https"):
+        raise RefusalError("Only addresses that begin with http:// or https:// can be fetched.")
+    if url.raw_user is not None or url.raw_password is not None:
+        raise RefusalError("A URL with a user name or a password in it is not fetched. Give it without.")
+    if not url.raw_host:
+        raise RefusalError("The URL has no host.")
+    return url.with_fragment(None)
+
+
+def _host(url: URL) -> str:
+    return (url.raw_host or "").removeprefix("www.")
+
+
+def _redirected(url: URL, location: str) -> URL:
+    from yarl import URL
+
+    try:
+        return _checked(url.join(URL(location)))
+    except ValueError:
+        raise RefusalError(f"{url} redirects to something that is not a URL.") from None
+    except RefusalError as refusal:
+        raise RefusalError(f"{url} redirects to an address that is not fetched. {refusal}") from None
+
+
+async def _body(response: aiohttp.ClientResponse, pace: Pace) -> bytes:
+    body = bytearray()
+    expected = response.content_length
+    whole = f" of {human_size(expected)}" if expected else ""
+    async for chunk in response.content.iter_any():
+        body.extend(chunk)
+        if len(body) > MAX_BYTES:
+            raise RefusalError(f"{response.url} has more than {human_size(MAX_BYTES)}, which is the limit.")
+        pace.show(lambda: f"{human_size(len(body))}{whole}")
+    return bytes(body)
+
+
+def _explained(error: Exception, url: URL) -> str:
+    """What went wrong, in a sentence."""
+    import aiohttp
+
+    host = url.raw_host or ""
+    match error:
+        case TimeoutError():
+            return f"{host} did not answer in time."
+        case aiohttp.ClientConnectorDNSError():
+            return f"There is no host named {host}, or its name cannot be looked up now."
+        case aiohttp.ClientConnectorCertificateError():
+            return f"The certificate of {host} is not trusted: {error.certificate_error}."
+        case aiohttp.ClientConnectorSSLError():
+            return f"No secure connection to {host} is possible: {_reason(error)}."
+        case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
+            return f"{host} cannot be reached through the proxy: {_reason(error)}."
+        case aiohttp.InvalidURL():
+            return f"{url} is not a URL that can be fetched."
+        case aiohttp.ClientPayloadError():
+            return f"The answer of {host} broke off or is damaged."
+        case aiohttp.ClientError() | OSError():
+            return f"{host} cannot be reached: {_reason(error)}."
+    return f"{url} cannot be fetched: {error}."
+
+
+def _reason(error: Exception) -> str:
+    if status := getattr(error, "status", None):  # its text has the URL of the proxy in it, perhaps with a password
+        return f"{status} {getattr(error, 'message', '')}".strip()
+    reason: Any = getattr(error, "os_error", None) or error
+    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__

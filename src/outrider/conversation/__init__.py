@@ -1,0 +1,1 @@
+"""Conversations: messages, history, attachments and their JSON form."""

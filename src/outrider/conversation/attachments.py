@@ -1,0 +1,305 @@
+"""A file on its way to a model: bytes or a path, with its type, its name and what it shows.
+
+Nothing is read when an attachment is made. Its bytes are read when a store takes them, which checks the size and that
+the content is what the label says.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from outrider.descriptors import real_path
+from outrider.conversation.documents import kinds
+from outrider.conversation.encodings import encoding_of, is_utf8
+from outrider.errors import AttachmentError
+from outrider.text import human_size
+
+MAX_BYTES = 20 * 1024 * 1024
+"""The default limit on one attachment."""
+
+CHUNK = 1024 * 1024
+
+_SELF_DESCRIBING = (kinds.ODT, kinds.ODS, kinds.ODP, kinds.EPUB)
+
+# What the first bytes say: bytes at an offset, all those of a line together. The first line that fits counts.
+_MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
+    ("image/png", ((0, b"\x89PNG\r\n\x1a\n"),)),
+    ("image/jpeg", ((0, b"\xff\xd8\xff"),)),
+    ("image/gif", ((0, b"GIF87a"),)),
+    ("image/gif", ((0, b"GIF89a"),)),
+    ("image/webp", ((0, b"RIFF"), (8, b"WEBP"))),
+    ("audio/wav", ((0, b"RIFF"), (8, b"WAVE"))),
+    ("image/heic", ((0, b"\0\0\0"), (4, b"ftyphei"))),
+    ("image/heif", ((0, b"\0\0\0"), (4, b"ftypmif1"))),
+    ("image/avif", ((0, b"\0\0\0"), (4, b"ftypavif"))),
+    ("audio/mp4", ((0, b"\0\0\0"), (4, b"ftypM4A"))),
+    ("video/mp4", ((0, b"\0\0\0"), (4, b"ftyp"))),
+    ("application/pdf", ((0, b"%PDF-"),)),
+    (kinds.RTF, ((0, b"{\\rtf"),)),
+    (kinds.OLE, ((0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),)),
+    # Archives that begin with a file of this name say themselves what they are.
+    *((kind, ((0, b"PK\x03\x04"), (30, b"mimetype" + kind.encode()))) for kind in _SELF_DESCRIBING),
+    (kinds.ZIP, ((0, b"PK\x03\x04"),)),
+    ("application/gzip", ((0, b"\x1f\x8b"),)),
+    ("audio/mpeg", ((0, b"ID3\x02"),)),
+    ("audio/mpeg", ((0, b"ID3\x03"),)),
+    ("audio/mpeg", ((0, b"ID3\x04"),)),
+    ("audio/mpeg", ((0, b"\xff\xfb"),)),
+    ("audio/mpeg", ((0, b"\xff\xf3"),)),
+    ("audio/ogg", ((0, b"OggS\0"),)),
+    ("audio/flac", ((0, b"fLaC\0"),)),
+    ("application/x-executable", ((0, b"\x7fELF"),)),
+    ("application/x-executable", ((0, b"MZ"), (3, b"\0"))),
+    ("application/x-executable", ((0, b"\xcf\xfa\xed\xfe"),)),
+)
+
+_BY_SUFFIX: Mapping[str, str] = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".xml": "application/xml",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".mp4": "video/mp4",
+    ".zip": kinds.ZIP,
+    **kinds.BY_SUFFIX,
+}
+
+# Containers of which only the name says what is in them.
+_BY_NAME: Mapping[str, frozenset[str]] = {
+    kinds.ZIP: kinds.ZIPPED,
+    kinds.OLE: frozenset({kinds.DOC, kinds.XLS, kinds.PPT}),
+}
+
+_LABEL = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
+_TEXT_TYPES = re.compile(
+    r"text/.*|.*[/+](?:json|xml|yaml|x-yaml)"
+    r"|application/(?:toml|javascript|ecmascript|x-javascript|typescript|x-sh|sql|graphql|x-ndjson|jsonl)"
+)
+
+# What the first bytes may show under a label; a label that is not here promises no more than its family.
+_HEIF = frozenset({"image/heic", "image/heif"})
+_MP4 = frozenset({"audio/mp4", "video/mp4"})
+_PROMISED: Mapping[str, frozenset[str | None]] = {
+    **{mime_type: frozenset({mime_type}) for mime_type, _ in _MAGIC},
+    **dict.fromkeys(kinds.ZIPPED - {*_SELF_DESCRIBING}, frozenset({kinds.ZIP})),
+    **{kind: frozenset({kind, kinds.ZIP}) for kind in _SELF_DESCRIBING},
+    **dict.fromkeys(_HEIF, _HEIF),
+    **dict.fromkeys(_MP4 | {"video/quicktime", "audio/x-m4a", "video/x-m4v"}, _MP4),
+    **dict.fromkeys(("video/ogg", "application/ogg", "audio/opus"), frozenset({"audio/ogg"})),
+    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), frozenset({"audio/wav"})),
+    **dict.fromkeys(("audio/mpeg", "audio/mp3"), frozenset({"audio/mpeg", None})),  # other bytes may come first
+}
+_ANYWHERE = frozenset({kinds.ZIP, "application/gzip"})
+"""Packing that files of every family use."""
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A file that a tool returns or a person sends.
+
+    >>> Attachment(b"%PDF-1.7 ...", "application/pdf", name="q3.pdf").name
+    'q3.pdf'
+    """
+
+    source: bytes | Path
+    """The bytes themselves, or the file that has them."""
+    mime_type: str = ""
+    """Told from the content, then from the name, when left out."""
+    name: str = ""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        source: object = self.source
+        if isinstance(source, bytearray | memoryview):
+            msgspec.structs.force_setattr(self, "source", bytes(source))
+        elif not isinstance(source, bytes | Path):
+            raise TypeError(f"an attachment is made of bytes, not of {type(source).__name__}; from_path() takes a path")
+
+    @classmethod
+    def from_path(
+        cls, path: str | os.PathLike[str], mime_type: str = "", *, name: str = "", description: str = ""
+    ) -> Attachment:
+        """A file on disk. It is not opened before it is needed."""
+        path = Path(path)
+        return cls(path, mime_type, name or path.name, description)
+
+    def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
+        """The bytes as a stream, once it is known that they are a file's and within the limit."""
+        if isinstance(self.source, bytes):
+            _check_size(len(self.source), max_bytes, self.label)
+            return io.BytesIO(self.source)
+        try:
+            # Non-blocking, so that a FIFO without a writer is refused instead of waited for.
+            handle = os.open(self.source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from None
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise AttachmentError(f"{self.label} is not a regular file")
+            _check_size(status.st_size, max_bytes, self.label)
+        except AttachmentError:
+            os.close(handle)
+            raise
+        return os.fdopen(handle, "rb")
+
+    def held(self, max_bytes: int = MAX_BYTES) -> OpenFile:
+        """The file at the path, open, so that it can be judged before it is read. Raises AttachmentError."""
+        file = self.open(max_bytes)
+        try:
+            real = _real_path(file, self)
+        except BaseException:
+            file.close()
+            raise
+        return OpenFile(self.source, self.mime_type, self.name, self.description, file=file, real=real)
+
+    def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
+        """The bytes piece by piece; a file that grows over the limit while it is read is refused too."""
+        total = 0
+        with self.open(max_bytes) as file:
+            while chunk := self._read(file):
+                total += len(chunk)
+                _check_size(total, max_bytes, self.label)
+                yield chunk
+
+    def _read(self, file: BinaryIO) -> bytes:
+        try:
+            return file.read(CHUNK)
+        except OSError as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: OSError | ValueError) -> AttachmentError:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        where = self.source if isinstance(self.source, Path) else self.label
+        return AttachmentError(f"{where} cannot be read: {reason}")
+
+    def type_of(self, head: bytes) -> str:
+        """The MIME type, given the first bytes; refused if the label is none, or promises something else."""
+        found = sniff(head)
+        label = self.mime_type.partition(";")[0].strip().lower()
+        label = "image/jpeg" if label == "image/jpg" else label  # a common misspelling
+        if not label:
+            return self._told(found, head)
+        if not _LABEL.fullmatch(label):
+            raise AttachmentError(
+                f"{self.label} is labelled {self.mime_type[:80]!r}, which is not a MIME type; "
+                "write it as in image/png, or leave it out to have it told from the content"
+            )
+        if not _agrees(label, found, head):
+            truth = found or "something else"
+            raise AttachmentError(f"{self.label} is labelled {label} but is {truth}; correct its type")
+        return label
+
+    def _told(self, found: str | None, head: bytes) -> str:
+        """What the content shows; what the name says where the content leaves that open and does not belie it."""
+        by_name = _BY_SUFFIX.get(Path(self.name).suffix.lower(), "")
+        if found:
+            return by_name if by_name in _BY_NAME.get(found, ()) else found
+        if by_name and _agrees(by_name, None, head):
+            return by_name
+        return "text/plain" if _is_text(head, None) else "application/octet-stream"
+
+    @property
+    def label(self) -> str:
+        """What to call it in a sentence."""
+        return self.name or (str(self.source) if isinstance(self.source, Path) else "the attachment")
+
+
+class OpenFile(Attachment, frozen=True):
+    """A file that is open already: what was judged is what is read, wherever its path leads by now."""
+
+    file: BinaryIO | None = None
+    real: str = ""
+    """Where the open file is, without links."""
+
+    def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
+        """The open file, once it is known that it is within the limit."""
+        assert self.file is not None
+        _check_size(os.fstat(self.file.fileno()).st_size, max_bytes, self.label)
+        return self.file
+
+
+def sniff(head: bytes) -> str | None:
+    """The MIME type that the first bytes of a file show, if they are known.
+
+    >>> sniff(b"%PDF-1.7")
+    'application/pdf'
+    """
+    for mime_type, patterns in _MAGIC:
+        if all(head.startswith(magic, offset) for offset, magic in patterns):
+            return mime_type
+    return None
+
+
+def sha256(data: bytes) -> str:
+    """The name of these bytes in a store."""
+    import hashlib  # brings OpenSSL, which nobody needs before the first file
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def is_text_type(mime_type: str) -> bool:
+    """Whether files of this type are text, which can be read as it is.
+
+    >>> is_text_type("text/csv"), is_text_type("application/ld+json"), is_text_type("image/png")
+    (True, True, False)
+    """
+    return bool(_TEXT_TYPES.fullmatch(mime_type))
+
+
+def _agrees(label: str, found: str | None, head: bytes) -> bool:
+    """Whether content that begins like this, and shows this type, may have the label."""
+    if is_text_type(label):
+        return _is_text(head, found)
+    if label in _PROMISED:
+        return found in _PROMISED[label]
+    family = label.partition("/")[0]
+    return found is None or found in _ANYWHERE or family in ("application", found.partition("/")[0])
+
+
+def _is_text(head: bytes, found: str | None) -> bool:
+    # Text may begin with the letters that mark a picture, but does not go on like one.
+    if found == "application/pdf" or (found and not is_utf8(head)):
+        return False
+    return not head or encoding_of(head) is not None
+
+
+def _real_path(file: BinaryIO, attachment: Attachment) -> str:
+    """Where an open file is. Raises AttachmentError if nobody can say."""
+    status = os.fstat(file.fileno())
+    if not status.st_nlink:
+        raise AttachmentError(f"{attachment.label} was removed while it was opened")
+    real = real_path(file.fileno())
+    if real:
+        return real
+    real = os.path.realpath(str(attachment.source))
+    try:
+        if os.path.samestat(os.lstat(real), status):
+            return real
+    except OSError:
+        pass
+    raise AttachmentError(f"{attachment.label} changed while it was opened")
+
+
+def _check_size(size: int, max_bytes: int, label: str) -> None:
+    if size > max_bytes:
+        has, limit = human_size(size), human_size(max_bytes)
+        if has == limit:
+            has, limit = f"{size:,} bytes", f"{max_bytes:,}"
+        raise AttachmentError(f"{label} has {has}; the limit is {limit} (limits.attachment_bytes)")

@@ -1,0 +1,89 @@
+"""Blocks as plain data: dicts and strings in, blocks out, each mistake named with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from outrider.errors import ConversationError
+from outrider.conversation.messages import BLOCK_TYPES, AttachmentBlock, Block, TextBlock
+from outrider.text import clean_value
+
+_OPTIONAL = {
+    "text": ("state",),
+    "thinking": ("thinking", "state"),
+    "tool_use": ("input", "arguments", "invalid_input", "state"),  # one of the first two has to be there
+    "tool_result": ("content", "is_error", "whole"),
+    "attachment": ("name", "description"),
+}
+"""The fields of each block that may be left out, and may therefore be null as well."""
+
+
+def read_content(content: Any, place: str) -> Iterator[tuple[str, Block]]:
+    """The blocks of a content, each with its place as the writer counts; an empty string makes none."""
+    if isinstance(content, str):
+        content = [content]
+    if not isinstance(content, list | tuple):
+        raise ConversationError(
+            f"the content of {place} is {kind_of(content)}; it must be a string or a list of blocks"
+        )
+    for number, item in enumerate(content, 1):
+        if item != "":
+            yield f"{place}, block {number}", read_block(item, f"{place}, block {number}")
+
+
+def read_block(value: Any, place: str) -> Block:
+    """A block, a string, or a dict in the documented shape, as a block."""
+    if isinstance(value, Block):
+        return value
+    if isinstance(value, str):
+        return TextBlock(clean_value(value))
+    if not isinstance(value, Mapping):
+        raise ConversationError(f"{place} is {kind_of(value)}; a block is a dict with a type")
+    kind = value.get("type")
+    if kind not in BLOCK_TYPES:
+        raise ConversationError(f"{place} has the unknown type {kind!r}; known types: {', '.join(BLOCK_TYPES)}")
+    try:
+        fields = clean_value(_without_nulls(value, kind))
+        if kind == "tool_result":
+            fields["content"] = _read_result_content(fields.get("content", ()), place)
+        elif "arguments" in fields and kind == "tool_use":
+            fields = _with_input(fields, place)
+        block: Block = msgspec.convert(fields, Block)
+        return block
+    except ConversationError:
+        raise
+    except (ValueError, RecursionError) as error:  # msgspec's own ValidationError is a ValueError too
+        raise ConversationError(f"{place} ({kind}): {error}") from None
+
+
+def _without_nulls(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The fields of a block without those that are null and may as well be left out."""
+    return {name: item for name, item in value.items() if item is not None or name not in _OPTIONAL[kind]}
+
+
+def _with_input(fields: dict[str, Any], place: str) -> dict[str, Any]:
+    """The fields of a call whose input stands under its other name."""
+    arguments = fields["arguments"]
+    if not isinstance(arguments, dict):
+        raise ConversationError(f"the arguments of {place} are {kind_of(arguments)}; give them as a dict")
+    if fields.get("input", arguments) != arguments:
+        raise ConversationError(f"the arguments of {place} are not its input; leave out the one or the other")
+    return {**{name: item for name, item in fields.items() if name != "arguments"}, "input": arguments}
+
+
+def _read_result_content(content: Any, place: str) -> list[TextBlock | AttachmentBlock]:
+    blocks: list[TextBlock | AttachmentBlock] = []
+    for inner, block in read_content(content, place):
+        if not isinstance(block, TextBlock | AttachmentBlock):
+            kind = block.__struct_config__.tag
+            raise ConversationError(f"{inner} is of type {kind}; a tool_result holds text and attachments")
+        blocks.append(block)
+    return blocks
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for an error that says what it should be."""
+    return "missing" if value is None else f"of type {type(value).__name__}"

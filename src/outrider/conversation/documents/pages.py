@@ -1,0 +1,262 @@
+"""A page of HTML as text that reads well: headings, lists, links, code and tables, much as in Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import urljoin
+
+import msgspec
+
+from outrider.conversation.documents.markup import RAW, Closing, Opening, Text, attribute, pieces, unescaped
+
+MAX_CHARACTERS = 5_000_000
+"""How much of a page is looked at."""
+DEEPEST = 8
+"""Lists and quotations are not indented further than this."""
+
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_PARAGRAPHS = frozenset(
+    {"p", "div", "section", "article", "header", "footer", "main", "nav", "aside", "dl", "table", "figure", "form"}
+    | {"ul", "ol", "pre", "blockquote", "address", "fieldset", "details", "hr", *_HEADINGS}
+)
+_LINES = frozenset({"li", "tr", "dt", "dd", "summary", "figcaption", "option", "legend", "caption", "br"})
+_SKIPPED = frozenset({"svg", "template"})
+_SPACE = re.compile(r"\s+")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What a page says."""
+
+    title: str
+    text: str
+
+
+def read_page(markup: str, address: str = "") -> Page:
+    """The title and the text of a page. Links are relative to its address. Any text will do.
+
+    >>> read_page("<title>T</title><h1>One</h1><p>Two <a href=b>three</a><script>4</script>", "http://a.example/").text
+    '# One\\n\\nTwo three (http://a.example/b)'
+    """
+    writer = _Writer(address)
+    for piece in pieces(markup[:MAX_CHARACTERS]):
+        writer.take(piece)
+    note = "\n\n[The page goes on; this is its beginning.]" if len(markup) > MAX_CHARACTERS else ""
+    return Page(_SPACE.sub(" ", unescaped(writer.title)).strip(), writer.finished() + note)
+
+
+class _Writer:
+    """Writes the text of a page, piece by piece."""
+
+    def __init__(self, address: str) -> None:
+        self.title = ""
+        self._address = address
+        self._written: list[str] = []
+        self._breaks = 0
+        """Line ends that are due before the next word."""
+        self._marker = ""
+        """What the next word is preceded by: the mark of a list item or a heading."""
+        self._is_fresh = True
+        """Whether an item or a cell has begun and nothing is in it yet, so that no line ends are due."""
+        self._lists: list[int] = []
+        """For each list that is open, the number of its last item; -1 in a list without numbers."""
+        self._skipped = ""
+        self._skipped_depth = 0
+        self._is_verbatim = False
+        self._quotations = 0
+        self._cells = 0
+        self._before_row = 0
+        """How much was written before the row of a table."""
+        self._link: tuple[str, int] | None = None
+        """Where the link leads that is open, and how much was written before it."""
+
+    def take(self, piece: Text | Opening | Closing) -> None:
+        """Write one piece."""
+        if self._skipped_depth:
+            self._skip(piece)
+        elif isinstance(piece, Text):
+            self._say(unescaped(piece.raw))
+        elif isinstance(piece, Opening):
+            self._open(piece)
+        else:
+            self._close(piece.name)
+
+    def finished(self) -> str:
+        """The text."""
+        if self._is_verbatim:
+            self._end_code()
+        lines = "".join(self._written).split("\n")
+        return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+    def _skip(self, piece: Text | Opening | Closing) -> None:
+        if isinstance(piece, Opening) and piece.name == self._skipped and not _closes_itself(piece):
+            self._skipped_depth += 1
+        elif isinstance(piece, Closing) and piece.name == self._skipped:
+            self._skipped_depth -= 1
+
+    def _say(self, text: str) -> None:
+        if self._is_verbatim:
+            self._written.append(text)
+            return
+        words = _SPACE.sub(" ", text)
+        if self._breaks or self._is_fresh or not self._written or self._written[-1].endswith((" ", "\n")):
+            words = words.lstrip(" ")
+        if words:
+            self._write(words)
+
+    def _write(self, words: str) -> None:
+        if self._breaks and self._written:
+            self._written.append("\n" * self._breaks + "> " * min(self._quotations, DEEPEST))
+        self._written.append(self._marker + words)
+        self._breaks, self._marker, self._is_fresh = 0, "", False
+
+    def _break(self, lines: int) -> None:
+        if not self._is_fresh:
+            self._breaks = max(self._breaks, lines)
+
+    def _open(self, tag: Opening) -> None:
+        name = tag.name
+        if name in RAW:
+            self._take_raw(tag)
+        elif name in _SKIPPED:
+            self._skipped, self._skipped_depth = name, int(not _closes_itself(tag))
+        elif self._is_verbatim:
+            self._break_code(name)
+        else:
+            self._begin_block(name)
+            if opener := _OPENERS.get(name):
+                opener(self, tag)
+
+    def _close(self, name: str) -> None:
+        if name == "pre" and self._is_verbatim:
+            self._end_code()
+        elif self._is_verbatim:
+            self._break_code(name)
+        else:
+            if closer := _CLOSERS.get(name):
+                closer(self)
+            self._begin_block(name)
+
+    def _begin_block(self, name: str) -> None:
+        if name in _PARAGRAPHS:
+            self._break(1 if self._lists and name in ("ul", "ol") else 2)
+        elif name in _LINES:
+            self._break(1)
+
+    def _take_raw(self, tag: Opening) -> None:
+        if tag.name == "title":
+            self.title = self.title or tag.content
+        elif tag.name in ("textarea", "xmp"):
+            self._say(unescaped(tag.content))
+
+    def _begin_code(self, _: Opening) -> None:
+        self._write("```\n")
+        self._is_verbatim = True
+
+    def _break_code(self, name: str) -> None:
+        if name in _PARAGRAPHS | _LINES and not self._written[-1].endswith("\n"):
+            self._written.append("\n")
+
+    def _end_code(self) -> None:
+        self._break_code("br")
+        self._written.append("```")
+        self._is_verbatim, self._breaks = False, 2
+
+    def _begin_heading(self, tag: Opening) -> None:
+        self._marker, self._is_fresh = _HEADINGS[tag.name], True
+
+    def _end_item(self) -> None:
+        self._marker, self._is_fresh, self._breaks = "", False, min(self._breaks, 1)
+
+    def _begin_list(self, tag: Opening) -> None:
+        self._lists.append(0 if tag.name == "ol" else -1)
+
+    def _end_list(self) -> None:
+        if self._lists:
+            self._lists.pop()
+
+    def _begin_item(self, _: Opening) -> None:
+        mark = "- "
+        if self._lists and self._lists[-1] >= 0:
+            self._lists[-1] += 1
+            mark = f"{self._lists[-1]}. "
+        self._marker = "  " * (min(len(self._lists), DEEPEST) - 1) + mark
+        self._is_fresh = True
+
+    def _begin_row(self, _: Opening) -> None:
+        self._cells, self._before_row = 0, len(self._written)
+
+    def _end_row(self) -> None:
+        if len(self._written) > self._before_row:
+            self._breaks = 0
+
+    def _begin_cell(self, _: Opening) -> None:
+        self._cells += 1
+        if self._cells > 1:
+            self._end_row()
+            self._write(" | ")
+        self._is_fresh = True
+
+    def _begin_quotation(self, _: Opening) -> None:
+        self._quotations += 1
+        self._breaks = 2
+
+    def _end_quotation(self) -> None:
+        self._quotations = max(0, self._quotations - 1)
+
+    def _begin_link(self, tag: Opening) -> None:
+        self._end_link()
+        address = attribute(tag, "href").strip()
+        self._link = (address, len(self._written)) if address else None
+
+    def _end_link(self) -> None:
+        """Say where the link leads, if it has any words and leads to another page."""
+        link, self._link = self._link, None
+        if link and len(self._written) > link[1] and (address := self._absolute(link[0])):
+            self._written.append(f" ({address})")
+
+    def _absolute(self, address: str) -> str:
+        if address.startswith("#"):
+            return ""
+        try:
+            whole = urljoin(self._address, address)
+        except ValueError:
+            return ""
+        return _SPACE.sub("", whole) if whole.startswith(("http:", "https:")) else ""
+
+    def _show_image(self, tag: Opening) -> None:
+        if words := attribute(tag, "alt").strip():
+            self._say(f" [image: {words}] ")
+
+    def _rule_off(self, _: Opening) -> None:
+        self._write("---")
+        self._breaks = 2
+
+
+def _closes_itself(tag: Opening) -> bool:
+    return tag.attributes.endswith("/")
+
+
+_OPENERS: dict[str, Callable[[_Writer, Opening], None]] = {
+    **dict.fromkeys(_HEADINGS, _Writer._begin_heading),
+    "a": _Writer._begin_link,
+    "blockquote": _Writer._begin_quotation,
+    "hr": _Writer._rule_off,
+    "img": _Writer._show_image,
+    "li": _Writer._begin_item,
+    "ol": _Writer._begin_list,
+    "pre": _Writer._begin_code,
+    "td": _Writer._begin_cell,
+    "th": _Writer._begin_cell,
+    "tr": _Writer._begin_row,
+    "ul": _Writer._begin_list,
+}
+_CLOSERS: dict[str, Callable[[_Writer], None]] = {
+    **dict.fromkeys(_HEADINGS, _Writer._end_item),
+    "a": _Writer._end_link,
+    "blockquote": _Writer._end_quotation,
+    "li": _Writer._end_item,
+    "ol": _Writer._end_list,
+    "tr": _Writer._end_row,
+    "ul": _Writer._end_list,
+}

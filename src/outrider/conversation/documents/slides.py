@@ -1,0 +1,84 @@
+"""PowerPoint presentations: slide by slide, with titles, text, tables and the speaker's notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from outrider.conversation.documents.archive import Archive
+from outrider.conversation.documents.block import Block
+from outrider.conversation.documents.packages import main_part, part_of_kind, relations
+from outrider.conversation.documents.tables import markdown
+from outrider.conversation.documents.trees import nearest, number, tree, trees, value
+
+_TITLES = ("title", "ctrTitle")
+_FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")
+"""What stands on every slide."""
+DEEPEST = 8
+"""Text is not indented further than this."""
+
+
+def slide_blocks(archive: Archive) -> Iterator[Block]:
+    """The slides, in the order in which they are shown."""
+    main = main_part(archive, "ppt/presentation.xml")
+    related = relations(archive, main)
+    presentation = tree(archive.pieces(main), archive.budget)
+    for slide, each in enumerate(presentation.iterfind("sldIdLst/sldId"), 1):
+        relation = related.get(each.get("r:id", ""))
+        if relation and relation.target in archive:
+            yield from _slide(archive, relation.target, slide)
+
+
+def _slide(archive: Archive, part: str, slide: int) -> Iterator[Block]:
+    hidden = ""
+    titles: list[str] = []
+    shown: list[Block] = []
+    for shape in trees(archive.pieces(part), archive.budget, {"sp", "graphicFrame", "pic"}, {"sld"}):
+        place = _placeholder(shape)
+        if shape.tag == "sld":
+            hidden = " (hidden)" if shape.get("show") == "0" else ""
+        elif place in _TITLES:
+            titles.append(" ".join(_text(shape).split()))
+        elif place not in _FURNITURE:
+            shown.append(Block(_shown(shape)))
+    yield Block(f"## {': '.join([f'Slide {slide}{hidden}', *filter(None, titles)])}")
+    yield from shown
+    notes = part_of_kind(relations(archive, part), "notesSlide")
+    if notes in archive:
+        for shape in trees(archive.pieces(notes), archive.budget, {"sp"}):
+            if _placeholder(shape) == "body" and (words := _text(shape).strip()):
+                yield Block(f"Notes: {words}")
+
+
+def _shown(shape: Element) -> str:
+    if shape.tag == "pic":
+        about = shape.find("nvPicPr/cNvPr")
+        return f"[picture: {about.get('descr')}]" if about is not None and about.get("descr") else ""
+    if shape.tag == "graphicFrame":
+        return "\n\n".join(
+            markdown([[_text(cell) for cell in nearest(row, "tc")] for row in nearest(table, "tr")])
+            for table in nearest(shape, "tbl")
+        )
+    paragraphs = [each for each in nearest(shape, "p") if _words(each).strip()]
+    if len(paragraphs) == 1:
+        return _words(paragraphs[0]).strip()
+    return "\n".join(f"{'  ' * _level(each)}- {' '.join(_words(each).split())}" for each in paragraphs)
+
+
+def _placeholder(shape: Element) -> str:
+    """Which place of the layout a shape fills; empty if it is none, or another element."""
+    found = shape.find("nvSpPr/nvPr/ph")
+    return "" if found is None else found.get("type", "body")
+
+
+def _text(element: Element) -> str:
+    return "\n".join(map(_words, nearest(element, "p")))
+
+
+def _words(paragraph: Element) -> str:
+    """The words of a paragraph: its runs, its fields, its line breaks."""
+    return "".join("\n" if each.tag == "br" else each.findtext("t") or "" for each in paragraph)
+
+
+def _level(paragraph: Element) -> int:
+    return min(number(value(paragraph, "pPr", "lvl")), DEEPEST)

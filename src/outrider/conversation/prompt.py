@@ -1,0 +1,39 @@
+"""What a person says: text, files, or several of both, on the way into a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import AttachmentBlock, TextBlock
+from outrider.text import clean
+
+Part: TypeAlias = TextBlock | AttachmentBlock | Attachment
+Prompt: TypeAlias = str | Attachment | Sequence[str | Attachment | TextBlock | AttachmentBlock]
+"""What a person says: text, a file, or several of both."""
+
+
+def parts_of(prompt: Prompt) -> list[Part]:
+    """Its parts, with text that can be encoded; empty text is none. Files are still to be stored."""
+    if isinstance(prompt, str | Attachment):
+        prompt = [prompt]
+    elif isinstance(prompt, Mapping) or not isinstance(prompt, Iterable):
+        raise _not_a_prompt(prompt)
+    return [_part(part) for part in prompt if part != ""]
+
+
+def _part(part: object) -> Part:
+    match part:
+        case str():
+            return TextBlock(clean(part))
+        case TextBlock(text=text, state=state):
+            return part if clean(text) is text else TextBlock(clean(text), state)
+        case Attachment() | AttachmentBlock():
+            return part
+    raise _not_a_prompt(part)
+
+
+def _not_a_prompt(value: object) -> TypeError:
+    kind = type(value).__name__
+    return TypeError(f"a prompt is text, an Attachment, or a list of them, not {kind}; messages go into conversation=")

@@ -1,0 +1,149 @@
+"""A model that says what it is told to, for tests of agents: no network, no surprises, faults on demand.
+
+    model = ScriptedModel([
+        ["I'll look.", call("read_file", path="main.py"), call("read_file", path="test.py")],
+        Cut("It pri"),                                   # the stream ends in the middle
+        ProviderError("overloaded"),                     # the provider fails
+        Delay(0.5, "It prints hello."),                  # the answer takes its time
+        lambda request: request.messages[-1].text,       # the answer depends on what was asked
+    ])
+
+What it was asked stands in `model.requests`. A request after the last step is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from outrider.errors import ProviderError
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.providers.base import Reply, Request, StopReason
+from outrider.text import clean, clean_value
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """A reply that breaks off: with an error if there is one, else the stream just ends."""
+
+    step: Step
+    error: Exception | None = None
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """A reply that comes after so many seconds."""
+
+    seconds: float
+    step: Step
+
+
+Step: TypeAlias = (
+    "str | Block | Message | Reply | Sequence[str | Block] | Exception | Cut | Delay | Callable[[Request], Step]"
+)
+"""One reply, or what happens instead of it."""
+
+
+def call(tool: str, /, **arguments: Any) -> ToolUseBlock:
+    """A call of a tool. The model gives it an id."""
+    return ToolUseBlock("", tool, arguments)
+
+
+def malformed_call(tool: str, text: str) -> ToolUseBlock:
+    """A call whose arguments are not a JSON object."""
+    return ToolUseBlock("", tool, {}, invalid_input=text)
+
+
+class ScriptedModel:
+    """Plays its steps one after the other, or asks a function for each.
+
+    >>> model = ScriptedModel(["Hello."])
+    >>> model.name
+    'scripted'
+    """
+
+    def __init__(
+        self, steps: Iterable[Step] | Callable[[Request], Step], *, usage: Usage | None = None, chunk: int = 0
+    ) -> None:
+        self.name = "scripted"
+        self.requests: list[Request] = []
+        """What it was asked, in order."""
+        self._steps = steps if callable(steps) else list(steps)
+        self._usage = usage or Usage()
+        """What each reply uses."""
+        self._chunk = chunk
+        """How many characters of text come at once; 0 for all."""
+        self._calls = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        """Play the next step."""
+        self.requests.append(request)
+        async for item in self._play(self._next(request), request):
+            yield item
+
+    def _next(self, request: Request) -> Step:
+        if callable(self._steps):
+            return self._steps(request)
+        number = len(self.requests)
+        if number > len(self._steps):
+            raise ProviderError(f"the script has {len(self._steps)} steps, and this is request {number}: add one")
+        return self._steps[number - 1]
+
+    async def _play(self, step: Step, request: Request) -> AsyncIterator[Delta | Reply]:
+        while callable(step):
+            step = step() if isinstance(step, type) else step(request)
+        if isinstance(step, Delay):
+            await asyncio.sleep(step.seconds)
+            async for item in self._play(step.step, request):
+                yield item
+        elif isinstance(step, Cut):
+            async for item in self._play(step.step, request):
+                if not isinstance(item, Reply):
+                    yield item
+            if step.error:
+                raise step.error
+        elif isinstance(step, Exception):
+            raise step
+        else:
+            reply = self._reply(step)
+            for delta in self._deltas(reply.message):
+                yield delta
+            yield reply
+
+    def _reply(self, step: str | Block | Message | Reply | Sequence[str | Block]) -> Reply:
+        if isinstance(step, Reply):
+            return msgspec.structs.replace(step, message=self._with_ids(step.message.content))
+        if isinstance(step, Message):
+            content = step.content
+        else:
+            parts = [step] if isinstance(step, str | Block) else step
+            if not isinstance(parts, Iterable):
+                raise ProviderError(f"a step is text, blocks, a message or an error, not {type(step).__name__}")
+            content = Message.assistant(*parts).content
+        message = self._with_ids(content)
+        return Reply(message, StopReason.TOOL_USE if message.tool_calls else StopReason.END, self._usage)
+
+    def _with_ids(self, content: Iterable[Block]) -> Message:
+        return Message("assistant", tuple(map(self._with_id, content)))
+
+    def _with_id(self, block: Block) -> Block:
+        if not isinstance(block, ToolUseBlock) or block.id:
+            return block
+        self._calls += 1
+        return msgspec.structs.replace(block, id=f"call_{self._calls}")
+
+    def _deltas(self, message: Message) -> Iterable[Delta]:
+        for block in message.content:
+            match block:
+                case TextBlock():
+                    text = clean(block.text)
+                    size = self._chunk or len(text) or 1
+                    yield from (TextDelta(text[start : start + size]) for start in range(0, len(text), size))
+                case ThinkingBlock():
+                    yield ThinkingDelta(clean(block.thinking))
+                case ToolUseBlock(invalid_input=None):
+                    yield ToolCallDelta(block.id, block.name, msgspec.json.encode(clean_value(block.input)).decode())
+                case ToolUseBlock(invalid_input=str(text)):
+                    yield ToolCallDelta(block.id, block.name, clean(text))

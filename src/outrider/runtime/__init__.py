@@ -1,0 +1,1 @@
+"""The runtime: agents, sessions and the loop."""

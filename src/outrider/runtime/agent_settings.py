@@ -1,0 +1,52 @@
+"""What the log knows of an agent, and the agent that can be made of it. Tools are functions and cannot be stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.runtime.agent import Agent
+from outrider.errors import LogError
+from outrider.runtime.limits import Limits
+from outrider.log.entries import Settings
+from outrider.text import clean
+from outrider.tools.tool import make_tools
+
+_KEPT = ("turns", "tokens", "cost", "seconds")
+
+
+def settings_of(agent: Agent, cwd: Path) -> Settings:
+    """What the log should know. No tools are not recorded: whoever goes on without them sees which there were."""
+    model = agent.model if isinstance(agent.model, str) else agent.provider.name
+    tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
+    limits = msgspec.to_builtins(agent.limits)
+    return Settings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)))
+
+
+def agent_of(settings: Settings) -> Agent:
+    """The agent, without its tools."""
+    if settings.model is None:
+        raise LogError("the log does not say which model answered; pass agent=Agent(model=…)")
+    return Agent(model=settings.model, system=settings.system or "", limits=limits_of(settings))
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits that the log has; the usual ones if it has none that can be used."""
+    try:
+        return msgspec.convert(settings.limits or {}, Limits)
+    except (msgspec.ValidationError, ValueError):
+        return Limits()
+
+
+def kept_limits(settings: Settings) -> dict[str, Any]:
+    """A session keeps the limits that it was begun with, where they are not the usual ones. As settings, by key."""
+    kept, usual = limits_of(settings), Limits()
+    changed = {name: getattr(kept, name) for name in _KEPT if getattr(kept, name) != getattr(usual, name)}
+    return {f"limits.{name}": "none" if value is None else value for name, value in changed.items()}
+
+
+def cwd_of(settings: Settings) -> str | None:
+    """The folder in which it worked, if that is still there."""
+    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None

@@ -1,0 +1,432 @@
+"""One tool call on its way to its one answer, whatever happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outrider.conversation.attachments import Attachment
+from outrider.errors import AttachmentError, LogError, ValidationError
+from outrider.runtime.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.conversation.json_text import in_lines, shorten_json
+from outrider.runtime.limits import Limits
+from outrider.log.entries import Answer, Intent
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.tools.approval import FilePermit, Permit
+from outrider.tools.result import ToolResult
+from outrider.conversation.store import AttachmentStore
+from outrider.text import clean, shorten
+from outrider.tools.threads import Threads
+from outrider.tools.tool import Spawn, Tool, ToolContext
+
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
+    from outrider.log.write import Write
+
+CANCELLED = "The call was cancelled before it finished."
+"""How the answer to a call begins that was cancelled; front ends know it by that."""
+CANCEL_GRACE = 1.0
+"""Seconds that a cancelled tool has to clean up before its call is answered without it."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What the calls of one session share."""
+
+    session: str
+    """The session's id."""
+    emit: Callable[[Event], None]
+    store: AttachmentStore
+    threads: Threads
+    limits: Limits
+    cwd: Path
+    journal: Journal | None = None
+    """Where intents and answers are made durable, if they are."""
+    permit: Permit | None = None
+    """Who is asked whether a call may run; without one, each may."""
+    spawn: Spawn | None = None
+    """What opens a session for a sub-agent; None in the session of one."""
+
+
+MOST_AT_ONCE = 64
+"""Calls of one reply that run at the same time; a reply with more is worked off in batches."""
+
+
+async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
+    """Run calls until each has its answer: side by side, but one that must be alone by itself and in its turn.
+
+    When the caller is cancelled, each call still gets an answer before the CancelledError goes on. When the log fails,
+    so does this, after each call that runs was stopped.
+    """
+    try:
+        for batch in _batches(calls):
+            # Where somebody is asked, each begins when it may: what was judged is not to change meanwhile.
+            for together in [[call] for call in batch] if batch[0].around.permit else [batch]:
+                await together[0].ask()
+                await _record_intents(together)
+                for call in together:
+                    call.start(tools)
+            for call in batch:
+                await call.wait()
+    except asyncio.CancelledError:
+        await _stop(calls)
+        raise
+    except LogError:
+        await _stop([call for call in calls if call.started])
+        raise
+
+
+def first_intents(calls: Sequence[Call]) -> list[Intent]:
+    """The intents of the calls that will be begun first: they can be recorded together with the reply.
+
+    None where somebody is to be asked before: an intent says that the call is being carried out.
+    """
+    for batch in _batches(calls):
+        if batch[0].around.permit:
+            break
+        return [intent for call in batch if (intent := call.intent())]
+    return []
+
+
+async def _record_intents(calls: Sequence[Call]) -> None:
+    """Have on disk what is about to be done."""
+    if journal := calls[0].around.journal:
+        intents = [intent for call in calls if not call.begun and (intent := call.intent())]
+        if intents:
+            await journal.write(*intents).finished()
+
+
+def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:
+    return [calls] if len(calls) == 1 else _batches_of_many(calls)
+
+
+def _batches_of_many(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+    for concurrent, group in groupby(calls, lambda call: call.concurrent):
+        together = list(group)
+        size = MOST_AT_ONCE if concurrent else 1
+        for start in range(0, len(together), size):
+            yield together[start : start + size]
+
+
+async def _stop(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call.stop(CANCELLED)
+    try:
+        for call in calls:
+            with contextlib.suppress(LogError):
+                await call.wait()
+    finally:  # a second cancel cuts the wait short
+        for call in calls:
+            call.abandon()
+            if call.written:
+                with contextlib.suppress(LogError):
+                    await call.written.finished()
+
+
+class Call:
+    """A call from its start to its answer. The answer comes exactly once: by the tool, a time-out or a cancel."""
+
+    def __init__(self, use: ToolUseBlock, tool: Tool | None, around: Surroundings, begun: Intent | None = None) -> None:
+        self.use = use
+        self.around = around
+        self.begun = begun
+        """The intent that is on disk already."""
+        self.answer: Answer | None = None
+        self.written: Write | None = None
+        """Done when the answer is on disk; None if there is no log."""
+        self._loop = asyncio.get_running_loop()
+        self._answered: asyncio.Future[None] | None = None
+        self._announced = False
+        self._tool = tool
+        self._key = begun.key if begun else f"{around.session}/{use.id}"
+        self._context = ToolContext(
+            use.id, around.cwd, around.threads, self._progress, self._key, around.store, around.spawn
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stopped = ""
+        """Why the call was given up, if it was."""
+        self._came_through = False
+        """Whether the tool itself has given its result."""
+        self._loop_thread = threading.get_ident()
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it may run beside others."""
+        return self._tool is None or self._tool.concurrent
+
+    @property
+    def _limit(self) -> int:
+        """Characters of the result that the model gets to read."""
+        own = self._tool.result_characters if self._tool else None
+        limit = self.around.limits.result_characters
+        return limit if own is None else min(own, limit)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the answer is on disk."""
+        return self._announced and not (self.written and self.written.error)
+
+    @property
+    def started(self) -> bool:
+        """Whether anything came of it yet."""
+        return self._task is not None or self.answer is not None
+
+    def intent(self) -> Intent | None:
+        """What is about to be done; None if nothing will be."""
+        tool, use = self._tool, self.use
+        if tool is None or use.invalid_input is not None or self.answer:
+            return None
+        return Intent(use.id, tool.name, tool.effect, self._key, use.input)
+
+    async def ask(self) -> None:
+        """Find out whether it may run; a refusal is its answer."""
+        permit, tool = self.around.permit, self._tool
+        if permit is None or tool is None or self.intent() is None:
+            return
+        try:
+            tool.check(self.use.input)
+        except ValidationError:
+            return  # it will not run, and says itself what is wrong
+        try:
+            refusal = await permit(self.use, tool)
+        except Exception as error:  # noqa: BLE001 - whatever keeps it from deciding, the call does not run
+            refusal = f"nobody could decide whether it may run: {_said_by(error)}"
+        if refusal and not self.answer:
+            self._finish(_error(self.use.id, f"{tool.name} was not run: {clean(refusal)}"))
+
+    def recall(self, answer: Answer, *, recorded: bool) -> None:
+        """It was answered before: in another process, or when the log could not be written."""
+        if recorded:
+            self.answer, self._announced = answer, True
+        else:
+            self._finish(answer)
+
+    def start(self, known: Iterable[str]) -> None:
+        """Begin. `known` are the names to suggest if the tool is not one of them."""
+        use, tool = self.use, self._tool
+        if self.answer:
+            return
+        if tool is None:
+            names = ", ".join(known) or "none"
+            self._finish(_error(use.id, f"There is no tool named {use.name!r}. The tools are: {names}."))
+        elif use.invalid_input is not None:
+            raw = shorten(use.invalid_input, 500, "[{left_out} of {total} characters left out]")
+            self._finish(_error(use.id, f"The arguments of {use.name} are not a JSON object, so it was not run: {raw}"))
+        else:
+            self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
+            self._task = self._loop.create_task(self._run(tool))
+            self._task.add_done_callback(self._done)
+            seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
+            if seconds is not None:
+                self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
+
+    def stop(self, reason: str) -> None:
+        """Give the call up. A tool that cleans up is waited for, for a moment; one that is through keeps its result."""
+        if self.answer or self._context.cancelled:
+            return
+        self._context.cancel()
+        if not self._came_through:
+            self._stopped = reason
+        if self._task is None:
+            self._finish(_error(self.use.id, reason))
+        else:
+            self._task.cancel()
+            # A sub-agent has calls of its own to stop, for which it has that time too.
+            self._after(CANCEL_GRACE * (2 if self._context.has_spawned else 1), self.abandon)
+
+    def abandon(self) -> None:
+        """Answer now, without the tool."""
+        self._finish(_error(self.use.id, self._stopped or "The call was given up."))
+
+    async def wait(self) -> None:
+        """Wait until it is answered for good. Whoever waits may be cancelled without harm to the call."""
+        if not self._announced:
+            self._answered = self._loop.create_future()
+            await self._answered
+        if self.written and self.written.error:
+            raise self.written.error
+
+    async def _run(self, tool: Tool) -> None:
+        answer = await self._work(tool)
+        self._finish(_stopped_answer(answer, self._stopped) if self._stopped else answer)
+
+    async def _work(self, tool: Tool) -> Answer:
+        try:
+            result = await tool.invoke(self.use.input, self._context)
+            self._came_through = True
+        except ValidationError as error:
+            faults = "\n".join(f"- {violation}" for violation in error.violations)
+            result = _failure(f"The arguments of {tool.name} are not valid, so it was not run:\n{faults}")
+        except asyncio.CancelledError:
+            if self._stopped:
+                raise
+            result = _failure(f"{tool.name} was cancelled from within.")
+        except BaseException as error:  # noqa: BLE001 - also sys.exit() in a tool must not end the loop
+            result = _failure(f"{tool.name} failed: {_said_by(error)}")
+        try:
+            return await self._answer(result)
+        except asyncio.CancelledError:
+            # The tool has done its work; only storing what is too large, or a file, was cut short.
+            why = "it was cancelled before all of it could be stored"
+            text = self._cut(clean(result.text), why, result.is_json) or f"[{why}]"
+            return Answer(_block(self.use.id, [TextBlock(text)], result.is_error), result.final, result.details)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """An answer for a call that ended without one."""
+        if task.cancelled():
+            self.abandon()
+        elif error := task.exception():
+            self._finish(_error(self.use.id, f"{self.use.name} failed: {_said_by(error)}"))
+
+    def _finish(self, answer: Answer) -> None:
+        if self.answer:
+            return
+        for timer in self._timers:
+            timer.cancel()
+        self.answer = answer
+        self._context.close()
+        if self.around.journal:
+            self.written = self.around.journal.write(answer)
+            self.written.then(self._announce)
+        else:
+            self._announce()
+
+    def _announce(self) -> None:
+        """What is shown as done is on disk."""
+        self._announced = True
+        if self._answered and not self._answered.done():
+            self._answered.set_result(None)
+        answer = self.answer
+        if answer and self.recorded:
+            self.around.emit(ToolFinished(self.use.id, self.use.name, answer.result, answer.details))
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._timers.append(self._loop.call_later(seconds, action))
+
+    def _progress(self, content: Any) -> None:
+        if threading.get_ident() == self._loop_thread:
+            self._show(content)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._show, content)
+
+    def _show(self, content: Any) -> None:
+        if not self.answer:
+            self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
+
+    async def _answer(self, result: ToolResult) -> Answer:
+        """The result as a block: its text within the limit, its files in the store."""
+        text, whole = clean(result.text), None
+        if result.whole is not None:
+            text, whole = await self._completed(text, result.whole)
+        elif len(text) > self._limit:
+            text, whole = await self._shortened(text, result.is_json)
+        content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
+        files = [await self._stored(attachment) for attachment in result.attachments]
+        nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
+        block = _block(self.use.id, [*content, *files], result.is_error or nothing_left, whole)
+        return Answer(block, result.final, result.details)
+
+    async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
+        data = (in_lines(text) if is_json else text).encode()
+        mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
+        file = Attachment(data, mime_type, f"{self.use.name}-{self.use.id}.{ending}")
+        where, kept = await self._keep_whole(file, len(data))
+        if is_json:  # which takes a while where it is long
+            return await self.around.threads.run(self._cut, text, where, is_json), kept
+        return self._cut(text, where, is_json), kept
+
+    def _cut(self, text: str, where: str, is_json: bool) -> str:
+        """What the model gets to read of a text, and where the rest is; JSON stays JSON."""
+        where = where.replace("{", "{{").replace("}", "}}")
+        if is_json:
+            note = f"This is not all of it: {{total}} characters, of which some are left out here. {where}"
+            with contextlib.suppress(ValueError, RecursionError):  # then it is a text like any other
+                return clean(shorten_json(text, self._limit, note))
+        return shorten(text, self._limit, f"[{{left_out}} of {{total}} characters left out here. {where}]")
+
+    async def _completed(self, text: str, file: Attachment) -> tuple[str, AttachmentBlock | None]:
+        """A text that is a part already, with where to find the whole."""
+        where, kept = await self._keep_whole(file, self.around.limits.attachment_bytes, file.description or "The whole")
+        note = "[{left_out} of {total} characters left out here.]"
+        return f"{shorten(text, self._limit, note)}\n[{where}]", kept
+
+    async def _keep_whole(
+        self, file: Attachment, limit: int, what: str = "The whole"
+    ) -> tuple[str, AttachmentBlock | None]:
+        """Where the whole of a result is, in words; and its reference, if it could be stored."""
+        whole = await self._put(file, limit)
+        if isinstance(whole, str):
+            return f"{what} could not be stored: {whole}", None
+        return f"{what} is stored as attachment:{whole.sha256}", whole
+
+    async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
+        """The file's reference, or a note to the model where there can be none; the turn goes on."""
+        stored = await self._put(attachment, self.around.limits.attachment_bytes)
+        return TextBlock(f"\n[A file could not be attached: {stored}.]") if isinstance(stored, str) else stored
+
+    async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
+        """The stored file's reference, or what is wrong with it, of which observers are told as well."""
+        try:
+            permit: object = self.around.permit
+            if isinstance(permit, FilePermit) and isinstance(attachment.source, Path):
+                return await self._put_judged(permit, attachment, limit)
+            return await self.around.threads.run(self.around.store.put, attachment, limit)
+        except Exception as error:  # noqa: BLE001 - a store of the user's may break the contract, and the turn goes on
+            said = clean(str(error)) if isinstance(error, AttachmentError) else _said_by(error)
+            if not self.answer:
+                self.around.emit(Notice(f"{self.use.name}: {said}"))
+            return said
+
+    async def _put_judged(self, permit: FilePermit, attachment: Attachment, limit: int) -> AttachmentBlock:
+        """As above, of a file that may be one that this session must not read. It is opened once, and then judged."""
+        file = await self.around.threads.run(attachment.held, limit)
+        try:
+            for timer in self._timers:  # the tool is through, and a person who is asked may take their time
+                timer.cancel()
+            given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just read it
+            if refusal := await permit.attach(self.use, given, file.real):
+                raise AttachmentError(f"{attachment.label}: {refusal}")
+            return await self.around.threads.run(self.around.store.put, file, limit)
+        finally:
+            if file.file:
+                file.file.close()
+
+
+def _failure(text: str) -> ToolResult:
+    return ToolResult(text, is_error=True)
+
+
+def _error(call_id: str, text: str) -> Answer:
+    return Answer(_block(call_id, [TextBlock(text)], is_error=True))
+
+
+def _block(
+    call_id: str,
+    content: Iterable[TextBlock | AttachmentBlock],
+    is_error: bool,
+    whole: AttachmentBlock | None = None,
+) -> ToolResultBlock:
+    return ToolResultBlock(call_id, tuple(content), is_error, whole)
+
+
+def _stopped_answer(answer: Answer, reason: str) -> Answer:
+    """What a tool still had to say when it was given up, flagged and with the reason before it."""
+    result = answer.result
+    return Answer(_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
+
+
+def _said_by(error: BaseException) -> str:
+    """An exception in words; its own code may fail as well."""
+    try:
+        said = clean(str(error))
+    except Exception:  # noqa: BLE001 - whatever it raises, it has nothing to say
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,0 +1,38 @@
+"""Where a run stops."""
+
+from __future__ import annotations
+
+import msgspec
+
+from outrider.conversation.attachments import MAX_BYTES
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Where a run stops. None means no limit."""
+
+    turns: int | None = 50
+    """Replies of the model in one run."""
+    tokens: int | None = None
+    """Tokens in and out, summed over the run's requests."""
+    cost: float | None = None
+    """US dollars for the run."""
+    seconds: float | None = None
+    """Wall time of the run."""
+    repeats: int | None = 10
+    """Turns in a row that bring nothing new: calls that were made before, with results that they had before."""
+    subagents: int | None = 200
+    """Sub-agents that one run sends out, one after the other or at once."""
+    tool_seconds: float | None = 600.0
+    """Wall time of one call, for tools that do not say otherwise."""
+    result_characters: int = 50_000
+    """What the model gets to read of one result; the whole is stored."""
+    attachment_bytes: int = MAX_BYTES
+    """The largest file that a tool or a person may send."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is None and name in ("result_characters", "attachment_bytes"):
+                raise ValueError(f"the limit {name} cannot be None: give a number")
+            if value is not None and (not isinstance(value, int | float) or not value > 0):
+                raise ValueError(f"the limit {name} is {value!r}; it must be a number over 0, or None for no limit")

@@ -1,0 +1,71 @@
+"""Whoever watches a session: each event goes to each of them, and none of them can harm it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from outrider.runtime.events import Delta, Event, SubagentEvent
+from outrider.providers.debugging import logger
+
+Observer: TypeAlias = Callable[[Event], None]
+
+
+class Inbox:
+    """The events that one reader has not read yet."""
+
+    def __init__(self) -> None:
+        self._events: list[Event | None] = []
+        self._waiting: asyncio.Future[None] | None = None
+
+    def put(self, event: Event | None) -> None:
+        """One more; None says that no other follows."""
+        self._events.append(event)
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while True:
+            while not self._events:
+                self._waiting = asyncio.get_running_loop().create_future()
+                await self._waiting
+            taken, self._events = self._events, []
+            for event in taken:  # what came together is read together
+                if event is None:
+                    return
+                yield event
+
+
+class Observers:
+    """The observers of one session, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._all: list[Observer] = [_log] if logger.isEnabledFor(logging.DEBUG) else []
+        self._failed: list[Observer] = []
+
+    def add(self, observer: Observer) -> None:
+        """Have each event from now on given to it."""
+        self._all.append(observer)
+
+    def remove(self, observer: Observer) -> None:
+        """No longer."""
+        self._all.remove(observer)
+
+    def emit(self, event: Event) -> None:
+        """Give the event to all of them."""
+        for observer in self._all:
+            try:
+                observer(event)
+            except Exception:  # noqa: BLE001 - whatever it is, it is logged, and the session goes on
+                if observer not in self._failed:  # said once: a broken observer breaks on every event
+                    self._failed.append(observer)
+                    logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
+
+
+def _log(event: Event) -> None:
+    if not isinstance(event.event if isinstance(event, SubagentEvent) else event, Delta):
+        logger.debug("%s", msgspec.json.encode(event, enc_hook=repr).decode())

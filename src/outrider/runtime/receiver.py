@@ -1,0 +1,109 @@
+"""One reply from a provider, held to the contract of `Provider.stream`, whatever the adapter does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from outrider.errors import ProviderError, TornStreamError
+from outrider.runtime.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.conversation.messages import Block, Message, ToolUseBlock, Usage
+from outrider.providers.base import Provider, Reply, Request
+from outrider.tools.schema.violations import too_deep
+
+DEEPEST_ARGUMENTS = 180
+"""Levels of a call's arguments; the log takes a few more around them."""
+SHOWN = (ThinkingDelta, ToolCallDelta, Notice)
+
+
+class Receiver:
+    """Receives one reply, shows what comes, and remembers the words for the case that it is cut off."""
+
+    def __init__(self, provider: Provider, emit: Callable[[Event], None]) -> None:
+        self._provider = provider
+        self._emit = emit
+        self._words: list[str] = []
+        self.has_shown = False
+        """Whether observers saw anything of the reply."""
+
+    @property
+    def words(self) -> str:
+        """The text so far."""
+        return "".join(self._words)
+
+    async def receive(self, request: Request) -> Reply:
+        """The complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
+        try:
+            return await self._receive(self._provider.stream(request))
+        except ProviderError:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise self._failed(error) from error
+        except (Exception, SystemExit) as error:
+            raise self._failed(error) from error
+
+    async def _receive(self, stream: AsyncIterator[Any]) -> Reply:
+        reply: Reply | None = None
+        try:
+            async for item in stream:
+                if reply is not None:
+                    raise ProviderError(f"{self._provider.name} sent more after its reply: {type(item).__name__}")
+                if type(item) is TextDelta:  # the most frequent by far
+                    self._words.append(item.text)
+                    self.has_shown = True
+                    self._emit(item)
+                elif isinstance(item, Reply):
+                    reply = self._checked(item)
+                else:
+                    self._show(item)
+        finally:
+            if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
+                await close()
+        if reply is None:
+            raise TornStreamError(f"the reply of {self._provider.name} ended before it was complete; ask again")
+        return reply
+
+    def _show(self, item: Any) -> None:
+        if not isinstance(item, SHOWN):
+            raise ProviderError(f"{self._provider.name} sent neither a delta nor a reply: {type(item).__name__}")
+        self.has_shown = self.has_shown or not isinstance(item, Notice)
+        self._emit(item)
+
+    def _checked(self, reply: Reply) -> Reply:
+        if not isinstance(reply.message, Message) or not isinstance(reply.usage, Usage):
+            raise ProviderError(f"{self._provider.name} sent a reply without a Message or without a Usage")
+        usage, message = _whole_numbers(reply.usage), _shallow(reply.message)
+        if usage is reply.usage and message is reply.message:
+            return reply
+        return msgspec.structs.replace(reply, usage=usage, message=message)
+
+    def _failed(self, error: BaseException) -> ProviderError:
+        return ProviderError(f"{self._provider.name} failed: {type(error).__name__}: {error}")
+
+
+def _shallow(message: Message) -> Message:
+    """Arguments that are nested so deeply that nothing could store them are kept as text: the call is not run."""
+    if not any(too_deep(call.input, DEEPEST_ARGUMENTS) for call in message.tool_calls):
+        return message
+    return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
+
+
+def _shallow_block(block: Block) -> Block:
+    if not isinstance(block, ToolUseBlock) or not too_deep(block.input, DEEPEST_ARGUMENTS):
+        return block
+    text = "(nested too deeply to be shown)"
+    return msgspec.structs.replace(block, input={}, invalid_input=text)
+
+
+def _whole_numbers(usage: Usage) -> Usage:
+    """Tokens are counted in whole numbers, whatever the provider counts in."""
+    tokens = {name: count for name, count in msgspec.structs.asdict(usage).items() if name != "cost"}
+    if all(type(count) is int for count in tokens.values()):
+        return usage
+    return msgspec.structs.replace(usage, **{name: int(count) for name, count in tokens.items()})

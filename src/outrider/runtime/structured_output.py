@@ -1,0 +1,200 @@
+"""Reports: data that satisfies a JSON Schema, given by a model through an ordinary tool whose result is final."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from outrider.errors import SchemaError, ValidationError
+from outrider.runtime.events import RunStatus
+from outrider.runtime.limits import Limits
+from outrider.conversation.messages import Message
+from outrider.conversation.prompt import Prompt
+from outrider.prompts import prompt as prompt_text
+from outrider.tools.result import ToolResult
+from outrider.runtime.run import Progress, RunResult
+from outrider.tools.schema import Schema
+from outrider.tools.schema.raw_schemas import refuse_names
+from outrider.tools.schema.wrapping import describes_objects, followed, wrapped
+from outrider.runtime.session import Session
+from outrider.text import clean_value
+from outrider.tools.tool import Tool, make_tool
+
+TOOL = "report_back"
+WRAPPED = "result"
+"""The one parameter of the tool where the data is not an object."""
+MISSING = "the model ended without a report, although it was reminded of it; what it said instead is in the text"
+NO_TURNS_LEFT = "the model ended without a report, and nothing is left to remind it of it"
+
+
+class Report:
+    """A report that a model is to give: a JSON Schema or a Python type on the way out, data that satisfies it back.
+
+    For one task: the first valid report is the one that counts.
+
+    >>> report = Report({"type": "array", "items": {"type": "integer"}})
+    >>> report.tool.parameters["properties"]
+    {'result': {'type': 'array', 'items': {'type': 'integer'}}}
+    >>> report.has_data
+    False
+    """
+
+    def __init__(self, schema: Any, *, is_trusted: bool = True) -> None:
+        """From a JSON Schema, true, or a type. Raises SchemaError for one that cannot be used.
+
+        One that is not trusted, such as a model's, may refer to its parts by path only.
+        """
+        if schema is False:
+            raise SchemaError("no data can satisfy the schema false")
+        self._schema = Schema.of(schema)
+        if not is_trusted:
+            refuse_names(self._schema.json)
+        root = followed(self._schema.json)
+        self._is_wrapped = not describes_objects(root)
+        self._data: tuple[Any, ...] = ()
+        self.tool: Tool = make_tool(
+            self._take,
+            name=TOOL,
+            description=prompt_text("report_back_tool"),
+            effect="read",
+            schema=wrapped(root, WRAPPED) if self._is_wrapped else root,
+            guidance=prompt_text("report_back"),
+            final_turn=prompt_text("report_final_turn"),
+            built_in=True,
+        )
+        """What the model calls. Its result is final, its text is the JSON of the data, its details have the data."""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the report was given."""
+        return bool(self._data)
+
+    @property
+    def data(self) -> Any:
+        """What was reported, as decoded JSON; None if nothing was yet."""
+        return self._data[0] if self._data else None
+
+    @property
+    def value(self) -> Any:
+        """The data as the Python type that the report was made from, if it was."""
+        return self._schema.decode(self.data) if self._data else None
+
+    @property
+    def text(self) -> str:
+        """The data as JSON, in one line; empty if there is none yet."""
+        return _json(self.data) if self._data else ""
+
+    def recall(self, messages: Sequence[Message]) -> bool:
+        """Take the report with which a conversation ends, if it ends with one that satisfies the schema.
+
+        What the conversation says counts more than what is known here: the first one that was accepted.
+        """
+        for arguments in _accepted(messages[-2:]):
+            data = self._unwrapped(arguments)
+            if not self._schema.violations(data):
+                self._data = (data,)
+                return True
+        return False
+
+    async def _take(self, /, **arguments: Any) -> ToolResult:
+        if self._data:
+            return ToolResult("A report was given already, and it is the one that counts.", is_error=True)
+        data = clean_value(self._unwrapped(arguments))
+        self._schema.decode(data)  # a type may want more than its JSON Schema can say
+        text = _json(data)
+        self._data = (data,)
+        return ToolResult(text, final=True, details={"structured_output": data}, is_json=True)
+
+    def _unwrapped(self, arguments: Mapping[str, Any]) -> Any:
+        return arguments.get(WRAPPED) if self._is_wrapped else dict(arguments)
+
+
+async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -> RunResult:
+    """Run a session that has the report's tool until the report is there; a model that forgets it is reminded once.
+
+    The limits of the agent count for both runs together. Without a report the status is not `done`: `error` if the
+    model did not give one, or what stopped it. With one, the text is the JSON of the data.
+    """
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    first = await session.run(prompt)
+    report.recall(first.conversation)
+    if report.has_data or first.status != "done" or _was_reminded(first.conversation):
+        return _reported(first, report)
+    left = _left_of(session.agent.limits, first, clock() - began)
+    if not isinstance(left, Limits):
+        return msgspec.structs.replace(_reported(first, report), status=left, error=NO_TURNS_LEFT)
+    with _limited(session, left):
+        second = await session.run(prompt_text("report_reminder"))
+    report.recall(second.conversation)
+    return _reported(_joined(first, second), report)
+
+
+def _was_reminded(messages: Sequence[Message]) -> bool:
+    """Whether the last thing that was said to the model is the reminder: by a process that ended since, say."""
+    said = (message.text for message in reversed(messages) if message.role == "user" and message.text)
+    return next(said, "") == prompt_text("report_reminder")
+
+
+def _reported(result: RunResult, report: Report) -> RunResult:
+    """The result with the report, or without any: the data of another final tool is none."""
+    data = {"structured_output": report.data, "has_structured_output": report.has_data}
+    if report.has_data:
+        return msgspec.structs.replace(result, text=report.text, **data)
+    if result.status == "done":
+        return msgspec.structs.replace(result, status="error", error=MISSING, **data)
+    return msgspec.structs.replace(result, **data)
+
+
+def _joined(first: RunResult, second: RunResult) -> RunResult:
+    return msgspec.structs.replace(
+        second,
+        text=second.text or first.text,
+        turns=first.turns + second.turns,
+        usage=first.usage + second.usage,
+    )
+
+
+def _left_of(limits: Limits, used: RunResult, seconds: float) -> Limits | RunStatus:
+    """What the limits leave for another run, or the one that leaves nothing."""
+    progress = Progress(limits)
+    progress.turns, progress.usage = used.turns, used.usage
+    if reached := progress.limit_reached():
+        return reached
+    if limits.seconds is not None and seconds >= limits.seconds:
+        return "max_seconds"
+    spent = {"turns": used.turns, "tokens": used.usage.total_tokens, "cost": used.usage.cost or 0, "seconds": seconds}
+    left = {name: getattr(limits, name) - amount for name, amount in spent.items() if getattr(limits, name) is not None}
+    return msgspec.structs.replace(limits, **left)
+
+
+@contextmanager
+def _limited(session: Session, limits: Limits) -> Iterator[None]:
+    agent = session.agent
+    session.agent = msgspec.structs.replace(agent, limits=limits)
+    try:
+        yield
+    finally:
+        session.agent = agent
+
+
+def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    """The arguments of the reports that were accepted in the newest calls, if nothing was said since."""
+    if len(ending) < 2:
+        return
+    asked, answered = ending
+    good = {result.tool_use_id for result in answered.tool_results if not result.is_error}
+    yield from (call.input for call in asked.tool_calls if call.name == TOOL and call.id in good)
+
+
+def _json(data: Any) -> str:
+    import json  # takes whole numbers of any size, and refuses what is no number
+
+    try:
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        raise ValidationError(["(the value): has a number that JSON does not have"]) from None

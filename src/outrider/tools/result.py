@@ -1,0 +1,105 @@
+"""What a tool gives back: text for the model, files, and a word to people; made of whatever the function returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.conversation.attachments import Attachment, sniff
+from outrider.conversation.encodings import decoded, encoding_of
+from outrider.text import clean_value
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a tool gives back when a string is not enough.
+
+    >>> ToolResult("Q3 chart", attachments=[Attachment(b"...", name="q3.txt")]).text
+    'Q3 chart'
+    """
+
+    text: str = ""
+    """What the model reads."""
+    attachments: Sequence[Attachment] = ()
+    """Files for the model: each is sent in the way that the provider can take it."""
+    is_error: bool = False
+    final: bool = False
+    """Whether the run ends with this result, once the other calls of the turn are answered."""
+    details: Any = None
+    """What people see beside the result; the model is not told."""
+    whole: Attachment | None = None
+    """All that there is, where the text is only a part: it is stored, and the model is told how to read it."""
+    is_json: bool = False
+    """Whether the text is JSON: where it is too long, the model reads a shortened form that is JSON too."""
+
+    def __post_init__(self) -> None:
+        # A tool that has done its work should not fail over the form of what it says.
+        text: object = self.text
+        if not isinstance(text, str):
+            msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
+        flags: list[tuple[str, object]] = [
+            ("is_error", self.is_error),
+            ("final", self.final),
+            ("is_json", self.is_json),
+        ]
+        for name, flag in flags:
+            if not isinstance(flag, bool):  # an exit code, say
+                msgspec.structs.force_setattr(self, name, bool(flag))
+        files: Any = self.attachments
+        if files == ():
+            return
+        files = [files] if isinstance(files, str | Path | Attachment) else files
+        msgspec.structs.force_setattr(self, "attachments", tuple(map(as_attachment, files)))
+
+
+def as_result(outcome: Any) -> ToolResult:
+    """Whatever a tool gave back, as a result."""
+    match outcome:
+        case ToolResult():
+            return outcome
+        case str():
+            return ToolResult(outcome)
+        case Attachment():
+            return ToolResult(attachments=(outcome,))
+        case bytes() | bytearray() | memoryview():
+            return _from_bytes(bytes(outcome))
+        case list() | tuple() if any(isinstance(item, Attachment) for item in outcome):
+            files = [item for item in outcome if isinstance(item, Attachment)]
+            others = [item for item in outcome if not isinstance(item, Attachment)]
+            return ToolResult("\n".join(item if isinstance(item, str) else _json(item) for item in others), files)
+    return ToolResult("" if outcome is None else _json(outcome))
+
+
+def as_attachment(value: Any) -> Attachment:
+    """A file as an attachment: itself, or the file that a path names."""
+    if isinstance(value, Attachment):
+        return value
+    if isinstance(value, str | Path):
+        return Attachment.from_path(value)
+    raise TypeError(f"a file of a result is an Attachment or a path, not {type(value).__name__}")
+
+
+def _from_bytes(data: bytes) -> ToolResult:
+    is_text = encoding_of(data) is not None and not sniff(data)
+    return ToolResult(decoded(data)) if is_text else ToolResult(attachments=(Attachment(data),))
+
+
+def _json(value: Any) -> str:
+    try:
+        text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    except (TypeError, ValueError, RecursionError):
+        import json  # takes odd keys, and lone surrogates that are not in the way of cleaning
+
+        try:
+            text = json.dumps(clean_value(value), default=_plain, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError):
+            return str(value)
+    is_one_string = text.startswith('"')  # a path, a date: better without the quotes
+    return str(msgspec.json.decode(text)) if is_one_string else text
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)  # a pydantic model
+    return dump(mode="json") if callable(dump) else str(value)

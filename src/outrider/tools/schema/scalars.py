@@ -1,0 +1,145 @@
+"""The shape of a type, and the shapes that contain no others: strings, numbers, dates, choices."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import os
+import types
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from outrider.errors import SchemaError
+from outrider.tools.schema import conversions, docstrings, records
+from outrider.tools.schema.constraints import Constraints
+
+
+class Shape(NamedTuple):
+    """A type as JSON sees it. Never changed."""
+
+    schema: Mapping[str, Any]
+    convert: conversions.Converter
+    """Strict: raises `conversions.MismatchError` for every value that is not of the type."""
+    plain: bool = False
+    """Whether a value that satisfies the schema is already the Python value."""
+    exact: type | None = None
+    """The Python type of the number, for a union that has to choose between two of them."""
+    selects: bool = False
+    """Whether it is a choice of constants, by which records are told apart."""
+
+    def accepts(self, value: Any) -> bool:
+        try:
+            self.convert(value)
+        except conversions.MismatchError:
+            return False
+        return True
+
+
+ANYTHING = Shape({}, conversions.anything, plain=True)
+_NULL = Shape({"type": "null"}, conversions.null, plain=True)
+
+
+def _written(kind: type, form: str, noun: str) -> Shape:
+    return Shape({"type": "string", "format": form}, conversions.written(kind, noun))
+
+
+SCALARS: Mapping[Any, Shape] = MappingProxyType(
+    {
+        Any: ANYTHING,
+        object: ANYTHING,
+        None: _NULL,
+        types.NoneType: _NULL,
+        str: Shape({"type": "string"}, conversions.string, plain=True),
+        bool: Shape({"type": "boolean"}, conversions.boolean, plain=True),
+        int: Shape({"type": "integer"}, conversions.whole, exact=int),
+        float: Shape({"type": "number"}, conversions.real, exact=float),
+        bytes: Shape({"type": "string", "contentEncoding": "base64"}, conversions.base64),
+        decimal.Decimal: Shape(
+            {"anyOf": [{"type": "number"}, {"type": "string", "format": "decimal"}]}, conversions.exact_decimal
+        ),
+        uuid.UUID: _written(uuid.UUID, "uuid", "a UUID"),
+        datetime.datetime: _written(
+            datetime.datetime, "date-time", "an ISO 8601 date and time such as 2026-01-31T09:30:00Z"
+        ),
+        datetime.date: _written(datetime.date, "date", "an ISO 8601 date such as 2026-01-31"),
+        datetime.time: _written(datetime.time, "time", "an ISO 8601 time such as 09:30:00"),
+        datetime.timedelta: _written(datetime.timedelta, "duration", "an ISO 8601 duration such as PT90S"),
+    }
+)
+
+
+def enumeration(kind: type[enum.Enum], where: str) -> Shape:
+    """An Enum, by value."""
+    shape = choice([(member.value, member) for member in kind], where)
+    description = docstrings.parse(records.own_docstring(kind)).description
+    return shape._replace(schema={**shape.schema, "description": description}) if description else shape
+
+
+def literal(values: Iterable[Any], where: str) -> Shape:
+    forms = [(value.value if isinstance(value, enum.Enum) else value, value) for value in values]
+    return choice(forms, where)
+
+
+def choice(members: list[tuple[Any, Any]], where: str) -> Shape:
+    """One of some constants, each given as its JSON form and what stands for it in Python."""
+    for form, _ in members:
+        if not isinstance(form, str | int | float | None):
+            raise SchemaError(f"{where}: the constant {form!r} is not a JSON value; use str, int, float or bool")
+    schema: dict[str, Any] = {"enum": [form for form, _ in members]}
+    kinds = {_json_type(form) for form, _ in members}
+    if len(kinds) == 1:
+        schema = {"type": kinds.pop(), **schema}
+    plain = all(type(form) is str and member is form for form, member in members)
+    return Shape(schema, conversions.choice(members), plain=plain, selects=True)
+
+
+def _json_type(form: Any) -> str:
+    if isinstance(form, bool):
+        return "boolean"
+    if form is None:
+        return "null"
+    return "string" if isinstance(form, str) else "integer" if isinstance(form, int) else "number"
+
+
+def constrained(shape: Shape, annotations: Iterable[Any]) -> Shape:
+    """The shape of an `Annotated` type."""
+    constraints = Constraints.of(annotations)
+    if not constraints.said:
+        return shape
+    convert = conversions.checked(shape.convert, constraints.complaint) if constraints.bounding else shape.convert
+    return shape._replace(schema=constraints.describe(shape.schema), convert=convert)
+
+
+def with_notes(shape: Shape, field: records.Field) -> dict[str, Any]:
+    """The schema of a property: the shape's, with what the field says of itself."""
+    schema = dict(shape.schema)
+    if field.description and not _describes_itself(field.type):
+        schema["description"] = field.description
+    for default in _as_json(field.default):
+        # A default of None where null is not allowed means "left out", which need not be shown.
+        if shape.accepts(default):
+            schema["default"] = default
+    return schema
+
+
+def _describes_itself(kind: Any) -> bool:
+    annotations = getattr(kind, "__metadata__", ())
+    return "description" in Constraints.of(annotations).said
+
+
+def _as_json(value: Any) -> Iterator[Any]:
+    """The value as decoded JSON, if it can be written as JSON and is still itself when read back."""
+    if value is records.ABSENT:
+        return
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=os.fspath)
+        read_back = msgspec.json.decode(msgspec.json.encode(plain))
+    except (TypeError, ValueError, RecursionError):
+        return
+    if isinstance(plain, tuple | set | frozenset) or read_back == plain:
+        yield read_back

@@ -1,0 +1,245 @@
+"""A function as the parameters of a tool: their schema, and the way from a model's arguments to a call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from outrider.errors import SchemaError, ToolDefinitionError, ValidationError
+from outrider.tools.schema import docstrings
+from outrider.tools.schema.records import ABSENT, Field, Record
+from outrider.tools.schema.schema import Schema
+from outrider.tools.schema.shapes import Shapes
+from outrider.tools.schema.violations import ROOT
+
+_Parameters: TypeAlias = dict[str, inspect.Parameter]
+
+
+class Signature(NamedTuple):
+    """What a function takes. Never changed."""
+
+    name: str
+    description: str
+    schema: Schema
+    """Always that of an object."""
+    injected: str | None
+    """The parameter of the injected type, which the model never sees; to be given by keyword."""
+    positional: tuple[tuple[str, Any], ...]
+    """The parameters that can only be given by position, with their defaults."""
+    optional: frozenset[str]
+    """Those that have a default and do not accept null: null for them counts as absent."""
+    reserved: frozenset[str]
+    """Names the function uses for itself, which must not arrive through `**kwargs`."""
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        *,
+        inject: type | None = None,
+        namespace: Mapping[str, Any] | None = None,
+    ) -> Signature:
+        """Read a function. Raises ToolDefinitionError if it cannot be called by a model.
+
+        `inject` is the type of the parameter that is not the model's to give. `namespace` holds the types
+        that string annotations name and the function's module does not.
+        """
+        return _Reading(function, inject, namespace or {}).signature()
+
+    @classmethod
+    def with_schema(
+        cls,
+        function: Callable[..., Any],
+        schema: Schema,
+        *,
+        inject: type | None = None,
+        namespace: Mapping[str, Any] | None = None,
+    ) -> Signature:
+        """A function whose arguments a schema describes: they are passed by keyword, as they are."""
+        return _Reading(function, inject, namespace or {}).signature_with(schema)
+
+    def bind(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments as positional and keyword ones of the function.
+
+        Raises ValidationError, which names every violation. A parameter that is absent keeps the function's
+        own default.
+        """
+        if isinstance(arguments, dict):
+            arguments = self._without_refused(arguments)
+        keywords: dict[str, Any] = self.schema.decode(arguments)
+        if not self.positional:
+            return [], keywords
+        given = max((n for n, (name, _) in enumerate(self.positional, 1) if name in keywords), default=0)
+        return [keywords.pop(name, default) for name, default in self.positional[:given]], keywords
+
+    def _without_refused(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if not self.reserved.isdisjoint(arguments):
+            names = sorted(self.reserved & arguments.keys())
+            raise ValidationError(f"{ROOT}: {name!r} is not a parameter" for name in names)
+        if None in arguments.values():
+            return {name: value for name, value in arguments.items() if value is not None or name not in self.optional}
+        return arguments
+
+
+class _Reading:
+    """One function being read."""
+
+    def __init__(self, function: Callable[..., Any], inject: type | None, namespace: Mapping[str, Any]) -> None:
+        self._function = function
+        self._inner = _innermost(function)
+        self._inject = inject
+        self._namespace = namespace
+        self._name = _name(function)
+
+    def signature(self) -> Signature:
+        parameters = self._parameters()
+        hints = {name: self._hint(parameter) for name, parameter in parameters.items()}
+        injected = self._injected(parameters, hints)
+        if injected is not None:
+            del parameters[injected]
+        doc = docstrings.parse(self._inner.__doc__)
+        schema, optional = self._schema(parameters, hints, doc.parameters)
+        positional = tuple(
+            (name, each.default) for name, each in parameters.items() if each.kind is each.POSITIONAL_ONLY
+        )
+        reserved = self._reserved(parameters) if _extra(parameters) else frozenset[str]()
+        return Signature(self._name, doc.description, schema, injected, positional, optional, reserved)
+
+    def signature_with(self, schema: Schema) -> Signature:
+        if schema.json.get("type", "object") != "object":
+            raise ToolDefinitionError(
+                f"the schema of {self._name} describes {schema.json['type']}; it must be an object"
+            )
+        whole = Schema.of({"type": "object", **schema.json})
+        parameters = inspect.signature(self._function).parameters
+        noted = {name: self._hint(each) for name, each in parameters.items() if each.annotation is not each.empty}
+        injected = self._injected(dict(parameters), noted)
+        taken = frozenset({injected} if injected else ())
+        description = docstrings.parse(self._inner.__doc__).description
+        return Signature(self._name, description, whole, injected, (), frozenset(), taken)
+
+    def _parameters(self) -> _Parameters:
+        try:
+            parameters = dict(inspect.signature(self._function).parameters)
+        except (TypeError, ValueError) as error:
+            raise ToolDefinitionError(f"{self._name} cannot be inspected: {error}") from error
+        if isinstance(self._function, functools.partial):
+            for name in self._function.keywords:  # decided by who wrote the partial, not by the model
+                parameters.pop(name, None)
+        for parameter in parameters.values():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                raise ToolDefinitionError(
+                    f"{self._name} takes *{parameter.name}, which a model cannot give; take a list instead"
+                )
+        bare = [repr(name) for name, each in parameters.items() if each.annotation is each.empty]
+        if bare:
+            names = "parameter " + bare[0] if len(bare) == 1 else "parameters " + ", ".join(bare)
+            has = "has no annotation" if len(bare) == 1 else "have no annotations"
+            raise ToolDefinitionError(f"{names} of {self._name} {has}; write for example `{bare[0][1:-1]}: str`")
+        return parameters
+
+    def _hint(self, parameter: inspect.Parameter) -> Any:
+        """The annotation of one parameter, resolved. That of the result is not looked at."""
+        scope = getattr(self._inner, "__globals__", {})
+        names = {variable.__name__: variable for variable in getattr(self._inner, "__type_params__", ())}
+        if self._inject is not None and self._inject.__name__ not in scope:
+            names[self._inject.__name__] = self._inject  # often imported for type checkers only
+        names |= {**_closure(self._inner), **self._namespace}
+        holder = types.SimpleNamespace(__annotations__={"it": parameter.annotation})
+        try:
+            return typing.get_type_hints(holder, scope, names, include_extras=True)["it"]
+        except (NameError, AttributeError, SyntaxError, TypeError) as error:
+            raise ToolDefinitionError(
+                f"the annotation of parameter {parameter.name!r} of {self._name} cannot be resolved ({error}); "
+                "import the type at the top of the module, or put @tool over the function where the type is known"
+            ) from error
+
+    def _injected(self, parameters: _Parameters, hints: Mapping[str, Any]) -> str | None:
+        found = [name for name, hint in hints.items() if self._inject is not None and self._is_injected(hint)]
+        if len(found) > 1:
+            names = " and ".join(found)
+            raise ToolDefinitionError(f"{self._name} takes the context more than once ({names}); take it once")
+        for name in found:
+            parameter = parameters[name]
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_KEYWORD):
+                raise ToolDefinitionError(
+                    f"parameter {name!r} of {self._name} is passed by its name; write it without `/` and `**`"
+                )
+        return found[0] if found else None
+
+    def _is_injected(self, hint: Any) -> bool:
+        origin = typing.get_origin(hint)
+        if hint is self._inject or origin is self._inject:
+            return True
+        if origin is typing.Annotated:
+            return self._is_injected(hint.__origin__)
+        return origin in (typing.Union, types.UnionType) and any(map(self._is_injected, typing.get_args(hint)))
+
+    def _schema(
+        self, parameters: _Parameters, hints: Mapping[str, Any], described: Mapping[str, str]
+    ) -> tuple[Schema, frozenset[str]]:
+        fields = [
+            Field(name, name, hints[name], each.default is each.empty, _shown(each), described.get(name))
+            for name, each in parameters.items()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        extra = _extra(parameters)
+        record = Record("", tuple(fields), None, extra=hints[extra] if extra else ABSENT)
+        shapes = Shapes(self._namespace)
+        try:
+            schema, convert = shapes.properties(record, self._name)
+            optional = frozenset(
+                field.name
+                for field in fields
+                if not field.required and not shapes.of(field.type, field.name).accepts(None)
+            )
+        except SchemaError as error:
+            raise ToolDefinitionError(str(error)) from error
+        return Schema(shapes.document(schema), convert), optional
+
+    def _reserved(self, parameters: _Parameters) -> frozenset[str]:
+        """Parameters of the function that are already taken: self, the injected one, those of a partial."""
+        code = getattr(self._inner, "__code__", None)
+        taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+        return frozenset(taken) - parameters.keys()
+
+
+def _innermost(function: Any) -> Any:
+    """The function proper, under partials, methods, decorators and callable objects."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if isinstance(function, staticmethod | types.MethodType):
+        function = function.__func__
+    if not hasattr(function, "__code__") and not isinstance(function, type):
+        function = getattr(type(function).__call__, "__func__", type(function).__call__)
+    return inspect.unwrap(function)
+
+
+def _name(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, function.__closure__ or () if names else (), strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found
+
+
+def _extra(parameters: _Parameters) -> str | None:
+    return next((name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD), None)
+
+
+def _shown(parameter: inspect.Parameter) -> Any:
+    return ABSENT if parameter.default is parameter.empty else parameter.default

@@ -1,0 +1,206 @@
+"""Whatever a session does, in whatever order: an editor can follow, every call ends, and no word is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from outrider.acp.client import Client
+from outrider.acp.event_translator import Feed
+from outrider.acp.update_sender import Teller
+from outrider.acp.v1 import call_of
+from outrider.acp.wire import Connection
+from outrider.runtime.events import (
+    Event,
+    MessageAdded,
+    Notice,
+    ReplyDiscarded,
+    RunFinished,
+    SubagentEvent,
+    SubagentStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.acp.updates.engine import Engine
+from tests.acp.official import check
+from tests.acp.seen import FINAL, Seen
+
+FOLDER = Path("/work")
+INPUTS: list[dict[str, Any]] = [{"file_path": "a.txt"}, {"command": "ls"}, {"file_path": 3}, {}, {"path": "b"}]
+
+ids = st.sampled_from(["a", "b", "c"])
+names = st.sampled_from(["Read", "Bash", "Edit", "Task", "Todo", "own_tool"])
+inputs = st.sampled_from(INPUTS)
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+uses = st.builds(ToolUseBlock, ids, names, inputs)
+contents = words.map(lambda text: (TextBlock(text),))
+results = st.builds(ToolResultBlock, ids, contents, is_error=st.booleans())
+progress = st.one_of(
+    words, words.map(lambda text: {"output": text}), words.map(lambda name: {"terminal": name}), st.just({"n": 1})
+)
+details = st.sampled_from([None, {"exit_code": 1}, {"todos": [{"content": "x", "status": "odd"}, 3]}, {"diff": "d"}])
+own = st.one_of(
+    st.builds(TurnStarted, st.just(1)),
+    st.builds(TextDelta, words),
+    st.builds(ThinkingDelta, words),
+    st.builds(ToolCallDelta, ids, names, st.sampled_from(['{"file_path": "a', '.txt"}', "x", ""])),
+    st.builds(ReplyDiscarded, words),
+    st.builds(lambda calls: MessageAdded(Message("assistant", tuple(calls))), st.lists(uses, min_size=1, max_size=3)),
+    st.builds(lambda text: MessageAdded(Message.user(text), Usage(1, 2)), words),
+    st.builds(ToolStarted, ids, names, inputs, st.just("read")),
+    st.builds(ToolProgress, ids, progress),
+    st.builds(ToolFinished, ids, names, results, details),
+    st.builds(Notice, words),
+    st.builds(RunFinished, st.just("done"), st.just(1), st.just(Usage())),
+)
+events = st.one_of(
+    own,
+    st.builds(SubagentStarted, ids, st.just("child"), st.just("Explore"), words),
+    st.builds(SubagentEvent, ids, st.just("child"), own),
+)
+
+ENDED_EARLY: list[Event] = [
+    ToolCallDelta("b", "Read", '{"file_path": "a'),
+    ToolFinished("b", "Read", ToolResultBlock("b", (TextBlock("0"),))),
+    MessageAdded(Message("assistant", (ToolUseBlock("a", "Read", {}),))),
+]
+"""A call that ends while its arguments arrive, and another one after it."""
+
+
+class Watched:
+    """A feed on a real connection, and an editor that reads it."""
+
+    def __init__(self, *, appends: bool = False) -> None:
+        self.lines: list[bytes] = []
+        self.writer = SimpleNamespace(congested=False)
+        client = Client(Connection(self.lines.append, {}, {}), self.writer)  # type: ignore[arg-type]
+        self.teller = Teller(client, "s", lambda file: b"", lambda: (200_000, 0.5))
+        self.engine = Engine(
+            lambda update: self.teller.tell(call_of(update, lambda file: b"")),
+            appending="meta" if appends else "replace",
+            congested=lambda: self.writer.congested,
+        )
+        self.feed = Feed(self.engine, self.teller, FOLDER, appends=appends)
+
+    def end(self) -> Seen:
+        """The turn is over; what the editor shows."""
+        self.feed.end()
+        self.teller.flush()
+        seen = Seen()
+        for line in self.lines:
+            params = json.loads(line)["params"]
+            check("SessionNotification", params)
+            seen.take(params["update"])
+        self.engine.close()
+        return seen
+
+
+async def _follow(happened: Sequence[Event], appends: bool, slow: Sequence[bool]) -> Seen:
+    watched = Watched(appends=appends)
+    for number, event in enumerate(happened):
+        watched.writer.congested = slow[number % len(slow)]
+        watched.feed.show(event)
+        if number % 3 == 0:
+            await asyncio.sleep(0)
+    return watched.end()
+
+
+@settings(max_examples=60)
+@given(st.lists(events, max_size=25), st.booleans(), st.lists(st.booleans(), min_size=1, max_size=4))
+@example(ENDED_EARLY, False, [False])
+def test_an_editor_can_follow_whatever_happens_and_every_call_ends(
+    happened: list[Event], appends: bool, slow: list[bool]
+) -> None:
+    seen = asyncio.run(_follow(happened, appends, slow))
+    assert all(call["status"] in FINAL for call in seen.calls.values())
+    assert seen.text() == "".join(event.text for event in happened if isinstance(event, TextDelta))
+    thoughts = "".join(event.text for event in happened if isinstance(event, ThinkingDelta))
+    assert is_inside(thoughts, seen.text("thought")), "notices stand among the thoughts"
+
+
+def is_inside(part: str, whole: str) -> bool:
+    """Whether all of it is there, in its order."""
+    rest = iter(whole)
+    return all(character in rest for character in part)
+
+
+async def test_a_call_is_announced_before_its_words_and_its_end_is_told_after_them() -> None:
+    watched = Watched()
+    use = ToolUseBlock("a", "Read", {"file_path": "a.txt"})
+    watched.feed.show(TextDelta("Before. "))
+    watched.feed.show(ToolCallDelta("a", "Read", '{"file_path": "a.txt"}'))
+    watched.feed.show(TextDelta("Between. "))
+    watched.feed.show(MessageAdded(Message("assistant", (TextBlock("Before. Between. "), use))))
+    watched.feed.show(ToolFinished("a", "Read", ToolResultBlock("a", (TextBlock("text"),))))
+    watched.feed.show(TextDelta("After."))
+    seen = watched.end()
+    assert seen.transcript == [("agent", "Before. "), ("call", "a"), ("agent", "Between. After.")]
+    told = [(update.get("title"), update.get("status"), said(update)) for update in seen.updates]
+    assert told == [
+        (None, None, "Before. "),
+        ("Read(a.txt)", "pending", ""),
+        (None, None, "Between. "),
+        (None, "completed", ""),
+        (None, None, "After."),
+    ]
+
+
+def said(update: dict[str, Any]) -> str:
+    is_chunk = update["sessionUpdate"] == "agent_message_chunk"
+    return str(update["content"]["text"]) if is_chunk else ""
+
+
+async def test_words_of_one_moment_go_out_together_and_none_is_lost_to_a_slow_editor() -> None:
+    watched = Watched()
+    for number in range(100):
+        watched.feed.show(TextDelta(f"{number} "))
+    await asyncio.sleep(0)
+    assert len(watched.lines) == 1
+    watched.writer.congested = True
+    for number in range(100, 200):
+        watched.feed.show(TextDelta(f"{number} "))
+        await asyncio.sleep(0)
+    assert len(watched.lines) == 1, "while it is slow, words wait for each other"
+    assert watched.end().text() == "".join(f"{number} " for number in range(200))
+
+
+async def test_a_reply_that_does_not_count_ends_its_calls_with_the_reason() -> None:
+    watched = Watched()
+    watched.feed.show(ToolCallDelta("a", "Bash", '{"command": "ls'))
+    watched.feed.show(ReplyDiscarded("The connection broke off."))
+    watched.feed.show(ToolCallDelta("a", "Bash", '{"command": "ls"}'))
+    use = ToolUseBlock("a", "Bash", {"command": "ls"})
+    watched.feed.show(MessageAdded(Message("assistant", (use,))))
+    assert watched.feed.shown_id("a") == "a-2"
+    watched.feed.show(ToolStarted("a", "Bash", {"command": "ls"}, "write"))
+    watched.feed.show(ToolFinished("a", "Bash", ToolResultBlock("a", (TextBlock("done"),))))
+    seen = watched.end()
+    assert {name: call["status"] for name, call in seen.calls.items()} == {"a": "failed", "a-2": "completed"}
+    assert "broke off" in str(seen.calls["a"]["content"])
+
+
+async def test_calls_that_got_other_ids_are_the_calls_that_were_announced() -> None:
+    watched = Watched()
+    for name, command in (("x", "one"), ("y", "two")):
+        watched.feed.show(ToolCallDelta(name, "Bash", json.dumps({"command": command})))
+    uses = [ToolUseBlock("x_2", "Bash", {"command": "one"}), ToolUseBlock("y", "Bash", {"command": "two"})]
+    watched.feed.show(MessageAdded(Message("assistant", tuple(uses))))
+    for use in uses:
+        watched.feed.show(ToolStarted(use.id, "Bash", use.input, "write"))
+        watched.feed.show(ToolFinished(use.id, "Bash", ToolResultBlock(use.id, (TextBlock("done"),))))
+    seen = watched.end()
+    told = {name: (call["title"], call["status"]) for name, call in seen.calls.items()}
+    assert told == {"x": ("Bash(one)", "completed"), "y": ("Bash(two)", "completed")}

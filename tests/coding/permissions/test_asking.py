@@ -1,0 +1,210 @@
+"""The permissions of a session: who is asked, what is remembered, and what the model is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from outrider.errors import ToolDefinitionError
+from outrider.conversation.messages import ToolUseBlock
+from outrider.coding.permissions.asking import Permissions
+from outrider.coding.permissions.question import Answer, Question
+from outrider.tools.tool import Tool, tool
+from tests.coding.permissions.workspace import EFFECTS, Ground
+
+
+def call(name: str, **input: Any) -> tuple[ToolUseBlock, Tool]:
+    @tool(name=name, effect=EFFECTS.get(name, "write"))
+    def anything() -> str:
+        """Do it."""
+        raise ToolDefinitionError("never called here")
+
+    return ToolUseBlock(f"call-{name}", name, input), anything
+
+
+class Person:
+    """Answers as told, and keeps what was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = list(answers)
+        self.questions: list[Question] = []
+        self.asked_at_once = 0
+        self._open = 0
+
+    async def __call__(self, question: Question) -> Answer:
+        self.questions.append(question)
+        self._open += 1
+        self.asked_at_once = max(self.asked_at_once, self._open)
+        await asyncio.sleep(0)
+        self._open -= 1
+        return self._answers.pop(0)
+
+
+async def test_what_is_allowed_is_not_asked_about(ground: Ground) -> None:
+    person = Person()
+    permissions = Permissions(ground.policy(), ask=person)
+    assert await permissions(*call("Read", file_path="notes.txt")) == ""
+    assert await permissions(*call("Bash", command="ls")) == ""
+    assert person.questions == []
+
+
+async def test_what_is_denied_is_not_asked_about_and_says_why(ground: Ground) -> None:
+    person = Person()
+    permissions = Permissions(ground.policy("all", deny=["Bash(rm:*)"]), ask=person)
+    assert ".env is among the secrets" in await permissions(*call("Read", file_path=".env"))
+    assert "Bash(rm:*)" in await permissions(*call("Bash", command="rm x"))
+    assert person.questions == []
+
+
+async def test_once_is_for_this_call_alone(ground: Ground) -> None:
+    person = Person(Answer("once"), Answer("no", "use pnpm"))
+    permissions = Permissions(ground.policy(), ask=person)
+    assert await permissions(*call("Bash", command="npm test")) == ""
+    refusal = await permissions(*call("Bash", command="npm test"))
+    assert refusal == "the user does not want this: use pnpm"
+    assert person.questions[0] == Question(
+        "call-Bash", "Bash", {"command": "npm test"}, "it runs `npm test`", ("Bash(npm test:*)",)
+    )
+
+
+async def test_a_no_without_words(ground: Ground) -> None:
+    permissions = Permissions(ground.policy(), ask=Person(Answer("no")))
+    assert await permissions(*call("Bash", command="npm test")) == "the user does not want this"
+
+
+async def test_always_is_remembered_and_holds_at_once(ground: Ground) -> None:
+    stored: list[Sequence[str]] = []
+    person = Person(Answer("always"))
+    permissions = Permissions(ground.policy(), ask=person, remember=stored.append)
+    assert await permissions(*call("Bash", command="npm test")) == ""
+    assert await permissions(*call("Bash", command="npm test -- -x")) == ""
+    assert stored == [("Bash(npm test:*)",)]
+    assert [rule.text for rule in permissions.policy.allow] == ["Bash(npm test:*)"]
+    assert len(person.questions) == 1
+
+
+@pytest.mark.parametrize("verdict", ["once", "always"])
+@pytest.mark.parametrize(
+    ("target", "call_of"),
+    [
+        ("../outside", ("Write", {"file_path": "build/new.txt"})),  # asked before, and for another place now
+        (".git", ("Write", {"file_path": "build/new.txt"})),  # denied now
+        ("../outside", ("Bash", {"command": "npm test > build/log"})),
+        ("../outside/sub", ("Read", {"file_path": "away/other.txt"})),
+        ("../outside/sub", ("Bash", {"command": "cat away/other.txt"})),
+    ],
+    ids=str,
+)
+async def test_what_changes_while_the_person_thinks_is_not_done(
+    own_ground: Ground, verdict: Literal["once", "always"], target: str, call_of: tuple[str, dict[str, str]]
+) -> None:
+    build, away = own_ground.work / "build", own_ground.work / "away"
+    build.mkdir()
+    away.symlink_to(own_ground.outside)
+    stored: list[Sequence[str]] = []
+
+    async def think(question: Question) -> Answer:
+        build.rmdir()
+        away.unlink()
+        build.symlink_to(target)
+        away.symlink_to(target)
+        return Answer(verdict)
+
+    permissions = Permissions(own_ground.policy(), ask=think, remember=stored.append)
+    name, arguments = call_of
+    assert "it changed while the user was asked" in await permissions(*call(name, **arguments))
+    assert stored == []
+    assert permissions.policy.allow == ()
+
+
+async def test_what_is_allowed_by_the_time_of_the_answer_is_done(ground: Ground) -> None:
+    async def relent(question: Question) -> Answer:
+        permissions.mode = "all"
+        return Answer("once")
+
+    permissions = Permissions(ground.policy(), ask=relent)
+    assert await permissions(*call("Write", file_path="x.md")) == ""
+
+
+async def test_always_for_what_no_rule_can_allow_is_once(ground: Ground) -> None:
+    stored: list[Sequence[str]] = []
+    permissions = Permissions(
+        ground.policy(ask=["Bash(make:*)"]), ask=Person(Answer("always"), Answer("no")), remember=stored.append
+    )
+    assert await permissions(*call("Bash", command="make x")) == ""
+    assert await permissions(*call("Bash", command="make x")) != ""
+    assert stored == []
+
+
+async def test_questions_come_one_at_a_time_and_an_answer_settles_those_that_wait(ground: Ground) -> None:
+    person = Person(Answer("always"), Answer("once"))
+    permissions = Permissions(ground.policy(), ask=person)
+    calls = [call("Bash", command="npm test"), call("Bash", command="npm test -- y"), call("Bash", command="foo")]
+    assert await asyncio.gather(*(permissions(*each) for each in calls)) == ["", "", ""]
+    assert [question.input["command"] for question in person.questions] == ["npm test", "foo"]
+    assert person.asked_at_once == 1
+
+
+async def test_a_cancelled_question_is_a_cancel_and_the_next_can_be_asked(ground: Ground) -> None:
+    begun = asyncio.Event()
+    answers: list[Answer | None] = [None, Answer("once")]
+
+    async def ask(question: Question) -> Answer:
+        answer = answers.pop(0)
+        if answer is None:
+            begun.set()
+            await asyncio.Event().wait()
+        assert answer is not None
+        return answer
+
+    permissions = Permissions(ground.policy(), ask=ask)
+    waiting = asyncio.create_task(permissions(*call("Bash", command="foo")))
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await permissions(*call("Bash", command="foo")) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "input", "told"),
+    [
+        ("Write", {"file_path": "x.md"}, '--permissions edits (or all), or allow it with the rule "Edit(./x.md)"'),
+        ("Bash", {"command": "npm test"}, '--permissions all, or allow it with the rule "Bash(npm test:*)"'),
+        ("Bash", {"command": "npm test && foo"}, 'the rules "Bash(npm test:*)", "Bash(foo)"'),
+        ("WebFetch", {"url": "http://a.net/"}, '"WebFetch(domain:a.net)" in the configuration'),
+        ("Write", {"file_path": "../x.md"}, "run again with --permissions all,"),
+    ],
+)
+async def test_without_a_terminal_the_refusal_names_the_flag(ground: Ground, name: str, input: Any, told: str) -> None:
+    refusal = await Permissions(ground.policy())(*call(name, **input))
+    assert refusal.startswith("it needs permission (")
+    assert "there is no terminal to ask: run again with" in refusal
+    assert told in refusal
+
+
+async def test_a_mode_that_would_not_help_is_not_named(ground: Ground) -> None:
+    refusal = await Permissions(ground.policy(ask=["Bash(make:*)"]))(*call("Bash", command="make x"))
+    assert "--permissions" not in refusal
+    assert refusal.endswith("there is no terminal to ask; run it in a terminal")
+
+
+async def test_the_mode_can_be_changed(ground: Ground) -> None:
+    permissions = Permissions(ground.policy())
+    assert permissions.mode == "ask"
+    assert await permissions(*call("Write", file_path="x")) != ""
+    permissions.mode = "edits"
+    assert (permissions.mode, permissions.policy.mode) == ("edits", "edits")
+    assert await permissions(*call("Write", file_path="x")) == ""
+
+
+async def test_relative_paths_in_commands_begin_where_the_shell_stands(ground: Ground) -> None:
+    standing: list[Path] = [ground.work / "src"]
+    permissions = Permissions(ground.policy(), cwd=lambda: standing[0])
+    assert await permissions(*call("Bash", command="cat main.py ../notes.txt")) == ""
+    standing[0] = ground.work
+    assert await permissions(*call("Bash", command="cat ../notes.txt")) != ""

@@ -1,0 +1,243 @@
+"""What may run: ordinary work goes through, in the order of precedence that the policy promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from outrider.coding.permissions.decision import decide
+from outrider.coding.permissions.files import hidden
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import MODES, Mode
+from tests.coding.permissions.workspace import Ground
+
+READS = (
+    "ls",
+    "ls -la src",
+    "pwd",
+    "cat notes.txt",
+    "cat 'has space/b.txt'",
+    "cat has\\ space/b.txt",
+    "cat .env.example",
+    "head -20 src/main.py",
+    "head -n 20 src/main.py | tail -5",
+    "cat src/main.py | grep -n foo | wc -l",
+    "grep -n '.env' notes.txt",
+    "grep -c 'a|b' src/main.py docs/a.md",
+    "sed -n '1,20p' src/main.py",
+    "sed 's/a/b/g' notes.txt | head",
+    "find . -name '*.py' -type f",
+    "find src -maxdepth 2 -not -path './.git/*'",
+    "sort -u notes.txt | uniq -c | sort -rn",
+    "cut -d: -f1 notes.txt",
+    "echo hello world",
+    'echo "it is $(date +%F) in $PWD"',
+    'x=1; echo "$x ${x}" $? $((2 * 3))',
+    "echo *.txt src/*",
+    'for f in src/*.py *.md; do echo "$f"; done',
+    'if [ "$(pwd)" != x ] && [ 1 -lt 2 ]; then echo y; fi',
+    "sed -n '/foo/,/bar/p' notes.txt",
+    "sed -n '/a/Ip; 3,$d' notes.txt",
+    'for f in a b c; do echo "$f"; done',
+    "if [ -f notes.txt ]; then cat notes.txt; else echo none; fi",
+    "[ -d src ] && echo yes || echo no",
+    "test -f x || true",
+    "cd src && ls",
+    "cd src && cat main.py && cd deep && cat x.py",
+    "(cd docs; ls) && ls src",
+    "which python3; command -v git",
+    "echo $((1 + 2 * 3))",
+    "ls > /dev/null 2>&1",
+    "ls 2>/dev/null | wc -l",
+    "ls \\\n  -la",
+    "# what is here?\nls",
+    "cat <<'E'\n$(not run) `nor this`\nE",
+    "cat <<E\nplain text, costs 5\nE",
+    "cat < notes.txt",
+    "wc -l < notes.txt",
+    "set -euo pipefail; ls",
+    "time ls",
+    "timeout 5 cat notes.txt",
+    "LC_ALL=C sort notes.txt",
+    "! grep -q foo notes.txt",
+    "{ ls; pwd; }",
+    "ls & wait",
+    "printf '%s\\n' a b",
+    "stat -c %s notes.txt; du -sh src; file notes.txt",
+    "cat src/up/notes.txt",
+)
+
+
+@pytest.mark.parametrize("command", READS)
+def test_plain_reads_inside_run_in_every_mode(ground: Ground, command: str) -> None:
+    for mode in MODES:
+        decision = ground.bash(command, mode)
+        assert decision.verdict == "allow", (mode, decision)
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("git status && git diff | head -20", ["Bash(git status:*)", "Bash(git diff:*)"]),
+        ("git diff --stat -- src/main.py", ["Bash(git diff:*)"]),
+        ("git log --oneline -n 5 | cat", ["Bash(git log:*)"]),
+        ("npm run test -- --watch=false", ["Bash(npm run test:*)"]),
+        ("cd src && npm run test", ["Bash(cd src && npm run test)"]),
+        ("cd src && grep -rn foo .", ["Bash(grep:*)"]),
+        ("CI=1 npm run test 2>&1 | tail -50", ["Bash(npm run test:*)"]),
+        ("pytest -q tests/test_x.py -k 'a and b'", ["Bash(pytest:*)"]),
+        ("make test", ["Bash(make test:*)"]),
+        ("for i in 1 2 3; do make test; done", ["Bash(make test:*)"]),
+        ("timeout 60 cargo test --all", ["Bash(cargo test:*)"]),
+        ('git commit -m "fix: the .env loader, see server.key"', ["Bash(git commit:*)"]),
+        ("grep -rn foo --exclude-dir=.git .", ["Bash(grep:*)"]),
+        ("jq -r '.items[].key' data.json", ["Bash(jq:*)"]),
+        ("find . -type f -name '*.tmp' -delete", ["Bash(find . -type f -name '*.tmp' -delete)"]),
+        ('x=$(git rev-parse HEAD) && echo "$x"', ["Bash(git rev-parse:*)"]),
+    ],
+)
+def test_ordinary_work_runs_under_ordinary_rules(ground: Ground, command: str, rules: list[str]) -> None:
+    assert ground.bash(command).verdict == "ask"
+    assert ground.bash(command, allow=rules).verdict == "allow"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_reads_inside_are_free_in_every_mode(ground: Ground, mode: Mode) -> None:
+    policy = ground.policy(mode)
+    assert ground.decide(policy, "Read", file_path="src/main.py").verdict == "allow"
+    assert ground.decide(policy, "Read", file_path=str(ground.work / "notes.txt")).verdict == "allow"
+    assert ground.decide(policy, "Read", file_path="attachment:0123abcd").verdict == "allow"
+    assert ground.decide(policy, "Glob", pattern="**/*.{py,md}").verdict == "allow"
+    assert ground.decide(policy, "Glob", pattern="*.py", path="src").verdict == "allow"
+    assert ground.decide(policy, "Glob", pattern=f"{ground.work}/src/*").verdict == "allow"
+    assert ground.decide(policy, "Grep", pattern="../..", path="src", glob="*.py").verdict == "allow"
+    assert ground.decide(policy, "Todo", todos=[]).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("mode", "inside", "outside"), [("ask", "ask", "ask"), ("edits", "allow", "ask"), ("all", "allow", "allow")]
+)
+def test_the_mode_decides_about_edits(ground: Ground, mode: Mode, inside: str, outside: str) -> None:
+    policy = ground.policy(mode)
+    for tool in ("Write", "Edit"):
+        assert ground.decide(policy, tool, file_path="src/new.py").verdict == inside
+        assert ground.decide(policy, tool, file_path="../outside/new.py").verdict == outside
+    assert ground.decide(policy, "Bash", command="echo x > src/new.py").verdict == inside
+    assert ground.decide(policy, "Bash", command="echo x > ../outside/new.py").verdict == outside
+
+
+@pytest.mark.parametrize("rules", [(), ("Bash", "Write", "Edit", "WebFetch", "my_tool", "Bash(make test)")])
+def test_plan_mode_only_reads_whatever_is_allowed(ground: Ground, rules: tuple[str, ...]) -> None:
+    policy = ground.policy("plan", rules)
+    for decision in (
+        ground.decide(policy, "Write", file_path="x", content=""),
+        ground.decide(policy, "Bash", command="make test"),
+        ground.decide(policy, "Bash", command="ls > x"),
+        decide(policy, "my_tool", "write", {}, ground.work),
+        decide(policy, "my_tool", "idempotent", {}, ground.work),
+    ):
+        assert decision.verdict == "deny"
+        assert "plan mode" in decision.reason
+    assert decide(policy, "my_reader", "read", {}, ground.work).verdict == "allow"
+
+
+def test_in_plan_mode_a_rule_opens_reads_outside(ground: Ground) -> None:
+    path = str(ground.outside / "other.txt")
+    assert ground.decide(ground.policy("plan"), "Read", file_path=path).verdict == "ask"
+    assert (
+        ground.decide(ground.policy("plan", [f"Read({ground.outside}/**)"]), "Read", file_path=path).verdict == "allow"
+    )
+
+
+def test_deny_wins_over_ask_and_allow_and_ask_over_allow(ground: Ground) -> None:
+    rules = {"allow": ["Edit(src/**)"], "ask": ["Edit(src/**)"], "deny": ["Edit(src/deep/**)"]}
+    for mode in ("ask", "edits", "all"):
+        policy = ground.policy(mode, **rules)
+        assert ground.decide(policy, "Write", file_path="src/deep/x.py").verdict == "deny"
+        assert ground.decide(policy, "Edit", file_path="src/main.py").verdict == "ask"
+        assert ground.decide(policy, "Edit", file_path="src/main.py").always == ()
+
+
+def test_a_rule_that_asks_is_heeded_if_all_is_allowed(ground: Ground) -> None:
+    assert ground.bash("git push", "all", ask=["Bash(git push:*)"]).verdict == "ask"
+    assert ground.bash("ls; git push -f", "all", ask=["Bash(git push:*)"]).verdict == "ask"
+    assert ground.bash("git pull", "all", ask=["Bash(git push:*)"]).verdict == "allow"
+
+
+def test_a_rule_for_edit_is_one_for_write_but_not_the_other_way_round(ground: Ground) -> None:
+    edit, write = ground.policy(allow=["Edit(docs/*.md)"]), ground.policy(allow=["Write(docs/*.md)"])
+    assert ground.decide(edit, "Write", file_path="docs/a.md").verdict == "allow"
+    assert ground.decide(write, "Write", file_path="docs/a.md").verdict == "allow"
+    assert ground.decide(write, "Edit", file_path="docs/a.md").verdict == "ask"
+
+
+def test_a_rule_for_read_is_one_for_searches_and_for_what_the_shell_reads(ground: Ground) -> None:
+    allowed = ground.policy(allow=[f"Read({ground.outside}/**)"])
+    denied = ground.policy("all", deny=["Read(docs/**)"])
+    for call in (
+        {"tool": "Grep", "pattern": "x", "path": "{}"},
+        {"tool": "Glob", "pattern": "*", "path": "{}"},
+        {"tool": "Bash", "command": "ls {}"},
+    ):
+        outside = {key: value.format(ground.outside) for key, value in call.items()}
+        docs = {key: value.format("docs") for key, value in call.items()}
+        assert ground.decide(allowed, **outside).verdict == "allow"
+        assert ground.decide(denied, **docs).verdict == "deny"
+
+
+def test_other_folders_count_as_inside(ground: Ground) -> None:
+    policy = msgspec.structs.replace(ground.policy("edits"), folders=(ground.outside,))
+    assert ground.decide(policy, "Write", file_path=str(ground.outside / "x")).verdict == "allow"
+    assert ground.decide(policy, "Bash", command="cat ../outside/other.txt").verdict == "allow"
+
+
+def test_the_shell_may_stand_elsewhere_than_the_files_are(ground: Ground) -> None:
+    policy = ground.policy()
+    assert ground.decide(policy, "Bash", cwd=ground.work / "src", command="cat main.py ../notes.txt").verdict == "allow"
+    assert ground.decide(policy, "Bash", cwd=ground.work / "src", command="cat ../../x").verdict == "ask"
+    assert ground.decide(policy, "Read", cwd=ground.work / "src", file_path="../notes.txt").verdict == "ask"
+
+
+def test_a_secret_opens_only_by_the_list_of_secrets(ground: Ground) -> None:
+    policy = ground.policy("all", ["Read", "Read(.env)"])
+    assert ground.decide(policy, "Read", file_path=".env").verdict == "deny"
+    opened = msgspec.structs.replace(policy, secrets=("*.pem",))
+    assert ground.decide(opened, "Read", file_path=".env").verdict == "allow"
+    assert ground.decide(opened, "Read", file_path="server.pem").verdict == "deny"
+
+
+def test_a_search_can_ask_what_to_leave_out(ground: Ground) -> None:
+    policy = ground.policy("all", deny=["Read(docs/**)"])
+    assert hidden(policy, "src/.env")
+    assert hidden(policy, "to_env")
+    assert hidden(policy, str(ground.work / "docs/a.md"))
+    assert not hidden(policy, "src/main.py")
+
+
+def test_tools_that_only_have_a_name(ground: Ground) -> None:
+    for mode, verdict in (("ask", "ask"), ("edits", "ask"), ("all", "allow"), ("plan", "deny")):
+        assert decide(ground.policy(mode), "my_tool", "write", {}, ground.work).verdict == verdict
+    assert decide(ground.policy(allow=["my_tool"]), "my_tool", "write", {}, ground.work).verdict == "allow"
+    assert decide(ground.policy(deny=["my_tool"]), "my_tool", "read", {}, ground.work).verdict == "deny"
+    assert decide(ground.policy("all", ask=["my_tool"]), "my_tool", "read", {}, ground.work).verdict == "ask"
+
+
+def test_addresses(ground: Ground) -> None:
+    policy = ground.policy(allow=["WebFetch(domain:example.com)"], deny=["WebFetch(domain:bad.example.com)"])
+    assert ground.decide(policy, "WebFetch", url="https://docs.example.com:8443/a?b#c").verdict == "allow"
+    assert ground.decide(policy, "WebFetch", url="https://BAD.example.com./").verdict == "deny"
+    other = ground.decide(policy, "WebFetch", url="https://other.net/x")
+    assert (other.verdict, other.always) == ("ask", ("WebFetch(domain:other.net)",))
+    for mode, verdict in (("ask", "ask"), ("edits", "ask"), ("plan", "ask"), ("all", "allow")):
+        assert ground.decide(ground.policy(mode), "WebFetch", url="https://other.net/x").verdict == verdict
+
+
+def test_a_folder_that_is_a_link_is_known_by_its_real_name(ground: Ground, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(ground.work)
+    policy = Policy(folder=link)
+    assert decide(policy, "Read", "read", {"file_path": "notes.txt"}, link).verdict == "allow"
+    assert decide(policy, "Bash", "write", {"command": "cat notes.txt"}, link).verdict == "allow"
+    assert decide(policy, "Bash", "write", {"command": "cd .. && ls"}, link).verdict == "ask"

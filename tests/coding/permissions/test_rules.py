@@ -1,0 +1,148 @@
+"""Rules as a person writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.errors import ConfigError
+from outrider.coding.permissions.rules import Rule
+from tests.coding.permissions.workspace import Ground
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "pattern"),
+    [
+        ("Bash", "Bash", None),
+        ("Bash(*)", "Bash", None),
+        (" Read ", "Read", None),
+        ("Read(**)", "Read", None),
+        ("Bash(git status)", "Bash", "git status"),
+        ("Bash(npm run test:*)", "Bash", "npm run test:*"),
+        ("Bash(echo (a) | cat)", "Bash", "echo (a) | cat"),
+        ("Read(src/**)", "Read", "src/**"),
+        ("WebFetch(domain:Example.COM.)", "WebFetch", "domain:example.com"),
+        ("my_tool", "my_tool", None),
+        ("mcp__server__tool", "mcp__server__tool", None),
+    ],
+)
+def test_a_rule_is_a_tool_and_perhaps_a_pattern(text: str, tool: str, pattern: str | None) -> None:
+    assert Rule.parse(text) == Rule(tool, pattern)
+    assert Rule.parse(Rule.parse(text).text) == Rule.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("", "is not a rule"),
+        ("Bash(", "is not a rule"),
+        ("Bash)", "is not a rule"),
+        ("Bash()", "empty pattern"),
+        ("Read( )", "empty pattern"),
+        ("*", "mode `all`"),
+        ("bash(ls)", "did you mean Bash"),
+        ("webfetch", "did you mean WebFetch"),
+        ("task", "did you mean Task"),
+        ("Writes(x)", "did you mean Write"),
+        ("Bash(npm run *)", r"Bash\(npm run:\*\)"),
+        ("Bash(:*)", "no words"),
+        ("Bash('a:*)", "quotes"),
+        ("my_tool(x)", "take no pattern"),
+        ("Todo(x)", "take no pattern"),
+        ("WebFetch(example.com)", "domain:example.com"),
+        ("WebFetch(domain:*.example.com)", "sub-domains"),
+        ("WebFetch(domain:)", "domain:example.com"),
+        ("Read(a/../../b)", "only at the beginning"),
+        ("Read(~bob/x)", "write the path"),
+        ("Read({a,b}{c,d}{e,f}{g,h}{i,j}{k,l}{m,n}{o,p}{q,r})", "cannot be used"),
+        ("Bash(a\0b)", "NUL"),
+        (7, "is not a rule"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_advice(text: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        Rule.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "narrow", "wide"),
+    [
+        ("src/**", "/w/src/a/b.py", True, True),
+        ("src/**", "/w/src", True, True),
+        ("src/**", "/w/srcs/a", False, False),
+        ("src/", "/w/src/a", True, True),
+        ("src", "/w/src", True, True),
+        ("src", "/w/src/a", False, True),
+        ("docs/*.md", "/w/docs/a.md", True, True),
+        ("docs/*.md", "/w/docs/a/b.md", False, False),
+        ("docs/*", "/w/docs/a/b.md", False, True),
+        ("*.md", "/w/a/b.md", True, True),
+        ("*.md", "/x/b.md", False, True),
+        ("./a.md", "/w/a.md", True, True),
+        ("./a.md", "/w/b/a.md", False, False),
+        ("../x/*", "/x/a", True, True),
+        ("/data/**", "/data/a/b", True, True),
+        ("/data/**", "/database", False, False),
+        ("a?c/x", "/w/abc/x", True, True),
+        ("a?c/x", "/w/a/c/x", False, False),
+        ("[ab]/x", "/w/a/x", True, True),
+        ("[!ab]/x", "/w/a/x", False, False),
+        ("{a,b}/x", "/w/b/x", True, True),
+        ("a\\*/x", "/w/a*/x", True, True),
+        ("a\\*/x", "/w/ab/x", False, False),
+        ("**/t/*.py", "/w/a/b/t/x.py", True, True),
+        ("**/t/*.py", "/w/t/x.py", True, True),
+        ("SRC/a", "/w/src/a", False, True),
+    ],
+)
+def test_patterns_of_paths_are_narrow_to_allow_and_wide_to_deny(
+    pattern: str, path: str, narrow: bool, wide: bool
+) -> None:
+    rule = Rule.parse(f"Read({pattern})")
+    assert rule.covers_path(path, "/w", wide=False) is narrow
+    assert rule.covers_path(path, "/w", wide=True) is wide
+
+
+@pytest.mark.parametrize("host", ["example.com", "www.example.com", "a.b.example.com"])
+def test_a_domain_has_its_sub_domains(host: str) -> None:
+    assert Rule.parse("WebFetch(domain:example.com)").covers_host(host)
+    assert not Rule.parse("WebFetch(domain:example.com)").covers_host(f"{host}.evil.net")
+    assert not Rule.parse("WebFetch(domain:example.com)").covers_host(f"evil{host}"[:-4] + "-com")
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "allowed"),
+    [
+        ("Bash(foo)", "foo", True),
+        ("Bash(foo)", "  foo  ", True),
+        ("Bash(foo)", "foo x", False),
+        ("Bash(foo x)", "foo   x", True),
+        ("Bash(foo x)", "foo 'x'", True),
+        ("Bash(foo 'a b')", 'foo "a b"', True),
+        ("Bash(foo 'a b')", "foo a b", False),
+        ("Bash(foo:*)", "foo", True),
+        ("Bash(foo:*)", "foo x y", True),
+        ("Bash(foo:*)", "foox", False),
+        ("Bash(foo:*)", "foo-x", False),
+        ("Bash(foo x:*)", "foo x y", True),
+        ("Bash(foo x:*)", "foo xy", False),
+        ("Bash(foo x:*)", "foo y x", False),
+        ("Bash(foo:*)", "foo $x", False),
+        ("Bash(foo:*)", "foo *.py", False),
+        ("Bash(foo $x | bar)", "foo $x | bar", True),
+        ("Bash(foo $x | bar)", "foo $x | bar; ls", False),
+        ("Bash(foo $x)", "x=1; foo $x", False),
+        ("Bash(foo:*)", "foo | bar", False),
+        ("Bash(./run.sh:*)", "./run.sh a", True),
+        ("Bash(./run.sh:*)", "cd src && ./run.sh a", False),
+        ("Bash(xargs grep:*)", "xargs grep x", True),
+        ("Bash(xargs:*)", "xargs grep x", False),
+        ("Bash(foo:*)", "timeout 5 foo x", True),
+        ("Bash(foo:*)", "CI=1 foo x", True),
+        ("Bash(foo:*)", "PATH=. foo x", False),
+        ("Bash(foo:*)", "foo x > out.txt", False),
+        ("Bash(foo:*)", "foo x > /dev/null 2>&1", True),
+        ("Bash", "whatever $x | y > /tmp/z", True),
+    ],
+)
+def test_rules_for_commands(ground: Ground, rule: str, command: str, allowed: bool) -> None:
+    assert (ground.bash(command, allow=[rule]).verdict == "allow") is allowed

@@ -1,0 +1,179 @@
+"""What a session of the terminal program or an editor is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Message, ScriptedModel, ToolUseBlock
+from outrider.coding.config.loading import load
+from outrider.errors import ConfigError
+from outrider.runtime.events import Event, ToolFinished
+from outrider.conversation.messages import ToolResultBlock
+from outrider.coding.permissions.question import Answer, Ask, Question
+from outrider.providers.testing.scripted import call
+from outrider.sync import default_log
+from outrider.runtime.session import Session
+from outrider.coding.workbench import Workbench
+from tests.conversations import PNG_BYTES as PNG
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\ntwo\n")
+    return folder
+
+
+def bench_in(folder: Path, ask: Ask | None = None, **flags: Any) -> Workbench:
+    flags = {name.replace("__", "."): value for name, value in flags.items()}
+    return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, ask=ask)
+
+
+async def results_of_open(bench: Workbench, *calls: tuple[str, dict[str, Any]]) -> list[ToolResultBlock]:
+    """What comes of calls that a model makes in one reply."""
+    uses = [ToolUseBlock(f"c{number}", *call) for number, call in enumerate(calls)]
+    agent = bench.agent(model=ScriptedModel([Message.assistant(*uses), "Fine."]))  # type: ignore[arg-type]
+    result = await Session(agent, cwd=bench.folder, permit=bench.permissions).run("go")
+    return list(result.conversation[2].tool_results)
+
+
+async def results(bench: Workbench, *calls: tuple[str, dict[str, Any]]) -> list[ToolResultBlock]:
+    """The same, and the end of the workbench."""
+    try:
+        return await results_of_open(bench, *calls)
+    finally:
+        bench.close()
+
+
+async def test_all_tools_are_there_and_reading_is_free(folder: Path) -> None:
+    read, listed, found = await results(
+        bench_in(folder),
+        ("Read", {"file_path": "notes.txt"}),
+        ("Glob", {"pattern": "*"}),
+        ("Grep", {"pattern": "two", "output_mode": "content"}),
+    )
+    assert "one" in read.text
+    assert listed.text == "notes.txt"
+    assert found.text.startswith("notes.txt:2:two")
+
+
+async def test_without_anybody_to_ask_a_change_is_refused_and_the_flag_named(folder: Path) -> None:
+    (refused,) = await results(bench_in(folder), ("Write", {"file_path": "new.txt", "content": "x"}))
+    assert refused.is_error
+    assert "--permissions edits" in refused.text
+    assert not (folder / "new.txt").exists()
+
+
+async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(PNG)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "chart.png").write_bytes(PNG)
+    bench = bench_in(folder, permissions__folders=[str(tmp_path / "open")])
+    paths = ["../secret.png", "../open/chart.png"]
+    model = ScriptedModel([[call("Read", file_path=path, original=True) for path in paths], "Fine."])
+    events: list[Event] = []
+    session = Session(bench.agent(model=model), cwd=bench.folder, permit=bench.permissions, observer=events.append)  # type: ignore[arg-type]
+    assert (await session.run("go")).text == "Fine."
+    bench.close()
+    refused, attached = session.messages[2].tool_results
+    assert (refused.is_error, refused.attachments) == (True, ())
+    assert "Read was not run" in refused.text
+    assert [file.name for file in attached.attachments] == ["chart.png"]
+    assert refused in [event.result for event in events if isinstance(event, ToolFinished)]
+
+
+async def test_with_the_right_mode_it_is_done(folder: Path) -> None:
+    bench = bench_in(folder, permissions__mode="edits")
+    (written,) = await results(bench, ("Write", {"file_path": "new.txt", "content": "x"}))
+    assert not written.is_error
+    assert (folder / "new.txt").read_text() == "x"
+
+
+async def test_an_answer_of_always_holds_for_the_next_workbench_here(folder: Path) -> None:
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return Answer("always")
+
+    for _ in range(2):
+        (done,) = await results(bench_in(folder, ask), ("Bash", {"command": "touch made"}))
+        assert not done.is_error
+    assert len(asked) == 1
+    assert (folder / "made").exists()
+
+
+async def test_commands_see_neither_keys_nor_what_changes_their_meaning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "correct-horse")
+    monkeypatch.setenv("BASH_ENV", str(folder / "evil.sh"))
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}:")
+    (folder / "evil.sh").write_text("touch evil")
+    for name in ("env", "ls", "bash"):
+        (folder / name).write_text("#!/bin/sh\ntouch evil\n")
+        (folder / name).chmod(0o755)
+    (seen,) = await results(bench_in(folder, permissions__mode="all"), ("Bash", {"command": "/usr/bin/env; ls"}))
+    assert "correct-horse" not in seen.text
+    assert "BASH_ENV" not in seen.text
+    assert not (folder / "evil").exists()
+
+
+async def test_a_repository_within_the_repository_does_not_say_what_git_runs(folder: Path) -> None:
+    evil = folder / "evil"
+    for name in ("objects", "refs", "wt"):
+        (evil / name).mkdir(parents=True)
+    (evil / "HEAD").write_text("ref: refs/heads/main\n")
+    (evil / "config").write_text(f'[core]\nbare = false\nworktree = wt\nfsmonitor = "touch {folder}/owned; false"\n')
+    await results(bench_in(folder, permissions__mode="all"), ("Bash", {"command": "cd evil && git status"}))
+    assert not (folder / "owned").exists()
+
+
+@pytest.mark.parametrize("name", [".outrider/config.toml", ".outrider/tools/tool.py", "mine.py", "settings.toml"])
+async def test_what_outrider_itself_goes_by_is_not_changed(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CONFIG", str(folder / "settings.toml"))
+    (folder / "mine.py").write_text("")
+    (folder / ".outrider").mkdir()
+    bench = bench_in(folder, permissions__mode="all", tool_files=[str(folder / "mine.py")])
+    calls = [("Read", {"file_path": name}), ("Write", {"file_path": name, "content": "x = 1"})]
+    _, written = await results(bench, *calls)
+    assert written.is_error
+    assert "not permitted" in written.text
+
+
+async def test_what_a_background_command_prints_can_be_read(folder: Path) -> None:
+    bench = bench_in(folder, permissions__mode="edits")
+    bench.permissions.mode = "all"
+    (started,) = await results_of_open(bench, ("Bash", {"command": "echo hello", "run_in_background": True}))
+    printed = next(word.rstrip(".,)") for word in started.text.split() if str(bench.workspace.temporary_name) in word)
+    bench.permissions.mode = "ask"
+    for _ in range(200):
+        (read,) = await results_of_open(bench, ("Read", {"file_path": printed}))
+        if "hello" in read.text:
+            break
+        await asyncio.sleep(0.05)
+    bench.close()
+    assert "hello" in read.text
+
+
+def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    (folder / ".outrider").mkdir()
+    (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
+    with pytest.raises(ConfigError, match="install it"):
+        _ = bench_in(folder).tools
+
+
+async def test_the_system_prompt_has_the_instructions_of_the_project(folder: Path) -> None:
+    (folder / "AGENTS.md").write_text("Always whistle.")
+    with default_log() as log, bench_in(folder, model="demo").open(log) as session:
+        assert "Always whistle." in session.agent.system
+        assert str(folder) in session.agent.system

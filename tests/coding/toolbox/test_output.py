@@ -1,0 +1,166 @@
+"""The output of a command: what is held of it, shown of it and stored of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from outrider.conversation.attachments import MAX_BYTES
+from outrider.coding.toolbox.shell.output import HEAD, NEWS, RING, TAIL, Output, readable
+
+
+def taken(data: bytes, spool: Path, pieces: int = 65536) -> Output:
+    """An output that read the data through a pipe, piece by piece."""
+    output = Output(spool)
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    try:
+        for start in range(0, len(data), min(pieces, 65536)):
+            os.write(sink, data[start : start + min(pieces, 65536)])
+            while True:
+                try:
+                    output.take(source)
+                except BlockingIOError:
+                    break
+    finally:
+        os.close(source)
+        os.close(sink)
+    output.close()
+    return output
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    return tmp_path / "spool"
+
+
+def test_a_short_output_is_all_there_and_needs_no_file(spool: Path) -> None:
+    output = taken(b"one\ntwo\n", spool)
+    assert output.text() == ("one\ntwo\n", True)
+    assert not spool.exists()
+
+
+def test_an_output_of_exactly_the_limit_is_whole(spool: Path) -> None:
+    assert taken(b"x" * (HEAD + TAIL), spool).text() == ("x" * (HEAD + TAIL), True)
+
+
+def test_one_character_more_is_cut_and_the_note_has_the_true_figures(spool: Path) -> None:
+    text, whole = taken(b"x" * (HEAD + TAIL + 1), spool).text()
+    assert not whole
+    assert text == f"{'x' * HEAD}\n[1 of 30,001 bytes left out here.]\n{'x' * TAIL}"
+
+
+def test_characters_count_and_not_their_bytes(spool: Path) -> None:
+    words = "漢" * (HEAD + TAIL)
+    assert taken(words.encode(), spool).text() == (words, True)
+
+
+@pytest.mark.parametrize("character", ["é", "漢", "😀"])
+@pytest.mark.parametrize("shift", range(4))
+def test_no_character_is_broken_where_the_middle_is_left_out(character: str, shift: int, spool: Path) -> None:
+    data = b"a" * shift + character.encode() * 400_000
+    text, _ = taken(data, spool).text()
+    head, note, tail = text.split("\n")
+    assert set(head) <= {"a", character}
+    assert set(tail) == {character}
+    left_out = int(note.split()[0].strip("[").replace(",", ""))
+    assert left_out + len(head.encode()) + len(tail.encode()) == len(data)
+
+
+def test_head_and_tail_of_what_went_around_the_ring_many_times(spool: Path) -> None:
+    data = b"".join(b"%09d\n" % number for number in range(500_000))
+    text, _ = taken(data, spool).text()
+    assert text.startswith("000000000\n000000001\n")
+    assert text.endswith("000499998\n000499999\n")
+    assert text.count("\n") == (HEAD + TAIL) // 10 + 2
+    assert spool.read_bytes() == data
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    words=st.lists(st.sampled_from(["a", "é", "漢", "😀", "\n"]), min_size=1, max_size=50),
+    pieces=st.integers(1, 65536),
+    size=st.sampled_from([1, 29_999, 30_001, RING - 1, RING, RING + 1, 2 * RING + 5]),
+)
+def test_whatever_the_pieces_the_result_is_the_same(words: list[str], pieces: int, size: int, tmp_path: Path) -> None:
+    data = ("".join(words).encode() * (size // len("".join(words).encode()) + 1))[:size]
+    spool = tmp_path / os.urandom(4).hex()
+    text, whole = taken(data, spool, max(pieces, size // 200)).text()
+    if whole:
+        assert text == data.decode(errors="replace")
+    else:
+        head, tail = text.split(" bytes left out here.]\n")
+        assert data.decode(errors="replace").endswith(tail)
+        assert data.decode(errors="replace").startswith(head.rpartition("\n[")[0])
+        assert spool.read_bytes() == data
+    spool.unlink(missing_ok=True)
+
+
+def test_the_file_is_for_the_owner_alone_and_no_larger_than_an_attachment(spool: Path) -> None:
+    output = taken(b"0123456789abcde\n" * (MAX_BYTES // 16 + 10_000), spool)
+    assert output.stored == spool.stat().st_size == MAX_BYTES
+    assert spool.stat().st_mode & 0o777 == 0o600
+    assert output.total == MAX_BYTES + 160_000
+
+
+def test_a_file_that_cannot_be_written_is_a_fault_and_the_text_is_there(tmp_path: Path) -> None:
+    output = taken(b"x" * 100_000, tmp_path / "missing" / "spool")
+    assert output.fault == "No such file or directory"
+    assert output.text()[0].startswith("x" * HEAD)
+
+
+# What observers see
+
+
+def test_news_come_once_and_never_with_half_a_character(spool: Path) -> None:
+    output, (source, sink) = Output(spool), os.pipe()
+    shown = []
+    for byte in "né漢😀!".encode():
+        os.write(sink, bytes([byte]))
+        output.take(source)
+        shown.append(output.news())
+    os.close(source)
+    os.close(sink)
+    assert [piece for piece in shown if piece] == ["n", "é", "漢", "😀", "!"]
+
+
+def test_much_at_once_is_shown_by_its_end_with_a_mark(spool: Path) -> None:
+    output = taken("漢".encode() * 100_000, spool)
+    news = output.news()
+    assert news.startswith(f"\n[{300_000 - NEWS:,} bytes are not shown here]\n漢")
+    assert set(news.rpartition("]\n")[2]) == {"漢"}
+    assert len(news.encode()) < NEWS + 100
+    assert output.news() == ""
+
+
+# For the model
+
+
+@pytest.mark.parametrize(
+    ("printed", "read"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b(B\x1b=plain\x1bM", "plain"),
+        ("cut off \x1b[3", "cut off "),
+        ("\x1b", ""),
+        ("b\x08bo\x08old", "bold"),
+        ("tab\tline\r\n", "tab\tline\r\n"),
+        ("nul\0bell\x07", "nul\ufffdbell\ufffd"),
+        ("\udcff", "\ufffd"),
+        ("żółw 漢 😀", "żółw 漢 😀"),
+    ],
+)
+def test_what_only_a_terminal_understands_is_not_for_the_model(printed: str, read: str) -> None:
+    assert readable(printed) == read
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("beginning", ["\x1b]", "\x1b[", "\x1b[0;", "\x1bP", "\x1b "])
+def test_endless_beginnings_of_escapes_do_not_take_forever(beginning: str) -> None:
+    assert readable(beginning * 200_000 + "\x1b[0mend") == "end"

@@ -1,0 +1,176 @@
+"""Who is asked whether a call may run, when, and what becomes of a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from outrider import Agent, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
+from outrider.runtime.events import Event, ToolFinished, ToolStarted
+from outrider.log.entries import Answer, Intent
+from outrider.tools.approval import Permit
+from outrider.tools.tool import Tool
+
+
+def asking(answers: dict[str, str], asked: list[str] | None = None) -> Permit:
+    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+        if asked is not None:
+            asked.append(use.id)
+        return answers.get(use.name, "")
+
+    return permit
+
+
+def calls(*names: str) -> Message:
+    return Message.assistant(*(ToolUseBlock(f"c{number}", name, {}) for number, name in enumerate(names, 1)))
+
+
+@pytest.fixture
+def done() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def agent(done: list[str]) -> Agent:
+    @tool(concurrent=False)
+    def write() -> str:
+        """Change something."""
+        done.append("write")
+        return "written"
+
+    @tool(effect="read")
+    def look() -> str:
+        """Look at something."""
+        done.append("look")
+        return "seen"
+
+    return Agent(model=ScriptedModel([calls("look", "write", "look"), "Fine."]), tools=[write, look])
+
+
+async def test_a_refused_call_is_not_run_and_its_siblings_are(agent: Agent, done: list[str]) -> None:
+    seen: list[Event] = []
+    session = Session(agent, permit=asking({"write": "the user said no"}), observer=seen.append)
+    result = await session.run("go")
+    assert result.status == "done"
+    assert done == ["look", "look"]
+    results = session.messages[2].tool_results
+    assert [each.is_error for each in results] == [False, True, False]
+    assert results[1].text == "write was not run: the user said no"
+    assert [event.call_id for event in seen if isinstance(event, ToolStarted)] == ["c1", "c3"]
+    assert {event.call_id for event in seen if isinstance(event, ToolFinished)} == {"c1", "c2", "c3"}
+
+
+async def test_a_call_that_must_be_alone_is_asked_about_after_those_before_it(agent: Agent, done: list[str]) -> None:
+    order: list[tuple[str, list[str]]] = []
+
+    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+        order.append((use.id, list(done)))
+        return ""
+
+    await Session(agent, permit=permit).run("go")
+    assert order == [("c1", []), ("c2", ["look"]), ("c3", ["look", "write"])]
+
+
+async def test_whoever_cannot_decide_has_refused(agent: Agent, done: list[str]) -> None:
+    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+        raise ValueError("no idea")
+
+    session = Session(agent, permit=permit)
+    await session.run("go")
+    assert done == []
+    assert "nobody could decide" in session.messages[2].tool_results[0].text
+
+
+async def test_a_cancel_while_a_person_is_asked_answers_every_call(agent: Agent, done: list[str]) -> None:
+    asked = asyncio.Event()
+
+    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return ""
+
+    session = Session(agent, permit=permit)
+    running = asyncio.ensure_future(session.run("go"))
+    await asked.wait()
+    session.cancel()
+    assert (await running).status == "cancelled"
+    assert done == []
+    assert [each.is_error for each in session.messages[2].tool_results] == [True, True, True]
+
+
+async def test_unknown_tools_and_broken_arguments_are_not_asked_about() -> None:
+    asked: list[str] = []
+    broken = ToolUseBlock("c2", "look", {}, invalid_input="{")
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return ""
+
+    model = ScriptedModel([Message.assistant(ToolUseBlock("c1", "nothing", {}), broken), "Fine."])
+    await Session(Agent(model=model, tools=[look]), permit=asking({}, asked)).run("go")
+    assert asked == []
+
+
+async def test_an_intent_is_on_disk_only_for_calls_that_were_allowed(
+    agent: Agent, done: list[str], tmp_path: Path
+) -> None:
+    with Log(tmp_path) as log, Session.open(log, agent=agent, permit=asking({"write": "no"})) as session:
+        await session.run("go")
+        entries = [record.entry for record in log.records(session.id)]
+    assert [entry.call_id for entry in entries if isinstance(entry, Intent)] == ["c1", "c3"]
+    assert len([entry for entry in entries if isinstance(entry, Answer)]) == 3
+
+
+async def test_a_call_that_was_cut_off_is_asked_about_again(agent: Agent, done: list[str], tmp_path: Path) -> None:
+    asked: list[str] = []
+    with Log(tmp_path) as log:
+        with Session.open(log, agent=agent) as session:
+            await session.think("go")
+            name = session.id
+        refusing = asking({"look": "not any more", "write": "neither"}, asked)
+        with Session.open(log, name, agent, permit=refusing) as session:
+            await session.run()
+    assert asked == ["c1", "c2", "c3"]
+    assert done == []
+
+
+async def test_arguments_that_do_not_fit_are_answered_as_such_and_nobody_is_asked() -> None:
+    asked: list[str] = []
+
+    @tool
+    def look(path: str) -> str:
+        """Look."""
+        return path
+
+    model = ScriptedModel([Message.assistant(ToolUseBlock("c1", "look", {"path": 7})), "Fine."])
+    session = Session(Agent(model=model, tools=[look]), permit=asking({"look": "no"}, asked))
+    await session.run("go")
+    assert asked == []
+    assert "not valid" in session.messages[2].tool_results[0].text
+
+
+async def test_a_call_that_may_run_begins_while_a_person_thinks_about_the_next() -> None:
+    begun = asyncio.Event()
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        begun.set()
+        return "seen"
+
+    @tool(effect="read")
+    def send() -> str:
+        """Send."""
+        return "sent"
+
+    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+        if use.name == "send":
+            await asyncio.wait_for(begun.wait(), 10)
+        return ""
+
+    model = ScriptedModel([calls("look", "send"), "Fine."])
+    result = await Session(Agent(model=model, tools=[look, send]), permit=permit).run("go")
+    assert [each.text for each in result.conversation[2].tool_results] == ["seen", "sent"]

@@ -1,0 +1,169 @@
+"""One thing at a time, which can be cancelled from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from outrider.errors import SessionBusyError, SessionCancelledError
+from outrider.runtime.exclusive_task import Work
+
+
+class Job:
+    """Something that takes as long as it is let."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.goes_on = asyncio.Event()
+        self.ended = ""
+
+    async def __call__(self) -> str:
+        self.begun.set()
+        try:
+            await self.goes_on.wait()
+            self.ended = "done"
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # cleaning up takes a moment
+            self.ended = "cancelled"
+            raise
+        return self.ended
+
+
+async def test_what_is_done_comes_back_and_what_it_raises_too() -> None:
+    async def fail() -> None:
+        raise KeyError("lost")
+
+    async def give() -> int:
+        return 5
+
+    work = Work()
+    assert await work.do(give()) == 5
+    with pytest.raises(KeyError, match="lost"):
+        await work.do(fail())
+    assert await work.do(give()) == 5
+
+
+async def test_a_second_thing_at_the_same_time_is_refused_and_the_first_goes_on() -> None:
+    work, job = Work(), Job()
+    doing = asyncio.ensure_future(work.do(job()))
+    await job.begun.wait()
+    second = job()
+    with pytest.raises(SessionBusyError, match="cancel"):
+        await work.do(second)
+    assert second.cr_frame is None, "it is closed: nobody is warned of it later"
+    job.goes_on.set()
+    assert await doing == "done"
+
+
+@pytest.mark.parametrize("where", ["here", "in a thread"])
+async def test_a_cancel_ends_the_work_and_not_whoever_waits_for_it(where: str) -> None:
+    work, job = Work(), Job()
+    doing = asyncio.ensure_future(work.do(job()))
+    await job.begun.wait()
+    if where == "here":
+        work.cancel()
+    else:
+        thread = threading.Thread(target=work.cancel)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+    with pytest.raises(SessionCancelledError):
+        await doing
+    assert job.ended == "cancelled"
+    again = Job()
+    again.goes_on.set()
+    assert await work.do(again()) == "done", "it can be used again"
+
+
+async def test_a_cancel_from_a_loop_in_another_thread_reaches_it() -> None:
+    work, job = Work(), Job()
+    doing = asyncio.ensure_future(work.do(job()))
+    await job.begun.wait()
+
+    async def elsewhere() -> None:
+        work.cancel()
+
+    await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+    with pytest.raises(SessionCancelledError):
+        await doing
+
+
+async def test_a_cancel_of_whoever_waits_ends_the_work_first() -> None:
+    work, job = Work(), Job()
+    doing = asyncio.ensure_future(work.do(job()))
+    await job.begun.wait()
+    doing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await doing
+    assert job.ended == "cancelled"
+
+
+@pytest.mark.parametrize("first", ["the work", "the caller"])
+async def test_where_both_are_cancelled_the_caller_is(first: str) -> None:
+    work, job = Work(), Job()
+    doing = asyncio.ensure_future(work.do(job()))
+    await job.begun.wait()
+    for cancel in (work.cancel, doing.cancel) if first == "the work" else (doing.cancel, work.cancel):
+        cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await doing
+
+
+async def test_a_time_out_around_it_is_a_time_out() -> None:
+    work, job = Work(), Job()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await work.do(job())
+    assert job.ended == "cancelled"
+
+
+async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
+    """A coroutine that was never awaited would be warned of."""
+    work, job = Work(), Job()
+    coroutine = job()
+    doing = asyncio.ensure_future(work.do(coroutine))
+    await asyncio.sleep(0)  # now it waits for its task, which has not begun
+    work.cancel()
+    with pytest.raises(SessionCancelledError):
+        await doing
+    assert coroutine.cr_frame is None
+    assert not job.begun.is_set()
+
+
+async def test_a_cancel_of_nothing_is_nothing() -> None:
+    work = Work()
+    work.cancel()
+    job = Job()
+    job.goes_on.set()
+    assert await work.do(job()) == "done"
+    work.cancel()
+    assert await work.do(ready()) == "done"
+
+
+async def ready() -> str:
+    return "done"
+
+
+async def test_work_that_cancels_itself_is_not_a_cancel_by_the_user() -> None:
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await Work().do(give_up())
+
+
+async def test_work_that_does_not_heed_a_cancel_gives_its_result() -> None:
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done all the same"
+        return ""
+
+    work = Work()
+    doing = asyncio.ensure_future(work.do(stubborn()))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    work.cancel()
+    assert await doing == "done all the same"
