@@ -110,11 +110,11 @@ async def _write(count: int) -> float:
     """CPU seconds for changes of one field through the engine and the wire, as a session has them."""
     from outrider.acp.client import Client
     from outrider.acp.update_sender import Teller
+    from outrider.acp.updates.engine import Engine
+    from outrider.acp.updates.state import CallState
     from outrider.acp.v1 import call_of
     from outrider.acp.wire import Connection
     from outrider.acp.writer import PipeWriter
-    from outrider.acp.updates.engine import Engine
-    from outrider.acp.updates.state import CallState
 
     writer = PipeWriter(1, _gone)
     client = Client(Connection(writer, {}, {}), writer)

@@ -13,11 +13,11 @@ from pathlib import Path
 from bench import loops, mockserver
 from bench.figure import Figure
 from outrider import Agent, Limits, Log, ScriptedModel, Session
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.log.database import open_for_writing
 from outrider.log.entries import Answer, Intent, Said
 from outrider.log.journal import Journal
 from outrider.log.rows import INSERT, row
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers.base import Provider, Request
 
 APPENDS, ROUNDS = 100, 21

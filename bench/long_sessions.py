@@ -13,10 +13,10 @@ from pathlib import Path
 from bench.figure import Figure
 from outrider import Agent, Log, Session
 from outrider.conversation.history import repair
-from outrider.log.entries import Answer, Entry, Intent, Said
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.providers.base import Request
+from outrider.log.entries import Answer, Entry, Intent, Said
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request
 
 LONG, SHORT, SESSIONS = 100_000, 100, 10_000
 MODEL = "anthropic/claude-opus-5-5"

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.runtime.events import Delta
-from outrider.providers.base import Reply
 from outrider.providers import _MODULES
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Reply
 from outrider.providers.stream import ReplyParser
+from outrider.runtime.events import Delta
 
 
 class Case(msgspec.Struct, frozen=True):

@@ -21,8 +21,8 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.providers.base import Reply, Request, ToolSpec
 from outrider.conversation.store import MemoryStore
+from outrider.providers.base import Reply, Request, ToolSpec
 from tests.adapters import Case, heard
 from tests.streams import Answer, stream_of
 

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.errors import AttachmentError
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.conversation.store import AttachmentStore
+from outrider.errors import AttachmentError
 from outrider.providers.base import Request
 from outrider.providers.render import MOVED, family_of
-from outrider.conversation.store import AttachmentStore
 from tests.adapters import Case
 from tests.readback import Item, items_of, rules_broken
 

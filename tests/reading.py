@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from outrider.runtime.events import Delta
-from outrider.providers.base import Reply
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Reply
 from outrider.providers.stream import ReplyParser
+from outrider.runtime.events import Delta
 
 
 async def read_reply(provider: ApiProvider, chunks: AsyncIterator[bytes]) -> AsyncIterator[Delta | Reply]:

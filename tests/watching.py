@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.runtime.agent import Agent
-from outrider.runtime.events import Event, ToolFinished, ToolStarted
 from outrider.conversation.history import violations
-from outrider.runtime.limits import Limits
 from outrider.conversation.messages import Message
 from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, ToolFinished, ToolStarted
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 
 E = TypeVar("E")

@@ -53,9 +53,10 @@ Errors
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
-    outrider.runtime.events     what an observer of a session sees
+    outrider.events     what an observer of a session sees
     outrider.errors     the whole tree of errors
-    outrider.providers.base   what a model of your own is made of
+    outrider.providers.base
+                        what a model of your own is made of
 """
 
 from importlib import import_module
@@ -64,8 +65,18 @@ from typing import TYPE_CHECKING, Any
 from outrider.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from outrider.runtime.agent import Agent as Agent
+    from outrider import errors as errors
+    from outrider import providers as providers
     from outrider.conversation.attachments import Attachment as Attachment
+    from outrider.conversation.messages import AttachmentBlock as AttachmentBlock
+    from outrider.conversation.messages import Message as Message
+    from outrider.conversation.messages import TextBlock as TextBlock
+    from outrider.conversation.messages import ThinkingBlock as ThinkingBlock
+    from outrider.conversation.messages import ToolResultBlock as ToolResultBlock
+    from outrider.conversation.messages import ToolUseBlock as ToolUseBlock
+    from outrider.conversation.messages import Usage as Usage
+    from outrider.conversation.store import FolderStore as FolderStore
+    from outrider.conversation.store import MemoryStore as MemoryStore
     from outrider.errors import AnswerError as AnswerError
     from outrider.errors import AttachmentError as AttachmentError
     from outrider.errors import ConfigError as ConfigError
@@ -80,18 +91,15 @@ if TYPE_CHECKING:
     from outrider.errors import ToolDefinitionError as ToolDefinitionError
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
-    from outrider.runtime.limits import Limits as Limits
     from outrider.log.log import Log as Log
-    from outrider.conversation.messages import AttachmentBlock as AttachmentBlock
-    from outrider.conversation.messages import Message as Message
-    from outrider.conversation.messages import TextBlock as TextBlock
-    from outrider.conversation.messages import ThinkingBlock as ThinkingBlock
-    from outrider.conversation.messages import ToolResultBlock as ToolResultBlock
-    from outrider.conversation.messages import ToolUseBlock as ToolUseBlock
-    from outrider.conversation.messages import Usage as Usage
     from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
-    from outrider.tools.result import ToolResult as ToolResult
+    from outrider.runtime import events as events
+    from outrider.runtime.agent import Agent as Agent
+    from outrider.runtime.limits import Limits as Limits
     from outrider.runtime.run import RunResult as RunResult
+    from outrider.runtime.session import Session as Session
+    from outrider.subagents.delegating import with_subagents as with_subagents
+    from outrider.subagents.profile import Profile as Profile
     from outrider.sync import Turn as Turn
     from outrider.sync import ask as ask
     from outrider.sync import default_log as default_log
@@ -99,11 +107,7 @@ if TYPE_CHECKING:
     from outrider.sync import loads as loads
     from outrider.sync import run as run
     from outrider.sync import think as think
-    from outrider.runtime.session import Session as Session
-    from outrider.conversation.store import FolderStore as FolderStore
-    from outrider.conversation.store import MemoryStore as MemoryStore
-    from outrider.subagents.delegating import with_subagents as with_subagents
-    from outrider.subagents.profile import Profile as Profile
+    from outrider.tools.result import ToolResult as ToolResult
     from outrider.tools.tool import Tool as Tool
     from outrider.tools.tool import ToolContext as ToolContext
     from outrider.tools.tool import tool as tool
@@ -111,8 +115,8 @@ if TYPE_CHECKING:
 # Where each public name lives. It is imported when it is first asked for, so that a program which only wants the
 # version, or the help, does not pay for the event loop.
 _HOMES = {
-    "agent": ("Agent",),
-    "attachments": ("Attachment",),
+    "runtime.agent": ("Agent",),
+    "conversation.attachments": ("Attachment",),
     "errors": (
         "AnswerError",
         "AttachmentError",
@@ -129,9 +133,9 @@ _HOMES = {
         "UnknownModelError",
         "ValidationError",
     ),
-    "limits": ("Limits",),
+    "runtime.limits": ("Limits",),
     "log.log": ("Log",),
-    "messages": (
+    "conversation.messages": (
         "AttachmentBlock",
         "Message",
         "TextBlock",
@@ -140,16 +144,17 @@ _HOMES = {
         "ToolUseBlock",
         "Usage",
     ),
-    "providers.scripted": ("ScriptedModel",),
-    "scripting": ("Turn", "ask", "default_log", "dumps", "loads", "run", "think"),
-    "runs": ("RunResult",),
-    "session": ("Session",),
-    "store": ("FolderStore", "MemoryStore"),
-    "results": ("ToolResult",),
+    "providers.testing.scripted": ("ScriptedModel",),
+    "sync": ("Turn", "ask", "default_log", "dumps", "loads", "run", "think"),
+    "runtime.run": ("RunResult",),
+    "runtime.session": ("Session",),
+    "conversation.store": ("FolderStore", "MemoryStore"),
+    "tools.result": ("ToolResult",),
     "subagents.delegating": ("with_subagents",),
     "subagents.profile": ("Profile",),
-    "tools": ("Tool", "ToolContext", "tool"),
+    "tools.tool": ("Tool", "ToolContext", "tool"),
 }
+_MODULES = {"errors": "errors", "events": "runtime.events", "providers": "providers"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_HOME_OF]
@@ -158,8 +163,8 @@ __all__ = ["__version__", *_HOME_OF]
 if not TYPE_CHECKING:  # whoever checks types would take it to mean that there are all names
 
     def __getattr__(name: str) -> Any:
-        if name in ("errors", "events", "provider", "providers"):
-            return import_module(f"outrider.{name}")
+        if name in _MODULES:
+            return import_module(f"outrider.{_MODULES[name]}")
         if name not in _HOME_OF:
             raise AttributeError(f"module 'outrider' has no attribute {name!r}")
         value = getattr(import_module(f"outrider.{_HOME_OF[name]}"), name)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
-from outrider.runtime.agent import Agent
-from outrider.coding.config import data_folder, default_model
 from outrider.conversation.codec import MessageLike, from_json, to_json
-from outrider.runtime.event_loop import drive
 from outrider.conversation.items import ByItem
-from outrider.runtime.limits import Limits
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import Prompt
+from outrider.conversation.store import AttachmentStore, FolderStore
+from outrider.environment import data_folder, default_model
 from outrider.providers.base import Provider, StopReason
+from outrider.runtime.agent import Agent
+from outrider.runtime.event_loop import drive
+from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.conversation.store import AttachmentStore, FolderStore
 from outrider.tools.tool import listed
 
 if TYPE_CHECKING:

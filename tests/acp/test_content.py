@@ -20,9 +20,9 @@ from outrider.acp.schema.content import (
     TextContent,
 )
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AttachmentError
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import MemoryStore
+from outrider.errors import AttachmentError
 from tests.acp.test_prompting import PNG
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from outrider.acp.client import Client
 from outrider.acp.event_translator import Feed
 from outrider.acp.update_sender import Teller
+from outrider.acp.updates.engine import Engine
 from outrider.acp.v1 import call_of
 from outrider.acp.wire import Connection
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -33,8 +35,6 @@ from outrider.runtime.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.acp.updates.engine import Engine
 from tests.acp.official import check
 from tests.acp.seen import FINAL, Seen
 

@@ -15,9 +15,9 @@ from outrider.acp.asking import EditorAsker
 from outrider.acp.schema.client_requests import Outcome, Permission
 from outrider.coding.permissions.question import Question
 from tests.acp.editor import Editor, allowing, introduced
+from tests.acp.updates.observing import watched
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
-from tests.acp.updates.observing import watched
 
 TEXT = "a line of text\n" * 70_000
 SIZE = len(json.dumps(TEXT))

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.acp.calls import CANCELLED
+from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.state import CallState, Diff, Location, Terminal, Text
 from outrider.acp.v2.output import printed
 from outrider.acp.v2.patches import diff_item, quoted
 from outrider.acp.v2.updates import Updates
-from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.coding.toolbox.files.diffs import diff_of
-from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Diff, Location, Terminal, Text
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from tests.acp.official import check
 from tests.acp.seen_v2 import SeenV2
 

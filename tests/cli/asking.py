@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.runtime.events import Event
-from outrider.log.entries import Answer as Answered
 from outrider.conversation.messages import Message
+from outrider.log.entries import Answer as Answered
+from outrider.runtime.events import Event
 from outrider.sync import default_log
 from tests.cli.program import clean_environment, outrider, start
 from tests.modelserver import ModelServer

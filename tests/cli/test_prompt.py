@@ -17,8 +17,8 @@ import pytest
 
 from outrider import Agent, Limits, Session
 from outrider.cli import main
-from outrider.log.entries import Cancelled, Intent
 from outrider.conversation.messages import ToolResultBlock
+from outrider.log.entries import Cancelled, Intent
 from outrider.sync import default_log
 from tests.cli.asking import DEADLINE, KEY, ask, everywhere, latest, messages, running, wait_until
 from tests.cli.program import clean_environment, outrider

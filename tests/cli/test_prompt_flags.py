@@ -14,8 +14,8 @@ import pytest
 
 from outrider.cli.options import UsageError, flags_of
 from outrider.cli.prompt_options import format_in, parse
-from outrider.conversation.messages import AttachmentBlock
 from outrider.coding.toolbox import ALL_NAMES
+from outrider.conversation.messages import AttachmentBlock
 from tests.cli.asking import Ended, ask, in_shell, latest, messages, sessions
 from tests.cli.program import clean_environment, outrider
 from tests.modelserver import ModelServer

@@ -14,8 +14,16 @@ import msgspec
 import pytest
 
 from outrider.cli.output import encoded
-from outrider.runtime.events import MessageAdded, Notice, RunFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted
 from outrider.conversation.messages import Message
+from outrider.runtime.events import (
+    MessageAdded,
+    Notice,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
 from tests.cli.asking import (
     DEADLINE,
     KEY,

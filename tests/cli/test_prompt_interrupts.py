@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtime.events import RunFinished
 from outrider.conversation.history import violations
 from outrider.log.entries import Cancelled
+from outrider.runtime.events import RunFinished
 from outrider.sync import default_log
 from tests.cli.asking import (
     DEADLINE,

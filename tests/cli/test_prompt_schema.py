@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.events import RunFinished
 from outrider.prompts import prompt
+from outrider.runtime.events import RunFinished
 from tests.cli.asking import ask, check_result, latest, messages, sessions, streamed
 from tests.cli.program import outrider
 from tests.modelserver import ModelServer

@@ -12,8 +12,8 @@ import pyte
 import pytest
 
 from outrider.cli.screen import Screen
-from outrider.runtime.events import Event, Notice, RunFinished, ToolFinished, ToolProgress, ToolStarted
 from outrider.conversation.messages import TextBlock, ToolResultBlock, Usage
+from outrider.runtime.events import Event, Notice, RunFinished, ToolFinished, ToolProgress, ToolStarted
 
 END = "\x1b]0;end\x07"
 """The title of the window, which nobody sees here."""

@@ -20,6 +20,7 @@ import pytest
 
 from outrider import Attachment, Log, MemoryStore, Message, ToolResultBlock, ToolUseBlock, Usage, dumps
 from outrider.cli import main
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ThinkingBlock
 from outrider.errors import AttachmentError
 from outrider.log.entries import (
     Answer,
@@ -36,7 +37,6 @@ from outrider.log.entries import (
 )
 from outrider.log.journal import Journal
 from outrider.log.transfer import export, import_session
-from outrider.conversation.messages import AttachmentBlock, TextBlock, ThinkingBlock
 from outrider.sync import default_log
 from outrider.version import __version__
 from tests.cli.program import clean_environment, outrider, start

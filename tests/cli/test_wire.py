@@ -15,9 +15,9 @@ from PIL import Image
 from outrider import Attachment, FolderStore, MemoryStore, Message, ToolResultBlock, ToolUseBlock, dumps, loads
 from outrider.cli.wire import _abbreviated
 from outrider.conversation.messages import TextBlock
-from outrider.providers.base import Request, ToolSpec
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request, ToolSpec
 from tests.cli.program import outrider
 
 

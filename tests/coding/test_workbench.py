@@ -11,14 +11,14 @@ import pytest
 
 from outrider import Message, ScriptedModel, ToolUseBlock
 from outrider.coding.config.loading import load
-from outrider.errors import ConfigError
-from outrider.runtime.events import Event, ToolFinished
-from outrider.conversation.messages import ToolResultBlock
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.providers.testing.scripted import call
-from outrider.sync import default_log
-from outrider.runtime.session import Session
 from outrider.coding.workbench import Workbench
+from outrider.conversation.messages import ToolResultBlock
+from outrider.errors import ConfigError
+from outrider.providers.testing.scripted import call
+from outrider.runtime.events import Event, ToolFinished
+from outrider.runtime.session import Session
+from outrider.sync import default_log
 from tests.conversations import PNG_BYTES as PNG
 
 

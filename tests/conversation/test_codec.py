@@ -13,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.attachments import Attachment, sha256
-from outrider.conversation.codec import from_json, parse_json, read_conversation, read_message, read_tool_result, to_json
-from outrider.errors import AttachmentError, ConversationError, OutriderError
+from outrider.conversation.codec import (
+    from_json,
+    parse_json,
+    read_conversation,
+    read_message,
+    read_tool_result,
+    to_json,
+)
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
@@ -26,6 +32,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import FolderStore, MemoryStore
+from outrider.errors import AttachmentError, ConversationError, OutriderError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment, sha256
 from outrider.conversation.codec import from_json, to_json
-from outrider.errors import AttachmentError
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.errors import AttachmentError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 

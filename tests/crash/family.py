@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.runtime.agent import Agent
-from outrider.errors import ProviderError
-from outrider.runtime.events import Event, MessageAdded, SubagentEvent, SubagentStarted, ToolFinished
 from outrider.conversation.messages import Block, Usage
+from outrider.errors import ProviderError
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, MessageAdded, SubagentEvent, SubagentStarted, ToolFinished
 from outrider.runtime.structured_output import MISSING
 from outrider.subagents import Profile, with_subagents
 from tests.crash import script

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.history import repair, violations
+from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.log.entries import Answer, Delegated, Intent, Record, Said
 from outrider.log.log import Log
 from outrider.log.replay import Replay
-from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.prompts import prompt
 from tests.crash.family import (
     ASKED,

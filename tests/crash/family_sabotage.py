@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from outrider import reports, tools
+from outrider.conversation.messages import Usage
 from outrider.log.entries import Delegated
 from outrider.log.journal import Journal
 from outrider.log.log import Log
-from outrider.conversation.messages import Usage
+from outrider.runtime import structured_output as reports
 from outrider.runtime.session import Session
 from outrider.subagents import task
+from outrider.tools import tool as tools
 from tests.crash.sabotage import begins_anew_what_may_not_be_repeated as begins_anew_what_may_not_be_repeated
 
 

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.errors import AttachmentError
 from outrider.conversation.history import repair, violations
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.errors import AttachmentError
 from outrider.log.entries import Answer, Intent, Record, Said
 from outrider.log.log import Log
 from outrider.log.replay import Replay
-from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
 from outrider.providers.base import Request
 from tests.adapters import ALL
 from tests.crash.ledger import lines_of

@@ -6,9 +6,9 @@ import os
 import sqlite3
 from typing import Any
 
-from outrider.runtime.calls import Call
-from outrider.log.replay import Replay
 from outrider.conversation.store import FolderStore
+from outrider.log.replay import Replay
+from outrider.runtime.calls import Call
 from outrider.tools.tool import ToolContext
 from tests.crash.points import Connection
 

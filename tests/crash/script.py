@@ -13,17 +13,17 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
-from outrider.errors import ProviderError
-from outrider.runtime.events import Event, MessageAdded, ToolFinished
-from outrider.runtime.limits import Limits
 from outrider.conversation.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.errors import ProviderError
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.testing.scripted import ScriptedModel, Step
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, MessageAdded, ToolFinished
+from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, tool
 from tests.conversations import JPEG_BYTES, PNG_BYTES
 from tests.crash.ledger import Ledger

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.errors import SessionHeldError
-from outrider.runtime.limits import Limits
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.runtime.agent import Agent
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from tests.crash.judge import faults_at_the_end, faults_of_lives, state_of
 from tests.crash.nursery import ROOT, Nursery

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from outrider.errors import AttachmentError, LogError
-from outrider.runtime.events import Event, Notice, ReplyDiscarded, TextDelta
 from outrider.log.log import Log
+from outrider.runtime.events import Event, Notice, ReplyDiscarded, TextDelta
 from outrider.runtime.session import Session
 from tests.crash.judge import faults_at_the_end, faults_of_lives, faults_of_requests, state_of
 from tests.crash.ledger import lines_of

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.agent import Agent
-from outrider.runtime.events import Event
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, ScriptedModel, Step, call
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.subagents import with_subagents
 from outrider.tools.tool import tool

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.agent import Agent
-from outrider.runtime.events import RunFinished, TextDelta
 from outrider.conversation.messages import Message, Usage
 from outrider.providers.base import Reply, Request
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import RunFinished, TextDelta
 from outrider.runtime.session import Session
 
 GOOD = Reply(Message.assistant("ok"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.errors import ToolDefinitionError
+from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
 from outrider.tools.tool import tool
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from outrider.conversation.attachments import sha256
 from outrider.conversation.codec import from_json, read_conversation, to_json
-from outrider.errors import ConversationError
 from outrider.conversation.messages import BLOCK_TYPES, Block, Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
+from outrider.errors import ConversationError
 
 
 def load(text: str | bytes) -> list[Message]:

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import SessionCancelledError
-from outrider.runtime.events import Delta, Event, RunFinished, TextDelta
 from outrider.conversation.messages import AttachmentBlock, Message, ThinkingBlock
+from outrider.conversation.store import MemoryStore
+from outrider.errors import SessionCancelledError
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import Delay, ScriptedModel, call
+from outrider.runtime.events import Delta, Event, RunFinished, TextDelta
 from outrider.tools.result import ToolResult
-from outrider.conversation.store import MemoryStore
 from outrider.tools.tool import ToolContext
 from tests.watching import Watched, last_results
 

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
-from outrider.providers.anthropic import Anthropic
-from outrider.runtime.session import Session
 from outrider.conversation.store import MemoryStore
+from outrider.providers.anthropic import Anthropic
+from outrider.runtime.agent import Agent
+from outrider.runtime.session import Session
 from tests.conversations import PDF_BYTES
 
 

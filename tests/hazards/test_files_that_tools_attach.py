@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Attachment, ScriptedModel, Session, ToolResult, tool
-from outrider.environment import config_file
-from outrider.runtime.events import Event, Notice, SubagentEvent
-from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.coding.permissions.asking import Permissions
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.providers.testing.scripted import call
-from outrider.tools.tool import Tool, ToolContext
 from outrider.coding.workbench import Workbench
+from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
+from outrider.environment import config_file
+from outrider.providers.testing.scripted import call
+from outrider.runtime.events import Event, Notice, SubagentEvent
+from outrider.tools.tool import Tool, ToolContext
 from tests.acp.editor import introduced, selecting
 from tests.cli.asking import ask as ask_program
 from tests.cli.asking import everywhere, messages

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.errors import AttachmentError
+from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Notice
 from outrider.runtime.limits import Limits
-from outrider.conversation.messages import AttachmentBlock
-from outrider.providers.testing.scripted import call
-from outrider.conversation.store import FolderStore, MemoryStore
 from tests.watching import Watched
 
 

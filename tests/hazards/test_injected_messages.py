@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from outrider import Agent, Attachment, Log, Session, ToolResult, dumps
-from outrider.runtime.events import Event
 from outrider.providers.render import MOVED
+from outrider.runtime.events import Event
 from tests.acp.editor import introduced
 from tests.adapters import Case, each
 from tests.cli.chat.terminal import Terminal, at_the_prompt_with

@@ -12,15 +12,15 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from outrider import Agent, Attachment, Session, ToolResult
-from outrider.runtime.events import Event, Notice
+from outrider.coding.toolbox import standard
+from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
+from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
 from outrider.providers.excerpts import TOKEN_BYTES, UNKNOWN_WINDOW
-from outrider.conversation.store import MemoryStore
-from outrider.coding.toolbox import standard
-from outrider.coding.toolbox.workspace import Workspace
+from outrider.runtime.events import Event, Notice
 from tests.adapters import ALL, ONE_EACH, Case, each
 from tests.modelserver import ModelServer
 from tests.oracles import type_errors

@@ -10,9 +10,9 @@ import pytest
 
 from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.codec import from_json, to_json
-from outrider.errors import AttachmentError, ConversationError
 from outrider.conversation.messages import Message
 from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.errors import AttachmentError, ConversationError
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 JPEG = b"\xff\xd8\xff\xe0...."

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from outrider.runtime.agent import Agent
-from outrider.errors import ProviderError
-from outrider.runtime.events import Event
 from outrider.conversation.messages import Message
-from outrider.providers.base import Request
+from outrider.conversation.store import MemoryStore
+from outrider.errors import ProviderError
 from outrider.providers import api, transport
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request
 from outrider.providers.secrets import masked
 from outrider.providers.transport import Timeouts
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
 from outrider.runtime.session import Session
-from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import Broken, Endless, Flood, ModelServer, Page, Raw, Status, Step
 from tests.streams import Answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.runtime.limits import Limits
 from outrider.providers.testing.scripted import ScriptedModel
+from outrider.runtime.limits import Limits
 from outrider.sync import run
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from outrider.conversation.attachments import CHUNK, Attachment
-from outrider.errors import AttachmentError
 from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.errors import AttachmentError
 
 pytestmark = pytest.mark.timeout(20)
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")

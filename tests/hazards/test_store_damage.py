@@ -13,9 +13,9 @@ import pytest
 
 from outrider.conversation.attachments import CHUNK, Attachment, sha256
 from outrider.conversation.codec import from_json, to_json
-from outrider.errors import AttachmentError
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import FolderStore, MemoryStore
+from outrider.errors import AttachmentError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 not_root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write everywhere")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.codec import from_json, read_conversation, read_tool_result, to_json
-from outrider.errors import AttachmentError, ConversationError
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -23,9 +22,10 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from outrider.conversation.store import FolderStore, MemoryStore
+from outrider.errors import AttachmentError, ConversationError
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import ScriptedModel, Step, call, malformed_call
-from outrider.conversation.store import FolderStore, MemoryStore
 
 BAD, GOOD = "caf\ud83d!", "caf\ufffd!"
 

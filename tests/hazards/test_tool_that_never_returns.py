@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 
-from outrider.runtime.limits import Limits
 from outrider.providers.testing.scripted import call
+from outrider.runtime.limits import Limits
 from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 

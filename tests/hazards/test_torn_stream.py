@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from outrider.errors import ProviderError, TornStreamError
-from outrider.providers.base import Reply
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Reply
 from tests.adapters import ONE_EACH, Case, each, heard
 from tests.conversations import THOUGHTFUL
 from tests.streams import stream_of

@@ -10,12 +10,19 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from outrider.providers.base import Request, ToolSpec
+from outrider.conversation.messages import (
+    Message,
+    ProviderState,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from outrider.conversation.store import MemoryStore
 from outrider.providers.anthropic import Anthropic
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transport import Refusal
-from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import JPEG_BYTES, PDF_BYTES
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.agent import Agent
-from outrider.runtime.events import Event
-from outrider.runtime.limits import Limits
 from outrider.log.entries import Entry
 from outrider.log.log import Log
 from outrider.providers.testing.scripted import ScriptedModel, Step
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 
 DEADLINE = 20.0

@@ -13,7 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from outrider.conversation.history import violations
+from outrider.conversation.messages import Message, Usage
 from outrider.errors import SessionLostError
+from outrider.log import writer as writer_module
+from outrider.log.entries import Answer, Intent
+from outrider.log.log import Log
+from outrider.providers.base import Reply, Request
+from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.events import (
     Delta,
     Event,
@@ -24,14 +31,7 @@ from outrider.runtime.events import (
     ToolFinished,
     ToolStarted,
 )
-from outrider.conversation.history import violations
 from outrider.runtime.limits import Limits
-from outrider.log import writer as writer_module
-from outrider.log.entries import Answer, Intent
-from outrider.log.log import Log
-from outrider.conversation.messages import Message, Usage
-from outrider.providers.base import Reply, Request
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.tools.tool import ToolContext, tool
 from tests.log import DEADLINE, change, entries_of, kinds_of, let_everything_happen, open_session, until_so
 

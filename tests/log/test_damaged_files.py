@@ -27,11 +27,10 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AttachmentError, DamagedLogError, LogError
 from outrider.conversation.history import violations
-from outrider.runtime.limits import Limits
+from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.errors import AttachmentError, DamagedLogError, LogError
 from outrider.log.entries import Began, Entry, Recovered, Said, Settings, Stored, Unknown, decode, encode
 from outrider.log.holder import Holder
 from outrider.log.log import Log
@@ -39,10 +38,11 @@ from outrider.log.recovery import Recovery, recover
 from outrider.log.replay import Replay
 from outrider.log.summary import Summary
 from outrider.log.transfer import import_session
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.tools.result import ToolResult
 
 pytestmark = pytest.mark.timeout(60)
 

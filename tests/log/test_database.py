@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import Message
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.log.database import (
     APPLICATION,
@@ -28,7 +29,6 @@ from outrider.log.database import (
 from outrider.log.entries import Said
 from outrider.log.log import Log
 from outrider.log.summary import SessionRow, find
-from outrider.conversation.messages import Message
 from tests.log import Process, change, look, open_session, patch_everywhere
 
 VERSION = len(MIGRATIONS)

@@ -15,9 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.runtime.agent import Agent
-from outrider.errors import LogError, NewerLogError
 from outrider.conversation.history import repair, violations
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Block,
+    Message,
+    ProviderState,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from outrider.errors import LogError, NewerLogError
 from outrider.log.entries import (
     KINDS,
     MAX_DEPTH,
@@ -38,21 +48,11 @@ from outrider.log.entries import (
 )
 from outrider.log.log import Log
 from outrider.log.replay import Replay
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Block,
-    Message,
-    ProviderState,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Usage,
-)
 from outrider.providers.base import StopReason
 from outrider.providers.testing.scripted import ScriptedModel, call
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
+from outrider.tools.result import ToolResult
 from tests.log import Process, entries_of, open_session
 
 FILE = AttachmentBlock("ab" * 32, "image/png", 4711, "chart.png", "the third quarter")

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from outrider.errors import SessionHeldError
-from outrider.runtime.events import Event, Notice
 from outrider.log import filesystem
 from outrider.log.filesystem import NETWORK, kind_in_mountinfo, network_file_system
 from outrider.log.log import Log
+from outrider.runtime.events import Event, Notice
 from tests.log import Process, look, open_session, patch_everywhere
 
 # As on a real machine: a root, a tmpfs, network mounts, one with spaces in its name, and one mount that covers another.

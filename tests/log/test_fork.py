@@ -14,22 +14,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AttachmentError, DamagedLogError, LogError, SessionHeldError, UnknownSessionError
 from outrider.conversation.history import violations
-from outrider.runtime.limits import Limits
+from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.errors import AttachmentError, DamagedLogError, LogError, SessionHeldError, UnknownSessionError
 from outrider.log.entries import Began, Delegated, Said, Settings, Stored, Unknown
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
 from outrider.log.recovery import recover
 from outrider.log.replay import Replay
 from outrider.log.transfer import import_session
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.text import clean
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import tool
 from outrider.version import __version__
 

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log import holder as holder_module
 from outrider.log.entries import Said
 from outrider.log.holder import Holder
 from outrider.log.log import Log
-from outrider.conversation.messages import Message
 from tests.log import Process, change, entries_of, look, open_session, patch_everywhere, until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's process table")

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.errors import LogError
 from outrider.conversation.history import History, violations
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.errors import LogError
 from outrider.log.copying import NOT_IN_THIS_COPY
 from outrider.log.entries import Answer, Entry, Intent, Said
 from outrider.log.log import PAGE, Log
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.providers.testing.scripted import call
 from outrider.runtime.session import Session
 from tests.log import change, kinds_of, look, open_session

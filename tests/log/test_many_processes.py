@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from outrider.conversation.history import violations
-from outrider.log.log import Log
 from outrider.conversation.messages import Message
+from outrider.log.log import Log
 from tests.log import Process, look
 
 TURNS = 15

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.runtime.agent import Agent
-from outrider.errors import ConversationError, ProviderError, SessionCancelledError
-from outrider.runtime.events import Event, MessageAdded, ToolFinished, ToolStarted
 from outrider.conversation.history import History, violations
-from outrider.runtime.limits import Limits
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.errors import ConversationError, ProviderError, SessionCancelledError
 from outrider.log.entries import Answer, Began, Cancelled, Entry, Intent, Said, Settings
 from outrider.log.log import Log
 from outrider.log.replay import Replay, beginning_of_tail, changes, merged
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Cut, ScriptedModel, Step, call, malformed_call
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, MessageAdded, ToolFinished, ToolStarted
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, tool
 from tests.log import entries_of
 

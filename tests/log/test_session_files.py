@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment, sha256
+from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.errors import AttachmentError, LogError
-from outrider.runtime.events import Event, Notice
 from outrider.log.entries import Said, Stored
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
-from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.providers.testing.scripted import call
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, Notice
 from outrider.runtime.session import Session
+from outrider.tools.result import ToolResult
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG, STORE
 from tests.log import Process, change, entries_of, kinds_of, open_session

@@ -19,20 +19,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import outrider
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment, sha256
-from outrider.errors import AttachmentError, ConversationError, LogError, NewerLogError, UnknownSessionError
 from outrider.conversation.history import violations
-from outrider.runtime.limits import Limits
+from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.store import MemoryStore
+from outrider.errors import AttachmentError, ConversationError, LogError, NewerLogError, UnknownSessionError
 from outrider.log.entries import Began, Entry, Record, Said, Settings, Stored, Unknown, encode
 from outrider.log.log import Log
 from outrider.log.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
-from outrider.conversation.store import MemoryStore
+from outrider.tools.result import ToolResult
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 NAME = "0123456789abcdef" * 2

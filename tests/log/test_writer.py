@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionLostError
 from outrider.log import writer as writer_module
 from outrider.log.entries import Said
 from outrider.log.log import Log
 from outrider.log.write import Write, deliver_cancel
 from outrider.log.writer import Work, Writer
-from outrider.conversation.messages import Message
 from tests.log import DEADLINE, Process, patch_everywhere, until
 
 HOLD = """

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.events import TextDelta, ThinkingDelta
 from outrider.conversation.messages import Message
-from outrider.providers.base import Provider, Reply, Request, ToolSpec
 from outrider.conversation.store import MemoryStore
+from outrider.providers.base import Provider, Reply, Request, ToolSpec
+from outrider.runtime.events import TextDelta, ThinkingDelta
 
 LOOK = ToolSpec("look", "Look at a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 WAIT = ToolSpec("wait", "Do nothing.", {"type": "object", "properties": {}})

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.errors import ProviderError, TornStreamError, UnavailableError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.providers.base import Reply, Request, StopReason
-from outrider.providers.anthropic import Anthropic
-from outrider.providers.stream import ReplyParser
 from outrider.conversation.store import MemoryStore
+from outrider.errors import ProviderError, TornStreamError, UnavailableError
+from outrider.providers.anthropic import Anthropic
+from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.stream import ReplyParser
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from tests.adapters import heard
 
 START = (

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from outrider.conversation.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
@@ -16,11 +17,10 @@ from outrider.errors import (
     TornStreamError,
     UnavailableError,
 )
-from outrider.runtime.events import TextDelta, ToolCallDelta
-from outrider.conversation.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.providers.base import StopReason
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.stream import joined
+from outrider.runtime.events import TextDelta, ToolCallDelta
 from tests.providers.canned import LOOK, WAIT, ask, cuts, delta, events, request
 
 FIRST = ToolUseBlock("c1", "look", {"path": "a"})

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.agent import Agent
+from outrider.conversation.history import violations
+from outrider.conversation.messages import Message
+from outrider.conversation.store import MemoryStore
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
@@ -17,15 +19,13 @@ from outrider.errors import (
     RequestRefusedError,
     TornStreamError,
 )
-from outrider.runtime.events import Event, Notice, ReplyDiscarded, RunFinished, TextDelta
-from outrider.conversation.history import violations
-from outrider.conversation.messages import Message
-from outrider.providers.base import Reply, Request
 from outrider.providers import api, transport
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Reply, Request
 from outrider.providers.transport import Timeouts
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, Notice, ReplyDiscarded, RunFinished, TextDelta
 from outrider.runtime.session import Session
-from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import THOUGHTFUL
 from tests.modelserver import Broken, Endless, Flood, Held, ModelServer, Paced, Page, Raw, Status, Step

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AuthenticationError, RateLimitedError, RequestRefusedError
 from outrider.conversation.history import History
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -25,12 +24,13 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.providers.base import Request, ToolSpec
+from outrider.conversation.store import MemoryStore
+from outrider.errors import AuthenticationError, RateLimitedError, RequestRefusedError
 from outrider.providers import resolve
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.gemini import NO_SIGNATURE, Gemini
 from outrider.providers.render import MOVED, NO_OUTPUT
 from outrider.providers.transport import Refusal
-from outrider.conversation.store import MemoryStore
 from tests.conversations import PDF_BYTES
 
 NEW, OLD = "gemini-3.5-flash", "gemini-2.5-pro"

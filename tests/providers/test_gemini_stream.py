@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, TornStreamError, UnavailableError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.history import History
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.store import MemoryStore
+from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, TornStreamError, UnavailableError
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.gemini import Gemini
-from outrider.conversation.store import MemoryStore
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from tests.reading import read_reply
 
 MODEL = Gemini("gemini-3.5-flash", api_key="hunter22")

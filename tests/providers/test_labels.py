@@ -12,9 +12,9 @@ import pytest
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
-from outrider.conversation.store import MemoryStore
 from tests.adapters import ALL, ONE_EACH, Case, each
 from tests.conversations import PDF_BYTES, PNG_BYTES, call, result
 from tests.oracles import type_errors

@@ -15,14 +15,14 @@ import pytest
 from pypdf import PdfWriter
 
 from outrider.conversation.attachments import Attachment
-from outrider.runtime.events import TextDelta
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, ToolUseBlock
-from outrider.providers.base import Request
+from outrider.conversation.store import FolderStore
 from outrider.providers import documents
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
-from outrider.conversation.store import FolderStore
+from outrider.runtime.events import TextDelta
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status
 from tests.streams import Answer, stream_of

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from outrider import Attachment, MemoryStore, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, TextBlock
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
@@ -20,11 +21,10 @@ from outrider.errors import (
     TornStreamError,
     UnavailableError,
 )
-from outrider.runtime.events import Delta, Notice, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.conversation.messages import AttachmentBlock, TextBlock
-from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers import resolve
+from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers.litellm import LiteLLM
+from outrider.runtime.events import Delta, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from tests.conversations import PDF_BYTES
 
 PNG = base64.b64decode(

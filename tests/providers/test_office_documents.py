@@ -14,12 +14,12 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.kinds import suffix_of
 from outrider.conversation.messages import AttachmentBlock, Message, ToolUseBlock
+from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.capabilities import Capabilities
-from outrider.conversation.store import MemoryStore
 from tests.adapters import ALL, ONE_EACH, Case
-from tests.conversations import result
 from tests.conversation.documents.writers import SAMPLES
+from tests.conversations import result
 from tests.providers.test_render import render, stored, words
 
 TOWN = "Zürich"

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
 from outrider.conversation.messages import ProviderState, ThinkingBlock
+from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
 from outrider.providers import resolve
 from outrider.providers.ollama import Ollama, api_base, provider
 from outrider.providers.transport import Refusal

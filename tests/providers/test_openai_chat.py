@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, RequestRefusedError
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, RequestRefusedError
 from outrider.providers.base import Request
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.openai_chat import OpenAIChat, provider

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AuthenticationError
 from outrider.conversation.history import violations
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -22,11 +21,12 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.providers.base import Request, ToolSpec
+from outrider.conversation.store import MemoryStore
+from outrider.errors import AuthenticationError
 from outrider.providers import resolve
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_responses import OpenAIResponses, provider
-from outrider.conversation.store import MemoryStore
 from tests.conversations import PDF_BYTES
 
 MODEL = "gpt-5.6"

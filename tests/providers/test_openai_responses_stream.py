@@ -6,6 +6,16 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
+from outrider.conversation.messages import (
+    Message,
+    ProviderState,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from outrider.conversation.store import MemoryStore
 from outrider.errors import (
     ProviderError,
     RateLimitedError,
@@ -13,11 +23,9 @@ from outrider.errors import (
     TornStreamError,
     UnavailableError,
 )
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.openai_responses import provider
-from outrider.conversation.store import MemoryStore
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from tests.providers.test_openai_responses import checked
 from tests.reading import read_reply
 

@@ -149,7 +149,8 @@ def test_context_sizes() -> None:
 
 def test_the_price_list_is_not_imported_before_a_price_is_asked_for() -> None:
     code = (
-        "import sys\nfrom outrider.conversation.messages import Usage\nfrom outrider.providers.prices import with_cost\n"
+        "import sys\nfrom outrider.conversation.messages import Usage\n"
+        "from outrider.providers.prices import with_cost\n"
         "with_cost('ollama', 'qwen3', Usage(1, 1))\nprint('genai_prices' in sys.modules)\n"
         "print(with_cost('anthropic', 'claude-sonnet-4-5', Usage(1_000_000, 0)).cost)"
     )

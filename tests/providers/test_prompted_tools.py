@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.runtime.agent import Agent
-from outrider.runtime.events import TextDelta, ToolCallDelta
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.providers.base import Request, StopReason, ToolSpec
@@ -17,6 +15,8 @@ from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.prompted_tools import LONGEST_STRING, response_format
 from outrider.providers.stream import joined
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import TextDelta, ToolCallDelta
 from outrider.runtime.session import Session
 from tests.adapters import Case
 from tests.conversations import HISTORIES, PNG, STORE, SYSTEM, TOOLS, call, exchange, result

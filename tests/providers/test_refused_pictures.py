@@ -11,13 +11,13 @@ import pytest
 
 from outrider import Agent, Attachment, Session
 from outrider.errors import RequestRefusedError
-from outrider.runtime.events import Event, Notice
 from outrider.providers.api import ApiProvider
 from outrider.providers.body import Body
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_compatible import CompatibleServer
 from outrider.providers.refused_pictures import fault_of
 from outrider.providers.transport import Refusal
+from outrider.runtime.events import Event, Notice
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status, Step
 from tests.providers.test_labels import leaves

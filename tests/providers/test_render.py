@@ -13,6 +13,7 @@ from PIL import Image
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ToolResultBlock, ToolUseBlock
+from outrider.conversation.store import MemoryStore
 from outrider.providers.body import fragment
 from outrider.providers.capabilities import Capabilities, Placement
 from outrider.providers.captions import Caption
@@ -28,7 +29,6 @@ from outrider.providers.render import (
     is_own,
     safe_id,
 )
-from outrider.conversation.store import MemoryStore
 from tests.conversations import BINARY, CSV, GONE, JPEG, PDF, PDF_BYTES, PNG, PNG_BYTES, STORE, WAV, result
 from tests.providers.test_documents import scan
 

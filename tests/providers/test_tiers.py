@@ -11,8 +11,8 @@ from outrider.errors import UnknownModelError
 from outrider.providers import PREFIXES, resolve, tiers
 from outrider.providers.api import ApiProvider
 from outrider.providers.capabilities import SAFE
-from outrider.providers.testing.demo import DemoModel
 from outrider.providers.prices import context_tokens, rates_of
+from outrider.providers.testing.demo import DemoModel
 from outrider.providers.tiers import TIERS, models_of
 
 TIERED = ("anthropic", "openai", "openai-chat", "gemini")

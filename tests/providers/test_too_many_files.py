@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import RequestRefusedError
 from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.store import MemoryStore
+from outrider.errors import RequestRefusedError
 from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
-from outrider.conversation.store import MemoryStore
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import STORE
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from outrider.errors import AuthenticationError, ProviderError, RequestRefusedError, UnavailableError
 from outrider.conversation.messages import Message
-from outrider.providers.base import Reply, Request
-from outrider.providers.api import ApiProvider
-from outrider.providers.transport import CA_VARIABLES, Refusal, Timeouts, Transport, retry_delay
 from outrider.conversation.store import MemoryStore
+from outrider.errors import AuthenticationError, ProviderError, RequestRefusedError, UnavailableError
+from outrider.providers.api import ApiProvider
+from outrider.providers.base import Reply, Request
+from outrider.providers.transport import CA_VARIABLES, Refusal, Timeouts, Transport, retry_delay
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Paced, Status
 from tests.streams import Answer

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
-from outrider.runtime.events import Event, ToolFinished, ToolStarted
 from outrider.log.entries import Answer, Intent
+from outrider.runtime.events import Event, ToolFinished, ToolStarted
 from outrider.tools.approval import Permit
 from outrider.tools.tool import Tool
 

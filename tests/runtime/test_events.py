@@ -7,6 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -24,7 +25,6 @@ from outrider.runtime.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 
 FILE = AttachmentBlock("a" * 64, "image/png", 3, "a.png")
 RESULT = ToolResultBlock("c1", (TextBlock("x"), FILE), is_error=True, whole=FILE)

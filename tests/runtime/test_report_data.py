@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from outrider import Agent, AnswerError, Limits, Log, ScriptedModel, Session, tool
-from outrider.runtime.events import Event, RunFinished, SubagentEvent, ToolFinished
 from outrider.providers.testing.scripted import Step, call
+from outrider.runtime.events import Event, RunFinished, SubagentEvent, ToolFinished
 from outrider.runtime.structured_output import MISSING, Report, run_to_report
 from outrider.tools.result import ToolResult
 from tests.subagents.reporting import Team, answers, report_back, task

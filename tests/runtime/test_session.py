@@ -8,9 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, ConversationError, ProviderError, SessionBusyError
+from outrider.providers.base import Reply, StopReason
+from outrider.providers.testing.scripted import Cut, ScriptedModel, call, malformed_call
+from outrider.runtime.agent import Agent
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -24,20 +36,8 @@ from outrider.runtime.events import (
     TurnStarted,
 )
 from outrider.runtime.limits import Limits
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Usage,
-)
-from outrider.providers.base import Reply, StopReason
-from outrider.providers.testing.scripted import Cut, ScriptedModel, call, malformed_call
-from outrider.tools.result import ToolResult
 from outrider.runtime.session import Session
-from outrider.conversation.store import MemoryStore
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import ToolContext, tool
 from tests.watching import Watched, last_results
 

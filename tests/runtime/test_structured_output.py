@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.runtime.agent import Agent
-from outrider.errors import ProviderError, SchemaError, ToolDefinitionError
-from outrider.runtime.events import RunFinished, ToolFinished
-from outrider.runtime.limits import Limits
-from outrider.log.log import Log
 from outrider.conversation.messages import Message, ToolUseBlock, Usage
+from outrider.errors import ProviderError, SchemaError, ToolDefinitionError
+from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers.testing.scripted import Delay, ScriptedModel, Step, call, malformed_call
-from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, TOOL, Report, run_to_report
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import RunFinished, ToolFinished
+from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
-from outrider.sync import ask, run
 from outrider.runtime.session import Session
+from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, TOOL, Report, run_to_report
 from outrider.subagents import with_subagents
+from outrider.sync import ask, run
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 

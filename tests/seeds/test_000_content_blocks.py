@@ -28,13 +28,13 @@ from outrider import (
     tool,
     with_subagents,
 )
-from outrider.errors import ConversationError
-from outrider.runtime.events import ToolFinished
+from outrider.coding.toolbox import TOOL_NAMES
 from outrider.conversation.messages import Block
+from outrider.conversation.store import MemoryStore
+from outrider.errors import ConversationError
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Step, call
-from outrider.conversation.store import MemoryStore
-from outrider.coding.toolbox import TOOL_NAMES
+from outrider.runtime.events import ToolFinished
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer
 from tests.oracles import check

@@ -17,15 +17,15 @@ import msgspec
 import pytest
 
 from outrider import Agent, Attachment, Limits, Log, Session, ToolContext, ToolResult, dumps, loads, tool
-from outrider.runtime.events import Event, Notice, ToolFinished
+from outrider.coding.toolbox import standard
+from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
 from outrider.providers.render import MOVED
-from outrider.conversation.store import FolderStore, MemoryStore
-from outrider.coding.toolbox import standard
-from outrider.coding.toolbox.workspace import Workspace
+from outrider.runtime.events import Event, Notice, ToolFinished
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PDF_BYTES, PNG_BYTES, exchange, result
 from tests.modelserver import ModelServer

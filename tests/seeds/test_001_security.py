@@ -15,18 +15,18 @@ import pytest
 import outrider
 from outrider import Agent, Attachment, Limits, ScriptedModel, Session, ToolResult, tool
 from outrider.conversation.documents import kinds
-from outrider.errors import AttachmentError
-from outrider.runtime.events import Notice
 from outrider.conversation.history import repair
-from outrider.log.log import Log
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
+from outrider.conversation.store import FolderStore, MemoryStore
+from outrider.errors import AttachmentError
+from outrider.log.log import Log
 from outrider.providers.base import Request
 from outrider.providers.documents import pdf_text
 from outrider.providers.testing.scripted import call
-from outrider.conversation.store import FolderStore, MemoryStore
+from outrider.runtime.events import Notice
 from tests.adapters import ONE_EACH, Case, each
-from tests.conversations import PDF_BYTES, PNG_BYTES
 from tests.conversation.documents.writers import docx
+from tests.conversations import PDF_BYTES, PNG_BYTES
 from tests.subagents.teams import bench_in, results_of
 from tests.watching import Watched
 

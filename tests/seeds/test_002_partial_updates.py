@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from outrider.acp.v1 import call_of
-from outrider.conversation.messages import AttachmentBlock
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.state import FIELDS, CallState, Diff, File, Location, Terminal, Text
 from outrider.acp.updates.update import Update
+from outrider.acp.v1 import call_of
+from outrider.conversation.messages import AttachmentBlock
 from tests.acp.editor import introduced, running
+from tests.acp.updates.observing import Clock, Observer, watched
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
-from tests.acp.updates.observing import Clock, Observer, watched
 
 ID = "call_001"
 STATE = CallState(

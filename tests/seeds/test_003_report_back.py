@@ -12,10 +12,10 @@ import pytest
 
 import outrider
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, tool, with_subagents
-from outrider.runtime.events import RunFinished, SubagentEvent, ToolFinished
 from outrider.providers.testing.scripted import Step, call, malformed_call
-from outrider.runtime.structured_output import TOOL, Report, run_to_report
+from outrider.runtime.events import RunFinished, SubagentEvent, ToolFinished
 from outrider.runtime.run import RunResult
+from outrider.runtime.structured_output import TOOL, Report, run_to_report
 from outrider.subagents.profile import built_in
 from outrider.tools.tool import RESERVED_NAMES
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.events import ToolFinished
 from outrider.log.entries import Answer as Answered
 from outrider.log.log import Log
+from outrider.runtime.events import ToolFinished
 from outrider.sync import default_log
 from outrider.text import dollars
 from tests.cli.asking import ask, streamed

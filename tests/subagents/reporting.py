@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from outrider.runtime.agent import Agent
-from outrider.runtime.events import Event, ToolFinished
 from outrider.conversation.history import violations
+from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.log.entries import Answer
 from outrider.log.log import Log
-from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.subagents import Profile, with_subagents

@@ -11,17 +11,17 @@ import msgspec
 
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, with_subagents
 from outrider.coding.config.loading import load
-from outrider.errors import ProviderError
-from outrider.runtime.events import Event, SubagentEvent, ToolFinished, ToolStarted
+from outrider.coding.permissions.question import Ask
+from outrider.coding.workbench import Workbench
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.coding.permissions.question import Ask
-from outrider.tools.approval import Permit
+from outrider.errors import ProviderError
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.testing.scripted import Step, call
+from outrider.runtime.events import Event, SubagentEvent, ToolFinished, ToolStarted
 from outrider.runtime.run import RunResult
 from outrider.subagents.task import AT_ONCE
-from outrider.coding.workbench import Workbench
+from outrider.tools.approval import Permit
 
 E = TypeVar("E")
 HELPER = Profile(name="Helper", description="Helps.")

@@ -15,11 +15,11 @@ import pytest
 
 import outrider
 from outrider import Agent, AnswerError, Limits, ScriptedModel, tool
-from outrider.errors import ProviderError, SchemaError
-from outrider.runtime.events import RunFinished, ToolFinished
 from outrider.conversation.messages import ToolUseBlock
+from outrider.errors import ProviderError, SchemaError
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, Step, malformed_call
+from outrider.runtime.events import RunFinished, ToolFinished
 from outrider.runtime.run import RunResult
 from tests.modelserver import ModelServer
 from tests.streams import Answer

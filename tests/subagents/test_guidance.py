@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider import Agent, Profile, Tool, tool, with_subagents
-from outrider.subagents.profile import built_in
 from outrider.coding.toolbox import TOOL_NAMES
+from outrider.subagents.profile import built_in
 from tests.subagents.teams import HELPER, bench_in
 
 ADVICE = {

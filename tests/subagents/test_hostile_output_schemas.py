@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.events import SubagentStarted, ToolFinished
-from outrider.log.log import Log
 from outrider.conversation.messages import ToolUseBlock
+from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step
 from outrider.providers.stream import finished_call
+from outrider.providers.testing.scripted import Step
+from outrider.runtime.events import SubagentStarted, ToolFinished
 from outrider.subagents import Profile
 from tests.subagents.reporting import Team, report_back, task
 

@@ -9,10 +9,10 @@ import pytest
 
 import outrider
 from outrider import Agent, Limits, Profile, ScriptedModel, tool
-from outrider.runtime.events import TurnStarted
 from outrider.prompts import prompt
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Step, call
+from outrider.runtime.events import TurnStarted
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.result import ToolResult
 from tests.subagents.reporting import Team, offered, report_back, task

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from outrider.coding.workbench import Workbench
 from outrider.errors import UnknownModelError
 from outrider.providers import resolve
 from outrider.providers.tiers import TIERS
 from outrider.subagents.models import model_for, same_vendor
-from outrider.coding.workbench import Workbench
 from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider import Agent, Limits, Profile, Tool, tool, with_subagents
-from outrider.subagents.profile import built_in
 from outrider.coding.workbench import Workbench
+from outrider.subagents.profile import built_in
 from tests.subagents.teams import Team, bench_in, play, task
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolFinished
-from outrider.runtime.limits import Limits
-from outrider.log.log import Log
 from outrider.conversation.messages import ToolUseBlock
+from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, Step, call, malformed_call
+from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolFinished
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.subagents import Profile
 from outrider.tools.tool import tool

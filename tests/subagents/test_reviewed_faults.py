@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, ToolContext, with_subagents
-from outrider.conversation.messages import ToolUseBlock
 from outrider.coding.permissions.asking import Permissions
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.profiles import LONGEST_DESCRIPTION, MOST_FILES, find_profiles
+from outrider.conversation.messages import ToolUseBlock
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Step, call
-from outrider.coding.profiles import LONGEST_DESCRIPTION, MOST_FILES, find_profiles
 from outrider.subagents.profile import built_in
 
 WORKER = Profile(name="Worker", description="Works.")

@@ -10,6 +10,7 @@ import pytest
 
 from outrider import Agent, Log, ScriptedModel, ToolContext, tool
 from outrider.errors import ProviderError
+from outrider.providers.testing.scripted import Cut, call
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -25,7 +26,6 @@ from outrider.runtime.events import (
     TurnStarted,
 )
 from outrider.runtime.limits import Limits
-from outrider.providers.testing.scripted import Cut, call
 from tests.subagents.teams import Team, play, task
 
 

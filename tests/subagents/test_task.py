@@ -11,12 +11,12 @@ import pytest
 from outrider import Agent, Log, Profile, ScriptedModel, Session, Tool, ToolContext, tool, with_subagents
 from outrider.coding.config.settings import Settings
 from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
-from outrider.runtime.events import SubagentStarted, ToolFinished
-from outrider.runtime.limits import Limits
 from outrider.prompts import prompt
 from outrider.providers.testing.scripted import Delay, call
-from outrider.tools.result import ToolResult
+from outrider.runtime.events import SubagentStarted, ToolFinished
+from outrider.runtime.limits import Limits
 from outrider.subagents.task import RESULT_CHARACTERS
+from outrider.tools.result import ToolResult
 from tests.subagents.teams import HELPER, Team, bench_in, play, results_of, run_in, task
 
 BEGINNING = "\n".join(prompt("task").splitlines()[:3])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from outrider import threads as threads_module
+from outrider.tools import threads as threads_module
 from outrider.tools.threads import Threads
 
 PATIENCE = 10.0  # seconds until a test that waits is called failed; none waits so long when all is well

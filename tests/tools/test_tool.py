@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
 from outrider.errors import ToolDefinitionError, ValidationError
+from outrider.providers.testing.scripted import call
+from outrider.runtime.agent import Agent
 from outrider.runtime.events import ToolProgress
 from outrider.runtime.limits import Limits
-from outrider.providers.testing.scripted import call
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, ToolContext, make_tool, tool

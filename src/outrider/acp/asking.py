@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from outrider.acp.calls import LONGEST_TITLE, fenced, new_call, on_one_line
 from outrider.acp.client import Client
 from outrider.acp.schema.client_requests import Option, Permission, RequestPermission
-from outrider.acp.v1 import ReadFile, fields_of
-from outrider.acp.wire import ClosedError, WireError
-from outrider.coding.permissions.question import Answer, Question
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.sizes import size_of_items
 from outrider.acp.updates.state import CallState, Status, Text
 from outrider.acp.updates.update import Update
+from outrider.acp.v1 import ReadFile, fields_of
+from outrider.acp.wire import ClosedError, WireError
+from outrider.coding.permissions.question import Answer, Question
 
 SEEN_WHOLE = 200
 """Characters of a command that can be seen in a title; nobody agrees to what they cannot see."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from outrider.runtime.calls import CANCELLED
-from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
-from outrider.coding.toolbox.titles import title
 from outrider.acp.updates.state import CallState, Diff, File, Item, Location, Status, Terminal, Text
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
+from outrider.runtime.calls import CANCELLED
 
 _KINDS = {
     "Read": "read",

@@ -14,8 +14,8 @@ from outrider.acp.schema.client_requests import (
     TerminalOutput,
     WriteTextFile,
 )
-from outrider.acp.schema.requests import ClientCapabilities, Implementation, Nothing
 from outrider.acp.schema.notifications import Notification, SessionUpdate
+from outrider.acp.schema.requests import ClientCapabilities, Implementation, Nothing
 from outrider.acp.wire import ClosedError, Connection
 from outrider.acp.writer import STALL_SECONDS, Writer
 

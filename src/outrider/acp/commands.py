@@ -9,8 +9,8 @@ from msgspec import UNSET
 
 from outrider.acp.options import as_mode
 from outrider.acp.schema.notifications import Command, CommandInput
-from outrider.errors import OutriderError
 from outrider.coding.permissions.question import MODES
+from outrider.errors import OutriderError
 from outrider.text import dollars
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from outrider.acp.schema.content import (
     TextContent,
 )
 from outrider.conversation.attachments import MAX_BYTES, Attachment
-from outrider.errors import AttachmentError
 from outrider.conversation.messages import AttachmentBlock
+from outrider.errors import AttachmentError
 from outrider.text import human_size
 
 LARGEST_SHOWN = 5 * 1024 * 1024

@@ -17,23 +17,23 @@ from outrider.acp.event_translator import Feed
 from outrider.acp.options import has_key, modes, selectors
 from outrider.acp.replay import replayed
 from outrider.acp.schema.content import ContentBlock
-from outrider.acp.schema.requests import Opened, StopReason
 from outrider.acp.schema.notifications import Commands, ConfigChanged, CurrentMode, InfoChanged
+from outrider.acp.schema.requests import Opened, StopReason
 from outrider.acp.update_sender import Teller
+from outrider.acp.updates.engine import Engine
 from outrider.acp.v1 import call_of
-from outrider.conversation.attachments import Attachment
 from outrider.coding.config.settings import AcpSettings, Settings
-from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
-from outrider.runtime.events import Event
-from outrider.log.log import Log
-from outrider.conversation.messages import AttachmentBlock
 from outrider.coding.permissions.question import Mode
+from outrider.coding.workbench import Workbench
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import AttachmentBlock
+from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
+from outrider.log.log import Log
 from outrider.providers.windows import window_of
+from outrider.runtime.events import Event
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
 from outrider.tools.tool import Tool
-from outrider.acp.updates.engine import Engine
-from outrider.coding.workbench import Workbench
 
 _STOPS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 

@@ -11,6 +11,9 @@ from msgspec.structs import replace
 from outrider.acp.arguments import Arguments
 from outrider.acp.calls import arriving, exit_code_of, kind_of, new_call, outcome, status_of
 from outrider.acp.nested import Nested
+from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.state import CallState, Status, Terminal, Text
+from outrider.conversation.messages import Message, ToolUseBlock, Usage
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -26,9 +29,6 @@ from outrider.runtime.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.conversation.messages import Message, ToolUseBlock, Usage
-from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Status, Terminal, Text
 
 LEFT_OPEN = "It was not carried out: the turn ended before."
 

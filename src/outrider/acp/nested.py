@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.acp.calls import on_one_line
-from outrider.runtime.events import Notice, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
 from outrider.coding.toolbox.titles import title
+from outrider.runtime.events import Notice, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
 
 SHOWN, LONGEST = 20, 200
 """Calls that are shown, of more the newest; and characters of each."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from outrider.acp.schema.requests import Choice, Mode, Modes, Selector
 from outrider.coding.permissions.question import MODE_WORDS, MODES
 from outrider.coding.permissions.question import Mode as PermissionMode
-from outrider.providers.base import Provider
 from outrider.providers import resolve, tiers
+from outrider.providers.base import Provider
 
 MODE, MODEL = "mode", "model"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from outrider.runtime.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
-from outrider.log.entries import Answer, Entry, Intent, Said
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock
+from outrider.log.entries import Answer, Entry, Intent, Said
 from outrider.prompts import prompt
+from outrider.runtime.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
 
 
 def replayed(entries: Iterable[Entry]) -> Iterator[Event]:

@@ -19,10 +19,10 @@ from outrider.acp.schema.notifications import (
     Place,
     TerminalItem,
 )
-from outrider.conversation.messages import AttachmentBlock
 from outrider.acp.updates.state import Diff, File, Location, Terminal, Text
 from outrider.acp.updates.state import Item as OurItem
 from outrider.acp.updates.update import Update
+from outrider.conversation.messages import AttachmentBlock
 
 T = TypeVar("T", bound=CallFields)
 ReadFile = Callable[[AttachmentBlock], bytes]

@@ -111,7 +111,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 def _debug() -> bool:
     """Begin to log for debugging, if that is wanted; False if it cannot be done."""
-    from outrider.coding.config import debug_file
+    from outrider.environment import debug_file
 
     path = debug_file()
     if path is None:
@@ -136,7 +136,8 @@ def _debug() -> bool:
 
 
 def _command(name: str) -> Callable[[list[str]], int]:
-    command: Callable[[list[str]], int] = getattr(import_module(f"outrider.cli.{name}"), name)
+    module = "outrider.acp.command" if name == "acp" else f"outrider.cli.{name}"
+    command: Callable[[list[str]], int] = getattr(import_module(module), name)
     return command
 
 

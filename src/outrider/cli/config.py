@@ -17,10 +17,10 @@ from outrider.cli.standard_input import agreed
 from outrider.coding.config.consent import Consent, Consents
 from outrider.coding.config.keys import KEYS
 from outrider.coding.config.loading import Loaded, find_project_file, load
-from outrider.environment import config_file, data_folder
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import flattened
 from outrider.coding.config.showing import without_own_keys, without_secrets
+from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
 

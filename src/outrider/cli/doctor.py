@@ -19,9 +19,9 @@ import msgspec
 
 from outrider.cli.models import HOSTED, api_of
 from outrider.cli.plain import plain
-from outrider.coding.config import data_folder, default_model
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
+from outrider.environment import data_folder, default_model
 from outrider.errors import ConfigError, LogError, OutriderError
 from outrider.providers import resolve
 from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password

@@ -11,30 +11,30 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.attachments import Attachment
 from outrider.cli.interrupts import Interrupts
 from outrider.cli.last_session import find_session
 from outrider.cli.options import WRONG_INPUT, UsageError, flags_of
 from outrider.cli.output import Outcome, Output, say
 from outrider.cli.plain import plain
 from outrider.cli.prompt_input import attached, piped, report_in
-from outrider.coding.tool_files import load_tools
 from outrider.coding.config.loading import Loaded, load
+from outrider.coding.tool_files import load_tools
+from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.workbench import Workbench
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import Usage
 from outrider.errors import (
     OutriderError,
 )
-from outrider.runtime.events import Event, RunFinished
 from outrider.log.entries import Settings as Recorded
-from outrider.conversation.messages import Usage
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
-from outrider.runtime.structured_output import TOOL, Report, run_to_report
+from outrider.runtime.events import Event, RunFinished
 from outrider.runtime.run import RunResult
-from outrider.sync import default_log
 from outrider.runtime.session import Session
+from outrider.runtime.structured_output import TOOL, Report, run_to_report
+from outrider.sync import default_log
 from outrider.text import counted, dollars
-from outrider.coding.toolbox import ALL_NAMES
-from outrider.coding.workbench import Workbench
 
 
 class Asking:

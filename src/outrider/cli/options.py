@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider.coding.permissions.question import MODES
 from outrider.errors import (
     AttachmentError,
     ConfigError,
@@ -17,7 +18,6 @@ from outrider.errors import (
     UnknownModelError,
     UnknownSessionError,
 )
-from outrider.coding.permissions.question import MODES
 
 NO_TOOLS = "none"
 _FILES = (".py", ".json")

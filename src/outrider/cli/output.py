@@ -13,9 +13,9 @@ import msgspec
 from outrider.cli.plain import plain_lines
 from outrider.cli.prompt_options import Format
 from outrider.cli.screen import Screen
+from outrider.conversation.messages import Usage
 from outrider.descriptors import fill_closed_streams
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
-from outrider.conversation.messages import Usage
 from outrider.text import clean, clean_value
 
 _USUAL_STOPS = ("end", "tool_use")

@@ -12,6 +12,9 @@ from outrider.cli.printed import printed_lines
 from outrider.cli.region import Region
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
+from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import ToolResultBlock
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -25,10 +28,7 @@ from outrider.runtime.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.conversation.messages import ToolResultBlock
 from outrider.text import counted, human_size
-from outrider.coding.toolbox import ALL_NAMES
-from outrider.coding.toolbox.titles import title
 
 LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Characters of a call, of why it was not run, and of what a sub-agent is doing."""

@@ -9,6 +9,14 @@ import msgspec
 
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.session_tree import Branch, tree_lines
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from outrider.log.entries import (
     Answer,
     Began,
@@ -23,7 +31,6 @@ from outrider.log.entries import (
     Unknown,
 )
 from outrider.log.summary import Summary
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from outrider.text import counted, dollars, human_size
 
 LINES, CHARACTERS = 8, 600

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from outrider.conversation.messages import Usage
 from outrider.log.log import Log
 from outrider.log.summary import Summary
-from outrider.conversation.messages import Usage
 from outrider.text import counted, dollars
 
 

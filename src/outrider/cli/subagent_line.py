@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.cli.plain import plain
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import Usage
 from outrider.runtime.events import (
     MessageAdded,
     OwnEvent,
@@ -17,9 +19,7 @@ from outrider.runtime.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.conversation.messages import Usage
 from outrider.text import counted, dollars
-from outrider.coding.toolbox.titles import title
 
 
 class SubagentLine:

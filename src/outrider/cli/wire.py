@@ -14,8 +14,11 @@ import msgspec
 
 from outrider.cli.standard_input import given
 from outrider.coding.tool_files import read_tools
-from outrider.coding.config import data_folder
 from outrider.conversation.codec import from_json
+from outrider.conversation.history import repair
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.environment import data_folder
 from outrider.errors import (
     AttachmentError,
     ConversationError,
@@ -24,15 +27,12 @@ from outrider.errors import (
     UnknownModelError,
     UnknownSessionError,
 )
-from outrider.conversation.history import repair
-from outrider.conversation.messages import AttachmentBlock, Message
-from outrider.providers.base import Request
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request
 from outrider.providers.environment import without_password
 from outrider.providers.secrets import MASK
 from outrider.sync import default_log
-from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
 from outrider.text import human_size
 
 DESCRIPTION = """\

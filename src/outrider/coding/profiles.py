@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.project_texts import ProjectText, project_texts, texts_of
 from outrider.coding.frontmatter import as_list, split
+from outrider.coding.project_texts import ProjectText, project_texts, texts_of
 from outrider.subagents.profile import Profile
 
 FOLDERS = (".claude/agents", ".outrider/agents")

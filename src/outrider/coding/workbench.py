@@ -12,34 +12,34 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.runtime.agent import Agent
-from outrider.environment import config_file, data_folder, default_model
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
-from outrider.errors import ConfigError
-from outrider.runtime.events import Event
 from outrider.coding.instructions import as_prompt, project_instructions
-from outrider.log.log import Log
 from outrider.coding.permissions.asking import Permissions
 from outrider.coding.permissions.files import hidden
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask
 from outrider.coding.permissions.rules import Rule
-from outrider.prompts import prompt
-from outrider.providers.base import Provider
-from outrider.providers import resolve
-from outrider.providers.secrets import MODEL_KEYS, without_model_keys
-from outrider.runtime.structured_output import Report
-from outrider.runtime.session import Session
 from outrider.coding.profiles import Found, find_profiles
+from outrider.coding.sandbox import Sandbox, find_sandbox
+from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, standard
+from outrider.coding.toolbox.search import ripgrep
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.environment import config_file, data_folder, default_model
+from outrider.errors import ConfigError
+from outrider.log.log import Log
+from outrider.prompts import prompt
+from outrider.providers import resolve
+from outrider.providers.base import Provider
+from outrider.providers.secrets import MODEL_KEYS, without_model_keys
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
+from outrider.runtime.session import Session
+from outrider.runtime.structured_output import Report
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import Task, Worker
-from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, standard
-from outrider.coding.toolbox.search import ripgrep
-from outrider.coding.sandbox import Sandbox, find_sandbox
-from outrider.coding.toolbox.workspace import Workspace
 from outrider.tools.tool import Tool, make_tools
 
 UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")

@@ -16,9 +16,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from outrider.descriptors import real_path
 from outrider.conversation.documents import kinds
 from outrider.conversation.encodings import encoding_of, is_utf8
+from outrider.descriptors import real_path
 from outrider.errors import AttachmentError
 from outrider.text import human_size
 

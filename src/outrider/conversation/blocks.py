@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import ConversationError
 from outrider.conversation.messages import BLOCK_TYPES, AttachmentBlock, Block, TextBlock
+from outrider.errors import ConversationError
 from outrider.text import clean_value
 
 _OPTIONAL = {

@@ -11,7 +11,6 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.blocks import kind_of, read_block, read_content
-from outrider.errors import AttachmentError, ConversationError
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
@@ -21,6 +20,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import AttachmentStore
+from outrider.errors import AttachmentError, ConversationError
 from outrider.text import clean_value
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]

@@ -18,7 +18,15 @@ from typing import overload
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from outrider.text import clean, clean_value
 
 UNANSWERED = "No result: this call was not carried out to its end, so its outcome is unknown."

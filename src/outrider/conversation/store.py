@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment, sha256
+from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import AttachmentError
 from outrider.filesystem import make_private, sync_folder
-from outrider.conversation.messages import AttachmentBlock
 from outrider.text import clean
 
 CHUNK = 3 * 2**18

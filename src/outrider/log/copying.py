@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TypeAlias
 
+from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import UnknownSessionError
 from outrider.log.entries import Answer, Began, decode_if_known, encode
 from outrider.log.replay import Replay
 from outrider.log.rows import INSERT, Row, read_rows, row
 from outrider.log.summary import SessionRow, find, insert
 from outrider.log.tally import Tally, references
-from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.version import __version__
 
 Foreign: TypeAlias = tuple[int, float, str, bytes]

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.errors import LogError, NewerLogError
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.errors import LogError, NewerLogError
 from outrider.text import clean, clean_value
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment
-from outrider.errors import AttachmentError, LogError
-from outrider.log.entries import Stored
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import FolderStore
+from outrider.errors import AttachmentError, LogError
+from outrider.log.entries import Stored
 
 UNREFERENCED_SECONDS = 3600.0
 """How old a file must be to count as forgotten: a session stores a file first and refers to it a moment later."""

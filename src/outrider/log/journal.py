@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 
+from outrider.conversation.messages import Usage
 from outrider.errors import LogError, SessionLostError
 from outrider.log.entries import Entry, Settings, encode
 from outrider.log.files import SessionFiles
@@ -14,7 +15,6 @@ from outrider.log.rows import INSERT, Extent, row
 from outrider.log.tally import Tally
 from outrider.log.write import Write
 from outrider.log.writer import Writer
-from outrider.conversation.messages import Usage
 
 
 class Journal:

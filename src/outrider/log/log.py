@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import Message, Usage
+from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.database import in_words, reading
 from outrider.log.entries import Began, Delegated, Record, Settings
@@ -25,8 +27,6 @@ from outrider.log.rows import Extent, Row, known_records, read_newest, read_rows
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.tally import references
 from outrider.log.writer import Writer
-from outrider.conversation.messages import Message, Usage
-from outrider.conversation.store import FolderStore
 from outrider.text import clean
 from outrider.version import __version__
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
 from outrider.log.database import MIGRATIONS, in_words, open_for_reading, open_for_writing, refuse_folder
@@ -26,7 +27,6 @@ from outrider.log.rows import INSERT, Extent, Row, is_whole, known_records, read
 from outrider.log.salvage import salvage
 from outrider.log.summary import SessionRow, find
 from outrider.log.tally import Tally, references
-from outrider.conversation.messages import Usage
 
 NAMED = 100
 """How many lost entries are named one by one."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from outrider.log.entries import Answer, Entry, Intent, Recovered, Said, Settings
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.log.entries import Answer, Entry, Intent, Recovered, Said, Settings
 
 
 class Replay:

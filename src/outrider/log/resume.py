@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from outrider.conversation.history import History
-from outrider.log.replay import Replay
 from outrider.log.open_calls import Standing
+from outrider.log.replay import Replay
 
 if TYPE_CHECKING:
+    from outrider.conversation.messages import Message
     from outrider.log.journal import Journal
     from outrider.log.log import Log
-    from outrider.conversation.messages import Message
 
 
 def resume(log: Log, journal: Journal) -> tuple[History, Standing]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError
 from outrider.log.entries import Began, Settings
 from outrider.log.holder import Holder
 from outrider.log.rows import Extent
-from outrider.conversation.messages import Usage
 
 _COLUMNS = (
     "number, id, parent, title, model, settings, created, updated, last, turns, size, entries, input_tokens, "

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.log.entries import Entry, Said, Settings, Stored
 from outrider.log.replay import merged
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.text import clean
 
 TITLE_CHARACTERS = 80

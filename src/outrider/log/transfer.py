@@ -21,6 +21,8 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.codec import from_json
+from outrider.conversation.messages import AttachmentBlock, files_in
+from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
 from outrider.log.copying import Foreign
@@ -28,8 +30,6 @@ from outrider.log.entries import Began, Said, Stored, decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.rows import LAST_SEQ
-from outrider.conversation.messages import AttachmentBlock, files_in
-from outrider.conversation.store import MemoryStore
 
 VERSION = 1
 SHA256 = re.compile("[0-9a-f]{64}")

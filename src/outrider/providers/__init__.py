@@ -13,8 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from outrider.errors import UnknownModelError
-from outrider.providers.base import Provider
 from outrider.providers import tiers
+from outrider.providers.base import Provider
 from outrider.providers.names import qualified
 
 # The part of a model's name before the slash, and the module whose `provider(model)` answers to it.

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.errors import ProviderError, UnavailableError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.providers.base import Reply, Request, StopReason
+from outrider.errors import ProviderError, UnavailableError
 from outrider.providers.api import ApiProvider, error_message
+from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.body import Body
+from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.render import (
     Family,
     File,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from outrider.conversation.messages import Message, files_in
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
@@ -21,12 +22,11 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
-from outrider.runtime.events import Delta, Notice
-from outrider.conversation.messages import Message, files_in
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.body import Body, Fragment, fragment
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
+from outrider.providers.deltas import Delta, Notice
 from outrider.providers.prices import with_cost
 from outrider.providers.refused_pictures import fault_of
 from outrider.providers.render import Family, Renderer, Title

@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from outrider.runtime.events import Delta, Notice
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import AttachmentStore
+from outrider.providers.deltas import Delta, Notice
 
 
 class StopReason(StrEnum):

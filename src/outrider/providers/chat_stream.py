@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import ProviderError, TornStreamError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.errors import ProviderError, TornStreamError
 from outrider.providers.base import Reply, StopReason
+from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.stream import CallAssembler
 from outrider.text import clean_value
 

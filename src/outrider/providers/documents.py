@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Any
 
 from outrider.conversation.documents.pdfs import opened_pdf
+from outrider.conversation.store import CHUNK
 from outrider.errors import AttachmentError
 from outrider.providers.capabilities import Capabilities
-from outrider.conversation.store import CHUNK
 from outrider.text import human_size
 
 MAX_PAGES_AS_PICTURES = 20

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import ProviderError, TornStreamError
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.providers.base import Request, ToolSpec
+from outrider.errors import ProviderError, TornStreamError
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
 from outrider.providers.render import Part, Renderer, Result, is_own, object_schema, reminder_text, safe_name

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import ProviderError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.errors import ProviderError
 from outrider.providers.base import Reply, StopReason
+from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.stream import take_each
 
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",

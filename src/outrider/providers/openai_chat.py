@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.errors import ProviderError
-from outrider.runtime.events import Delta, Notice
 from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolUseBlock
-from outrider.providers.base import Reply, Request
+from outrider.errors import ProviderError
 from outrider.providers import prompted_tools
 from outrider.providers.api import ApiProvider, error_message
+from outrider.providers.base import Reply, Request
 from outrider.providers.body import Body
 from outrider.providers.chat_stream import REASONING_FIELDS, IncomingReply
+from outrider.providers.deltas import Delta, Notice
 from outrider.providers.render import (
     Family,
     File,

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from outrider.conversation.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.providers.base import Request
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.render import (

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.errors import ProviderError, RateLimitedError, RequestRefusedError, TornStreamError, UnavailableError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.providers.base import Reply, StopReason
+from outrider.errors import ProviderError, RateLimitedError, RequestRefusedError, TornStreamError, UnavailableError
 from outrider.providers.api import error_message
+from outrider.providers.base import Reply, StopReason
+from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.stream import finished_call, take_each
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")

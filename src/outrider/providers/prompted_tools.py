@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.events import Delta, Notice, TextDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, TextBlock, ToolUseBlock
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, StopReason, ToolSpec
+from outrider.providers.deltas import Delta, Notice, TextDelta, ToolCallDelta
 from outrider.providers.render import Part, Result
 from outrider.providers.stream import finished_call, partial_arguments
+from outrider.text import clean, clean_value
 from outrider.tools.schema.raw_schemas import map_subschemas
 from outrider.tools.schema.references import inline_references
-from outrider.text import clean, clean_value
 
 LONGEST_STRING = 1_900
 """Characters in a string of the arguments: small models do not always find an end. Llama.cpp refuses 2,000 and more."""

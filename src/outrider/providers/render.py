@@ -16,15 +16,22 @@ from outrider.conversation.attachments import is_text_type, sha256, sniff
 from outrider.conversation.documents import charsets, kinds
 from outrider.conversation.documents.document import text_of
 from outrider.conversation.encodings import decoded
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    ProviderState,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
-from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.providers import documents
 from outrider.providers.body import Embedded
 from outrider.providers.capabilities import Capabilities, Placement
 from outrider.providers.captions import Caption, one_line
 from outrider.providers.excerpts import excerpt, room_for_file
 from outrider.providers.transcript import LeftOut
-from outrider.conversation.store import AttachmentStore
 from outrider.text import human_size, shorten
 
 Family: TypeAlias = Literal["image", "pdf", "text", "audio", "document", "other"]

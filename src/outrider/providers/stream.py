@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from outrider.errors import ProviderError, TornStreamError
-from outrider.runtime.events import Delta, ToolCallDelta
 from outrider.conversation.messages import ToolUseBlock
+from outrider.errors import ProviderError, TornStreamError
 from outrider.providers.base import Reply
+from outrider.providers.deltas import Delta, ToolCallDelta
 from outrider.text import clean
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.providers.base import Provider
 from outrider.providers.api import ApiProvider
+from outrider.providers.base import Provider
 from outrider.providers.prices import context_tokens
 
 

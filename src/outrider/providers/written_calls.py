@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.events import Delta, TextDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, TextBlock, ToolUseBlock
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.chat_stream import IncomingReply
+from outrider.providers.deltas import Delta, TextDelta, ToolCallDelta
 from outrider.text import clean
 
 _MARKS = ("<tool_call>", "[TOOL_CALLS]", "<function=")

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
-from outrider.runtime.limits import Limits
 from outrider.conversation.prompt import Prompt
-from outrider.providers.base import Provider
 from outrider.providers import resolve
+from outrider.providers.base import Provider
+from outrider.runtime.limits import Limits
 from outrider.tools.tool import make_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outrider.conversation.store import AttachmentStore
     from outrider.runtime.events import Event
     from outrider.tools.approval import Permit
-    from outrider.conversation.store import AttachmentStore
 
 T = TypeVar("T")
 

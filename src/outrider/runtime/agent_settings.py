@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.agent import Agent
 from outrider.errors import LogError
-from outrider.runtime.limits import Limits
 from outrider.log.entries import Settings
+from outrider.runtime.agent import Agent
+from outrider.runtime.limits import Limits
 from outrider.text import clean
 from outrider.tools.tool import make_tools
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.agent import Agent
-from outrider.errors import AnswerError
-from outrider.runtime.events import Event
-from outrider.tools.approval import Permit
 from outrider.conversation.prompt import Prompt
-from outrider.runtime.structured_output import Report, run_to_report
+from outrider.conversation.store import AttachmentStore
+from outrider.errors import AnswerError
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.conversation.store import AttachmentStore
+from outrider.runtime.structured_output import Report, run_to_report
+from outrider.tools.approval import Permit
 
 WITHOUT_ANSWER = "the agent was asked, and ended without an answer"
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import AttachmentError, LogError, ValidationError
-from outrider.runtime.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.conversation.json_text import in_lines, shorten_json
-from outrider.runtime.limits import Limits
-from outrider.log.entries import Answer, Intent
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.store import AttachmentStore
+from outrider.errors import AttachmentError, LogError, ValidationError
+from outrider.log.entries import Answer, Intent
+from outrider.runtime.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.runtime.limits import Limits
+from outrider.text import clean, shorten
 from outrider.tools.approval import FilePermit, Permit
 from outrider.tools.result import ToolResult
-from outrider.conversation.store import AttachmentStore
-from outrider.text import clean, shorten
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Spawn, Tool, ToolContext
 

@@ -12,6 +12,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
+from outrider.providers.deltas import Delta as Delta
+from outrider.providers.deltas import Notice as Notice
+from outrider.providers.deltas import TextDelta as TextDelta
+from outrider.providers.deltas import ThinkingDelta as ThinkingDelta
+from outrider.providers.deltas import ToolCallDelta as ToolCallDelta
 
 RunStatus: TypeAlias = Literal[
     "done", "max_turns", "max_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "error"
@@ -24,26 +29,6 @@ class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="
     turn: int
     last: bool = False
     """Whether the limit allows no turn after this one."""
-
-
-class TextDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text_delta"):
-    """More of the reply's text."""
-
-    text: str
-
-
-class ThinkingDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="thinking_delta"):
-    """More of the model's reasoning."""
-
-    text: str
-
-
-class ToolCallDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="tool_call_delta"):
-    """More of a call's arguments, as JSON text."""
-
-    call_id: str
-    name: str
-    arguments: str
 
 
 class ReplyDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="reply_discarded"):
@@ -86,12 +71,6 @@ class ToolFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     """What the tool has for people to see; the model is not told."""
 
 
-class Notice(msgspec.Struct, frozen=True, tag_field="type", tag="notice"):
-    """Something that a person should know, such as a file that was left out."""
-
-    text: str
-
-
 class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="run_finished"):
     """The run is over; the history can be sent and continued, whatever the status."""
 
@@ -119,7 +98,6 @@ class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subage
     """What it is to do, in a few words."""
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 OwnEvent: TypeAlias = (
     TurnStarted
     | Delta

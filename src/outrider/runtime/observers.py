@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from outrider.runtime.events import Delta, Event, SubagentEvent
 from outrider.providers.debugging import logger
+from outrider.runtime.events import Delta, Event, SubagentEvent
 
 Observer: TypeAlias = Callable[[Event], None]
 

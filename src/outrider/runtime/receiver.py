@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import ProviderError, TornStreamError
-from outrider.runtime.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, ToolUseBlock, Usage
+from outrider.errors import ProviderError, TornStreamError
 from outrider.providers.base import Provider, Reply, Request
+from outrider.runtime.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import OutriderError
-from outrider.runtime.events import RunStatus
 from outrider.conversation.items import ByItem
-from outrider.runtime.limits import Limits
-from outrider.log.entries import Answer
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.errors import OutriderError
+from outrider.log.entries import Answer
 from outrider.providers.base import Reply, StopReason
+from outrider.runtime.events import RunStatus
+from outrider.runtime.limits import Limits
 from outrider.runtime.repetition import WARNED_AT, Repetition
 
 ENDINGS: Mapping[RunStatus, str] = {

@@ -12,11 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from outrider.runtime.agent import Agent
 from outrider.conversation.attachments import Attachment
-from outrider.runtime.calls import Call, Surroundings, carry_out, first_intents
 from outrider.conversation.codec import MessageLike, read_conversation, read_tool_results
+from outrider.conversation.history import History, unanswered
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.prompt import Part, Prompt, parts_of
+from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import ConversationError, LogError, ProviderError, SessionCancelledError
+from outrider.log.entries import Answer, Cancelled, Said, Settings
+from outrider.log.open_calls import Standing
+from outrider.log.replay import changes
+from outrider.log.write import deliver_cancel
+from outrider.prompts import prompt as prompt_text
+from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
+from outrider.runtime.agent import Agent
+from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
+from outrider.runtime.calls import Call, Surroundings, carry_out, first_intents
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -29,25 +40,14 @@ from outrider.runtime.events import (
     SubagentStarted,
     TurnStarted,
 )
-from outrider.conversation.history import History, unanswered
-from outrider.log.entries import Answer, Cancelled, Said, Settings
-from outrider.log.replay import changes
-from outrider.log.open_calls import Standing
-from outrider.log.write import deliver_cancel
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.runtime.exclusive_task import Work
 from outrider.runtime.observers import Inbox, Observers
-from outrider.tools.approval import Permit, labelled
-from outrider.conversation.prompt import Part, Prompt, parts_of
-from outrider.prompts import prompt as prompt_text
-from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
-from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.run import Progress, RunResult
-from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.text import clean
+from outrider.tools.approval import Permit, labelled
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Errand, make_tools
-from outrider.runtime.exclusive_task import Work
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal

@@ -9,19 +9,19 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import SchemaError, ValidationError
-from outrider.runtime.events import RunStatus
-from outrider.runtime.limits import Limits
 from outrider.conversation.messages import Message
 from outrider.conversation.prompt import Prompt
+from outrider.errors import SchemaError, ValidationError
 from outrider.prompts import prompt as prompt_text
-from outrider.tools.result import ToolResult
+from outrider.runtime.events import RunStatus
+from outrider.runtime.limits import Limits
 from outrider.runtime.run import Progress, RunResult
+from outrider.runtime.session import Session
+from outrider.text import clean_value
+from outrider.tools.result import ToolResult
 from outrider.tools.schema import Schema
 from outrider.tools.schema.raw_schemas import refuse_names
 from outrider.tools.schema.wrapping import describes_objects, followed, wrapped
-from outrider.runtime.session import Session
-from outrider.text import clean_value
 from outrider.tools.tool import Tool, make_tool
 
 TOOL = "report_back"

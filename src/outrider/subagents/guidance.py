@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from outrider.runtime.agent import Agent
 from outrider.prompts import prompt
 from outrider.providers.base import Provider
+from outrider.runtime.agent import Agent
 from outrider.subagents.models import described
 from outrider.subagents.profile import Profile
 from outrider.tools.tool import make_tools

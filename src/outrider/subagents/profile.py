@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.runtime.limits import Limits
 from outrider.prompts import prompt
+from outrider.runtime.limits import Limits
 from outrider.tools.tool import Tool
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -12,17 +12,17 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.runtime.agent import Agent
 from outrider.errors import OutriderError, SchemaError
-from outrider.tools.approval import Permit
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.tiers import TIERS
-from outrider.runtime.structured_output import Report, run_to_report
-from outrider.tools.result import ToolResult
+from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.runtime.structured_output import Report, run_to_report
 from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
+from outrider.tools.approval import Permit
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, make_tool
 
 TOOL = "Task"

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import msgspec
 
 from outrider.conversation.attachments import Attachment, sha256
-from outrider.errors import AttachmentError, ToolDefinitionError, ValidationError
 from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore
+from outrider.errors import AttachmentError, ToolDefinitionError, ValidationError
 from outrider.tools.result import ToolResult, as_attachment, as_result
 from outrider.tools.schema import Schema, Signature
-from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.runtime.agent import Agent
-    from outrider.tools.approval import Permit
     from outrider.runtime.session import Session
+    from outrider.tools.approval import Permit
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""

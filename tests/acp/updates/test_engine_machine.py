@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from outrider.conversation.messages import AttachmentBlock
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.state import FINAL, CallState, Diff, File, Location, Terminal, Text, is_step
 from outrider.acp.updates.tail import MOST
 from outrider.acp.updates.update import Update
+from outrider.conversation.messages import AttachmentBlock
 from tests.acp.updates.observing import Clock, Observer, size
 
 IDS = ("a", "b", "c")

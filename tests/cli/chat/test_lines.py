@@ -16,10 +16,10 @@ from wcwidth import wcswidth
 from outrider.cli.chat.call_lines import RunningCall, caption, diff_lines, finished
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import GREEN, RED, columns, fit, styled
-from outrider.runtime.events import ToolFinished
-from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
+from outrider.runtime.events import ToolFinished
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 LETTERS = st.characters(blacklist_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp"))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.conversation.attachments import Attachment
 from outrider.cli.chat.mentions import mentioned_files, with_files
+from outrider.conversation.attachments import Attachment
 
 
 @pytest.fixture

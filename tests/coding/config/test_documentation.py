@@ -10,7 +10,7 @@ import pytest
 from outrider.coding.config.keys import DEFAULTS, KEYS
 from tests.coding.config import Home
 
-PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
 ROWS = [[cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"^\| `.*$", PAGE, re.M)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from outrider.coding.config import data_folder, default_model
+from outrider.environment import data_folder, default_model
 from outrider.providers import resolve
 
 
@@ -65,7 +65,7 @@ def test_without_a_name_or_a_key_the_demo_model_answers(monkeypatch: pytest.Monk
 def test_a_named_data_folder_costs_no_import_of_platformdirs() -> None:
     code = (
         "import os, sys; os.environ['OUTRIDER_HOME'] = 'x'\n"
-        "from outrider.coding.config import data_folder; data_folder()\n"
+        "from outrider.environment import data_folder; data_folder()\n"
         "print('platformdirs' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

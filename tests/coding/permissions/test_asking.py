@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import pytest
 
-from outrider.errors import ToolDefinitionError
-from outrider.conversation.messages import ToolUseBlock
 from outrider.coding.permissions.asking import Permissions
 from outrider.coding.permissions.question import Answer, Question
+from outrider.conversation.messages import ToolUseBlock
+from outrider.errors import ToolDefinitionError
 from outrider.tools.tool import Tool, tool
 from tests.coding.permissions.workspace import EFFECTS, Ground
 

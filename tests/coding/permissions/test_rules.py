@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.errors import ConfigError
 from outrider.coding.permissions.rules import Rule
+from outrider.errors import ConfigError
 from tests.coding.permissions.workspace import Ground
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from outrider.tools.result import ToolResult
-from outrider.conversation.store import MemoryStore
-from outrider.tools.threads import Threads
 from outrider.coding.toolbox.files.edit import edit
 from outrider.coding.toolbox.files.read import read
 from outrider.coding.toolbox.files.write import write
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.conversation.store import MemoryStore
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, ToolContext
 
 

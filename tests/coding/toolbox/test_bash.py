@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider.conversation.attachments import MAX_BYTES
-from outrider.runtime.limits import Limits
-from outrider.providers.testing.scripted import call
-from outrider.conversation.store import FolderStore
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.conversation.attachments import MAX_BYTES
+from outrider.conversation.store import FolderStore
+from outrider.providers.testing.scripted import call
+from outrider.runtime.limits import Limits
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
 

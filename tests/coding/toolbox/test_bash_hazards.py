@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtime.events import ToolProgress
-from outrider.providers.testing.scripted import call
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.output import NEWS
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.providers.testing.scripted import call
+from outrider.runtime.events import ToolProgress
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
 

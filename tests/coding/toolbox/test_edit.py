@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from outrider.runtime.events import ToolFinished
-from outrider.providers.testing.scripted import call
 from outrider.coding.toolbox.files.diffs import CHARACTERS, diff_of
 from outrider.coding.toolbox.files.replacing import Replacement
+from outrider.providers.testing.scripted import call
+from outrider.runtime.events import ToolFinished
 from tests.coding.toolbox.file_tools import FileTools
 from tests.watching import Watched
 

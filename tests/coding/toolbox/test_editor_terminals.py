@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from outrider.coding.sandbox import Sandbox, find_sandbox
+from outrider.coding.toolbox.shell.bash import bash
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import call
 from outrider.tools.result import ToolResult
-from outrider.conversation.store import FolderStore
 from outrider.tools.threads import Threads
-from outrider.coding.toolbox.shell.bash import bash
-from outrider.coding.sandbox import Sandbox, find_sandbox
-from outrider.coding.toolbox.workspace import Workspace
 from outrider.tools.tool import ToolContext
 from tests.coding.toolbox.shelling import new_nap, sleepers, until
 from tests.watching import Watched, last_results

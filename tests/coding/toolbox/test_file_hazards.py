@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.tools.result import ToolResult
 from outrider.coding.toolbox.files import saving
+from outrider.tools.result import ToolResult
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
 
 TEN_GB = 10 * 1024**3

@@ -9,8 +9,8 @@ import pytest
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.kinds import suffix_of
-from tests.conversation.documents.writers import SAMPLES, docx, zipped
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
+from tests.conversation.documents.writers import SAMPLES, docx, zipped
 
 READ_AS_TEXT = [kind for kind in SAMPLES if kind != kinds.NOTEBOOK]
 

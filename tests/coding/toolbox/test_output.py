@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.conversation.attachments import MAX_BYTES
 from outrider.coding.toolbox.shell.output import HEAD, NEWS, RING, TAIL, Output, readable
+from outrider.conversation.attachments import MAX_BYTES
 
 
 def taken(data: bytes, spool: Path, pieces: int = 65536) -> Output:

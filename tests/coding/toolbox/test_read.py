@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.conversation.attachments import Attachment
-from outrider.runtime.events import ToolFinished
-from outrider.conversation.messages import AttachmentBlock
-from outrider.providers.testing.scripted import call
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines
 from outrider.coding.toolbox.files.text_files import PIECE
 from outrider.coding.toolbox.workspace import Stamp
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import AttachmentBlock
+from outrider.providers.testing.scripted import call
+from outrider.runtime.events import ToolFinished
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
 from tests.watching import Watched
 

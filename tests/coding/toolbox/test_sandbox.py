@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.sandbox import Sandbox, find_sandbox, try_sandbox
+from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.workspace import Workspace
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 

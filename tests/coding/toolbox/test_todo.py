@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from outrider.errors import ValidationError
 from outrider.coding.toolbox.todo import MOST_STEPS, todo
 from outrider.coding.toolbox.workspace import Todo, Workspace
+from outrider.errors import ValidationError
 from tests.coding.toolbox.calling import call
 
 

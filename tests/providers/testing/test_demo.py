@@ -7,10 +7,10 @@ from typing import Any, Literal
 import pytest
 
 from outrider import Attachment, Message, ToolResult, run, think
-from outrider.providers.base import Request, ToolSpec
-from outrider.providers import resolve
-from outrider.providers.testing.demo import answer
 from outrider.conversation.store import MemoryStore
+from outrider.providers import resolve
+from outrider.providers.base import Request, ToolSpec
+from outrider.providers.testing.demo import answer
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (3).to_bytes(4, "big") + (2).to_bytes(4, "big") + b"\0" * 8
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from outrider.errors import ProviderError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.store import MemoryStore
+from outrider.errors import ProviderError
 from outrider.providers.base import Provider, Reply, Request, StopReason, ToolSpec
 from outrider.providers.testing.scripted import Cut, Delay, ScriptedModel, Step, call, malformed_call
-from outrider.conversation.store import MemoryStore
+from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 
 
 def request(*prompt: str, **fields: Any) -> Request:

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from outrider.text import clean
 from outrider.acp.updates.metrics import Ledger, Metrics
 from outrider.acp.updates.raw import Raw, plain
 from outrider.acp.updates.sizes import size_of_field
 from outrider.acp.updates.state import FIELDS, CallState, Item, Text
 from outrider.acp.updates.tail import Tail
+from outrider.text import clean
 
 MOST_OUTPUT = 65_536
 """Characters of output in one update."""

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET
 
-from outrider.text import clean
 from outrider.acp.updates.call import REPEATED, Call, check_fields
 from outrider.acp.updates.metrics import Metrics
 from outrider.acp.updates.outbox import INTERVAL, CallLater, Outbox, logger
 from outrider.acp.updates.sizes import size_of_items
 from outrider.acp.updates.state import FIELDS, FINAL, CallState, Item, Status, Text, checked_status, is_step
 from outrider.acp.updates.update import Update
+from outrider.text import clean
 
 Appending: TypeAlias = Literal["replace", "meta", "chunks"]
 

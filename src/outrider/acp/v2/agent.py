@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.acp.agent import EditorAgent
 from outrider.acp.refusals import in_words
-from outrider.acp.schema.client_requests import OfTerminal
 from outrider.acp.schema.base import Meta
+from outrider.acp.schema.client_requests import OfTerminal
 from outrider.acp.schema.requests import (
     ClientCapabilities,
     Implementation,

@@ -8,12 +8,12 @@ from pathlib import Path
 from outrider.acp.asking import EditorAsker, options_of
 from outrider.acp.client import Client
 from outrider.acp.schema.client_requests import Permission
+from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.state import CallState
 from outrider.acp.v1 import ReadFile
 from outrider.acp.v2.schema import CallFields, CallSubject, CommandSubject, RequestPermission
 from outrider.acp.v2.state import Foreground
 from outrider.coding.permissions.question import Question
-from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState
 
 
 class DraftAsker(EditorAsker):

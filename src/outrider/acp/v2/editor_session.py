@@ -18,6 +18,7 @@ from outrider.acp.options import selectors
 from outrider.acp.refusals import in_words
 from outrider.acp.replay import replayed
 from outrider.acp.schema.content import ContentBlock
+from outrider.acp.updates.engine import Engine
 from outrider.acp.v2.asking import DraftAsker
 from outrider.acp.v2.event_translator import DraftFeed, is_told
 from outrider.acp.v2.schema import Failure, Opened, State
@@ -26,14 +27,13 @@ from outrider.acp.v2.update_sender import DraftTeller
 from outrider.acp.v2.updates import Updates
 from outrider.acp.v2.words import commands, config_options
 from outrider.acp.wire import CANCELLED, ClosedError, WireError
-from outrider.conversation.attachments import Attachment
 from outrider.coding.config.settings import AcpSettings, Settings
+from outrider.conversation.attachments import Attachment
 from outrider.errors import LogError, OutriderError
-from outrider.runtime.events import Event, MessageAdded
 from outrider.log.log import Log
+from outrider.runtime.events import Event, MessageAdded
 from outrider.runtime.run import RunResult
 from outrider.tools.tool import Tool
-from outrider.acp.updates.engine import Engine
 
 
 class DraftHeld(Held):

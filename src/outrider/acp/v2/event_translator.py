@@ -7,15 +7,15 @@ from typing import Any
 
 from outrider.acp.calls import outcome
 from outrider.acp.event_translator import Feed
+from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.state import CallState, Diff, Terminal, Text
 from outrider.acp.v2.output import printed
 from outrider.acp.v2.state import Foreground
 from outrider.acp.v2.update_sender import DraftTeller
 from outrider.acp.v2.updates import Updates
-from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, ToolFinished, ToolStarted
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.prompts import prompt
-from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Diff, Terminal, Text
+from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, ToolFinished, ToolStarted
 
 
 class DraftFeed(Feed):

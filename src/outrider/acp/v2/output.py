@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from outrider.acp.calls import exit_code_of
-from outrider.runtime.calls import CANCELLED
-from outrider.conversation.messages import ToolResultBlock
 from outrider.coding.toolbox.shell.outcomes import exit_sentence
+from outrider.conversation.messages import ToolResultBlock
+from outrider.runtime.calls import CANCELLED
 
 _NOTHING, _STOPPED = "There was no output.", "The command was stopped."
 _BLANK = 3

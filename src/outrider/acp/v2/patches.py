@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from outrider.acp.updates.state import Diff
 from outrider.acp.v2.schema import DiffItem, FileChange, Patch
 from outrider.coding.toolbox.files.diffs import LINE_CHARACTERS
-from outrider.acp.updates.state import Diff
 
 _LEFT_OUT = re.compile(r"^… [\d,]+ more lines?$", re.MULTILINE)
 _ESCAPES = {

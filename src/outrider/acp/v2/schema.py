@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.schema.client_requests import Option
 from outrider.acp.schema.base import Meta, Wire
+from outrider.acp.schema.client_requests import Option
 from outrider.acp.schema.content import ContentBlock
-from outrider.acp.schema.requests import Choice, Implementation, Initialize, LoadSession
 from outrider.acp.schema.notifications import (
     ContentItem,
     InfoChanged,
@@ -23,6 +22,7 @@ from outrider.acp.schema.notifications import (
     TerminalItem,
     UsageChanged,
 )
+from outrider.acp.schema.requests import Choice, Implementation, Initialize, LoadSession
 
 DRAFT = 2
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 
-from outrider.acp.schema import told
+from outrider.acp.schema import notifications
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import NoticeTold
 from outrider.acp.update_sender import Teller
@@ -67,9 +67,9 @@ class DraftTeller(Teller):
     def discard(self) -> None:
         """What was told of the reply does not count, and is not to be seen any more."""
         self.flush()
-        if told.AgentChunk in self._told:
+        if notifications.AgentChunk in self._told:
             self.tell(AgentMessage(self._reply_id, None))
-        if told.ThoughtChunk in self._told:
+        if notifications.ThoughtChunk in self._told:
             self.tell(AgentThought(self._reply_id, None))
         self.stopped()
 
@@ -93,8 +93,8 @@ class DraftTeller(Teller):
     def _reply_id(self) -> str:
         return self._apart or f"message-{self._place + 1}{f'-{self._attempts}' if self._attempts else ''}"
 
-    def _say(self, chunk: type[told.AgentChunk | told.ThoughtChunk], text: str) -> None:
-        kind = AgentChunk if chunk is told.AgentChunk else ThoughtChunk
+    def _say(self, chunk: type[notifications.AgentChunk | notifications.ThoughtChunk], text: str) -> None:
+        kind = AgentChunk if chunk is notifications.AgentChunk else ThoughtChunk
         if not self._apart:
             self._told |= {chunk}
         self._send(kind(self._reply_id, TextContent(text)))

@@ -12,6 +12,9 @@ from msgspec import UNSET, UnsetType
 from outrider.acp.content import shown_file
 from outrider.acp.schema.content import TextContent
 from outrider.acp.schema.notifications import ContentItem, Place, TerminalItem
+from outrider.acp.updates.state import FINAL, Diff, File, Location, Terminal, Text
+from outrider.acp.updates.state import Item as OurItem
+from outrider.acp.updates.update import Update
 from outrider.acp.v1 import ReadFile
 from outrider.acp.v2.patches import diff_item
 from outrider.acp.v2.schema import (
@@ -24,11 +27,8 @@ from outrider.acp.v2.schema import (
     TerminalOutput,
     TerminalUpdate,
 )
-from outrider.errors import AttachmentError
 from outrider.conversation.messages import AttachmentBlock
-from outrider.acp.updates.state import FINAL, Diff, File, Location, Terminal, Text
-from outrider.acp.updates.state import Item as OurItem
-from outrider.acp.updates.update import Update
+from outrider.errors import AttachmentError
 
 MOST_REPLACED = 1_000_000
 """Bytes of the end of an output that are sent at once."""

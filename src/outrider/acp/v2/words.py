@@ -7,7 +7,7 @@ from typing import cast
 
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.schema import told
+from outrider.acp.schema import notifications
 from outrider.acp.schema.requests import Selector
 from outrider.acp.v2.schema import (
     AnyUpdate,
@@ -28,13 +28,13 @@ PLAN = "plan"
 def in_draft(update: AnyUpdate) -> DraftUpdate | None:
     """The update as version 2 has it; None if it is not told there."""
     match update:
-        case told.CurrentMode():
+        case notifications.CurrentMode():
             return None  # one of the options, and told as such
-        case told.ConfigChanged(config_options=options):
+        case notifications.ConfigChanged(config_options=options):
             return ConfigChanged(config_options(options))
-        case told.Commands(available_commands=known):
+        case notifications.Commands(available_commands=known):
             return Commands(commands(known))
-        case told.Plan(entries=entries):
+        case notifications.Plan(entries=entries):
             return PlanUpdate(PlanItems(PLAN, entries))
     return cast(DraftUpdate, update)
 
@@ -47,10 +47,10 @@ def config_options(selectors: Sequence[Selector]) -> list[ConfigOption]:
     ]
 
 
-def commands(known: Sequence[told.Command]) -> list[Command]:
+def commands(known: Sequence[notifications.Command]) -> list[Command]:
     """What can be typed after a slash."""
     return [Command(each.name, each.description, _input(each.input)) for each in known]
 
 
-def _input(given: told.CommandInput | UnsetType) -> TextInput | UnsetType:
+def _input(given: notifications.CommandInput | UnsetType) -> TextInput | UnsetType:
     return UNSET if isinstance(given, UnsetType) else TextInput(given.hint)

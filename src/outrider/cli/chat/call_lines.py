@@ -11,8 +11,8 @@ from outrider.cli.plain import plain, plain_lines
 from outrider.cli.printed import printed_lines
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, broken, fit, styled
 from outrider.cli.subagent_line import SubagentLine
-from outrider.runtime.events import ToolFinished
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
+from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
 
 LIVE_LINES = 6

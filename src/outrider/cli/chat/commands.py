@@ -11,12 +11,12 @@ from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.view import View
 from outrider.cli.plain import plain, plain_lines
 from outrider.cli.styles import BOLD, fit, styled
+from outrider.coding.permissions.question import MODE_WORDS
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.errors import OutriderError
 from outrider.runtime.events import ToolFinished
-from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
-from outrider.coding.permissions.question import MODE_WORDS
 from outrider.text import dollars
-from outrider.coding.toolbox.titles import title
 
 if TYPE_CHECKING:
     from outrider.providers.base import ToolSpec

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from outrider.coding.config.settings import Settings
 
 if TYPE_CHECKING:
-    from outrider.runtime.events import Event
-    from outrider.log.log import Log
-    from outrider.conversation.messages import Usage
     from outrider.coding.permissions.question import Ask, Mode
+    from outrider.coding.workbench import Workbench
+    from outrider.conversation.messages import Usage
+    from outrider.log.log import Log
+    from outrider.runtime.events import Event
     from outrider.runtime.session import Session
     from outrider.tools.tool import Tool
-    from outrider.coding.workbench import Workbench
 
 
 class Current:

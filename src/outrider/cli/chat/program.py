@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.conversation.attachments import Attachment
 from outrider.cli.chat.asking import Asker
 from outrider.cli.chat.commands import Commands, Next
 from outrider.cli.chat.current import Current, history_file, home_relative
@@ -25,9 +24,10 @@ from outrider.cli.plain import plain, plain_lines
 from outrider.cli.region import Region
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.coding.config.loading import Loaded
+from outrider.coding.permissions.question import MODE_WORDS, MODES, Answer, Question
+from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.runtime.events import Event, MessageAdded
-from outrider.coding.permissions.question import MODE_WORDS, MODES, Answer, Question
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.version import __version__
 

@@ -14,6 +14,9 @@ from outrider.cli.plain import plain, plain_lines
 from outrider.cli.region import Region
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.runtime.events import (
     Event,
@@ -29,10 +32,7 @@ from outrider.runtime.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.conversation.messages import AttachmentBlock, Message
-from outrider.conversation.store import AttachmentStore
 from outrider.text import counted, human_size
-from outrider.coding.toolbox.titles import title
 
 FRAME_SECONDS = 0.08
 SILENCE = 2.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 
-from outrider.runtime.agent import Agent
 from outrider.cli.demo.apis import APIS, Json, body_for, results_of
 from outrider.cli.demo.sample import read_file
 from outrider.cli.demo.stage import Stage
 from outrider.cli.styles import RED
 from outrider.conversation.history import violations
 from outrider.providers.render import FAILED
+from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
 
 PROMPT = "Read notes.txt, winter.txt and routes.csv."

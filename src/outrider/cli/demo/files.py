@@ -8,12 +8,12 @@ import re
 from base64 import b64encode
 from pathlib import Path
 
-from outrider.runtime.agent import Agent
 from outrider.cli.demo.apis import APIS, LOCAL, Json, body_for, parts_of, results_of
 from outrider.cli.demo.sample import read_file
 from outrider.cli.demo.stage import Stage
 from outrider.conversation.codec import from_json, to_json
 from outrider.log.log import Log
+from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.text import human_size

@@ -11,9 +11,9 @@ import msgspec
 
 from outrider import dumps, loads, run
 from outrider.cli.demo.sample import list_files, read_file
-from outrider.runtime.events import Delta
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.demo import DemoModel
+from outrider.runtime.events import Delta
 
 
 class Eager(DemoModel):

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from outrider.runtime.agent import Agent
 from outrider.cli.demo.sample import list_files, read_file
 from outrider.cli.demo.stage import Stage
 from outrider.cli.session_tree import Branch, tree_lines, tree_of
-from outrider.runtime.events import Event, MessageAdded, TextDelta, ToolFinished
 from outrider.log.log import Log
+from outrider.runtime.agent import Agent
+from outrider.runtime.events import Event, MessageAdded, TextDelta, ToolFinished
 from outrider.runtime.session import Session
 from outrider.subagents import Profile, with_subagents
 

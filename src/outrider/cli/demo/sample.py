@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from outrider.conversation.attachments import Attachment
-from outrider.tools.result import ToolResult
 from outrider.text import human_size
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import ToolContext, tool
 
 SAMPLE = Path(__file__).parent.parent / "sample"

@@ -1,5 +1,1 @@
-"""What the user has set: where things are kept, and how the terminal program and editors should work."""
-
-from outrider.environment import config_file, data_folder, debug_file, default_model
-
-__all__ = ["config_file", "data_folder", "debug_file", "default_model"]
+"""Settings: what can be set, where it was set, and what a project may change."""

@@ -8,7 +8,19 @@ from typing import get_args
 
 import msgspec
 
-from outrider.coding.config.kinds import Choice, Kind, Name, Number, Paths, Patterns, Rules, Seconds, Texts, ToolNames, YesNo
+from outrider.coding.config.kinds import (
+    Choice,
+    Kind,
+    Name,
+    Number,
+    Paths,
+    Patterns,
+    Rules,
+    Seconds,
+    Texts,
+    ToolNames,
+    YesNo,
+)
 from outrider.coding.config.settings import SandboxUse, Settings, flattened
 from outrider.coding.config.showing import quoted
 from outrider.coding.permissions.question import MODES

@@ -14,9 +14,9 @@ from outrider.coding.config import layers
 from outrider.coding.config.consent import Consent, Consents
 from outrider.coding.config.files import SettingsFile, read, regular_content
 from outrider.coding.config.layers import Layer
-from outrider.environment import config_file, data_folder
 from outrider.coding.config.settings import Settings, nested
 from outrider.coding.config.widening import Widening, widenings
+from outrider.environment import config_file, data_folder
 
 PROJECT_FILE = Path(".outrider", "config.toml")
 LARGEST_TOOL_FILE = 20 * 1024 * 1024

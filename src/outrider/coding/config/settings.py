@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.runtime.limits import Limits
 from outrider.coding.permissions.question import Mode
+from outrider.runtime.limits import Limits
 
 SandboxUse: TypeAlias = Literal["auto", "off", "require"]
 

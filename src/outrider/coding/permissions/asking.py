@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outrider.errors import ConfigError
-from outrider.conversation.messages import ToolUseBlock
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
+from outrider.conversation.messages import ToolUseBlock
+from outrider.errors import ConfigError
 from outrider.tools.approval import Permit
 from outrider.tools.tool import Tool
 

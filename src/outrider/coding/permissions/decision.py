@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outrider.errors import ConfigError
 from outrider.coding.permissions.files import PLAN, judge_path
 from outrider.coding.permissions.finding import ALLOWED, Finding, Verdict, denied
 from outrider.coding.permissions.paths import place
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.searches import judge_search
 from outrider.coding.permissions.suggestions import exact_rule
+from outrider.errors import ConfigError
 
 _ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
 _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")

@@ -22,9 +22,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from outrider.errors import ConfigError
 from outrider.coding.permissions.patterns import TooManyError, alternatives, matcher
 from outrider.coding.toolbox import ALL_NAMES
+from outrider.errors import ConfigError
 from outrider.tools.tool import NAME
 
 PATH_TOOLS = ("Read", "Write", "Edit", "Glob", "Grep")

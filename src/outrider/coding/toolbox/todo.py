@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.tools.result import ToolResult
-from outrider.text import counted
 from outrider.coding.toolbox.workspace import Todo, Workspace
+from outrider.text import counted
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, tool
 
 MOST_STEPS = 100

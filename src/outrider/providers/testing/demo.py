@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import AttachmentError, UnknownModelError
-from outrider.runtime.events import Delta, TextDelta, ToolCallDelta
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.store import AttachmentStore
+from outrider.errors import AttachmentError, UnknownModelError
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, Request, StopReason, ToolSpec
+from outrider.providers.deltas import Delta, TextDelta, ToolCallDelta
 from outrider.providers.testing.demo_delegation import reported, subject_of, tasks
-from outrider.tools.schema import inline_references
-from outrider.conversation.store import AttachmentStore
 from outrider.text import counted, human_size
+from outrider.tools.schema import inline_references
 
 LABEL = "(demo model, not an LLM)"
 

@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.errors import ProviderError
-from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.conversation.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.errors import ProviderError
 from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.text import clean, clean_value
 
 

@@ -16,7 +16,16 @@ import msgspec
 
 from outrider.errors import SchemaError
 from outrider.tools.schema import conversions, records
-from outrider.tools.schema.scalars import ANYTHING, SCALARS, Shape, choice, constrained, enumeration, literal, with_notes
+from outrider.tools.schema.scalars import (
+    ANYTHING,
+    SCALARS,
+    Shape,
+    choice,
+    constrained,
+    enumeration,
+    literal,
+    with_notes,
+)
 
 _ARRAYS: Mapping[Any, Any] = MappingProxyType(
     dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection))

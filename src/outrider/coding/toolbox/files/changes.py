@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from outrider.text import clean
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.refusals import shown
+from outrider.text import clean
 
 
 def change(path: Path, name: str, old: str, new: str) -> dict[str, Any]:

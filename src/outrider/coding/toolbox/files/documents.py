@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from outrider.conversation.documents.pdfs import opened_pdf
-from outrider.text import counted
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
 from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.conversation.documents.pdfs import opened_pdf
+from outrider.text import counted
 from outrider.tools.tool import ToolContext
 
 if TYPE_CHECKING:

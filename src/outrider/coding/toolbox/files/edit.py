@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from outrider.conversation.encodings import Encoding, encoding_of
-from outrider.tools.result import ToolResult
-from outrider.text import clean, counted, human_size
 from outrider.coding.toolbox.files.changes import change
 from outrider.coding.toolbox.files.line_ranges import line_count, lines_around
 from outrider.coding.toolbox.files.near_misses import near_miss
@@ -15,6 +12,9 @@ from outrider.coding.toolbox.files.stamps import WHOLE, check_seen
 from outrider.coding.toolbox.files.versions import Version, version
 from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.conversation.encodings import Encoding, encoding_of
+from outrider.text import clean, counted, human_size
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, tool
 
 AROUND = 3

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO
 
+from outrider.coding.toolbox.files.line_ranges import Lines, Span, numbered
+from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.document import pieces
 from outrider.errors import AttachmentError
-from outrider.coding.toolbox.files.line_ranges import Lines, Span, numbered
-from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.tools.tool import ToolContext
 
 ORIGINAL = "With original: true the file itself is attached, which helps only a model that takes such files."

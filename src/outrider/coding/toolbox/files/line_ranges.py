@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from outrider.text import counted
 from outrider.coding.toolbox.files.text_files import pieces_of_text, readable
 from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.text import counted
 
 LINES = 2_000
 """Lines that are shown when nobody says how many."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrider.conversation.attachments import Attachment
-from outrider.conversation.documents.notebooks import Cell, cell_text, cells_of, pictures
-from outrider.tools.result import ToolResult
-from outrider.text import counted
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
 from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.documents.notebooks import Cell, cell_text, cells_of, pictures
+from outrider.text import counted
+from outrider.tools.result import ToolResult
 
 MOST_PICTURES = 20
 """Pictures that are attached at once."""

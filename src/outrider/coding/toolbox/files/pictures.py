@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError
-from outrider.tools.result import ToolResult
 from outrider.text import human_size
-from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.tools.result import ToolResult
 
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 

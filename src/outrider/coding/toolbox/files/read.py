@@ -12,13 +12,6 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
-from outrider.conversation.documents import kinds
-from outrider.conversation.documents.document import kind_of_archive
-from outrider.conversation.encodings import HEAD, Encoding, encoding_of, is_utf8
-from outrider.errors import AttachmentError
-from outrider.tools.result import ToolResult
-from outrider.text import human_size
 from outrider.coding.toolbox.files.documents import pdf_text
 from outrider.coding.toolbox.files.extracted import document_text
 from outrider.coding.toolbox.files.line_ranges import Lines, Span, line_count, numbered
@@ -30,6 +23,13 @@ from outrider.coding.toolbox.files.text_files import pieces_of_file, pieces_of_t
 from outrider.coding.toolbox.files.versions import SilentEditorError, Version, lent
 from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
 from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
+from outrider.conversation.documents import kinds
+from outrider.conversation.documents.document import kind_of_archive
+from outrider.conversation.encodings import HEAD, Encoding, encoding_of, is_utf8
+from outrider.errors import AttachmentError
+from outrider.text import human_size
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, tool
 
 STORED = "attachment:"

@@ -8,12 +8,12 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from outrider.filesystem import sync_folder
 from outrider.coding.toolbox.editor import Buffers
 from outrider.coding.toolbox.files.stamps import current, stamp_of
 from outrider.coding.toolbox.files.versions import Version, version
 from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
 from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.filesystem import sync_folder
 from outrider.tools.tool import ToolContext
 
 

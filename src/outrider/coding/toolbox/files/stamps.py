@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from outrider.conversation.attachments import sha256
 from outrider.coding.toolbox.files.regular_files import opened
 from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.conversation.attachments import sha256
 
 WHOLE = 20 * 1024 * 1024
 """The largest file, in bytes, that is held in memory."""

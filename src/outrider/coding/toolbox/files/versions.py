@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.conversation.attachments import sniff
-from outrider.conversation.encodings import HEAD, Encoding, encoding_of
-from outrider.text import clean
 from outrider.coding.toolbox.files.stamps import current, stamp_of
 from outrider.coding.toolbox.files.text_files import has_crlf, with_crlf
 from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.conversation.attachments import sniff
+from outrider.conversation.encodings import HEAD, Encoding, encoding_of
+from outrider.text import clean
 
 ASKED = 10 * 1024 * 1024
 """The largest file, in bytes, for which the editor is asked."""

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.conversation.attachments import sniff
-from outrider.conversation.documents import kinds
-from outrider.conversation.encodings import Encoding, encoding_of
-from outrider.tools.result import ToolResult
-from outrider.text import clean, counted
 from outrider.coding.toolbox.files.changes import change
 from outrider.coding.toolbox.files.line_ranges import line_count
 from outrider.coding.toolbox.files.regular_files import located
@@ -18,6 +13,11 @@ from outrider.coding.toolbox.files.text_files import has_crlf, text_for_looking,
 from outrider.coding.toolbox.files.versions import Version, version_if_any
 from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.conversation.attachments import sniff
+from outrider.conversation.documents import kinds
+from outrider.conversation.encodings import Encoding, encoding_of
+from outrider.text import clean, counted
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, tool
 
 

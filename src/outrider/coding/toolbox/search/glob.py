@@ -6,15 +6,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.tools.result import ToolResult
-from outrider.text import counted
-from outrider.tools.threads import Threads
 from outrider.coding.toolbox.pace import Pace
 from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.search.searched import Hidden, locate, newest, nothing, shown_path
 from outrider.coding.toolbox.search.wildcards import matcher, split
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.text import counted
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, ToolContext, tool
 
 MOST_FILES = 1000

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from outrider.tools.result import ToolResult
-from outrider.tools.threads import Threads
 from outrider.coding.toolbox.pace import Pace
 from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.search import ripgrep
@@ -13,6 +11,8 @@ from outrider.coding.toolbox.search.matches import Matches, OutputMode
 from outrider.coding.toolbox.search.searched import Hidden, locate, nothing
 from outrider.coding.toolbox.search.selection import Selection
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, ToolContext, tool
 
 LONGEST_PATTERN = 20_000

@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from outrider.text import counted
 from outrider.coding.toolbox.pace import Pace
 from outrider.coding.toolbox.search.searched import newest, shown_path
+from outrider.text import counted
 
 OutputMode: TypeAlias = Literal["files_with_matches", "content", "count"]
 

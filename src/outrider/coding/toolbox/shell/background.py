@@ -8,12 +8,12 @@ import threading
 import time
 from pathlib import Path
 
-from outrider.tools.result import ToolResult
-from outrider.tools.threads import Threads
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
 from outrider.coding.toolbox.shell.output import readable
 from outrider.coding.toolbox.shell.processes import Process, end
 from outrider.coding.toolbox.shell.shell import Shell
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 
 FIRST_LOOK = 0.2
 """Seconds after which most commands that cannot even begin have ended."""

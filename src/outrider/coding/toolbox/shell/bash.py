@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outrider.tools.result import ToolResult
-from outrider.text import clean
-from outrider.tools.threads import Threads
+from outrider.coding.sandbox import Sandbox
 from outrider.coding.toolbox.refusals import RefusalError
 from outrider.coding.toolbox.shell.background import start_in_background
 from outrider.coding.toolbox.shell.following import Ending, Follower, Reader, make_pipe
 from outrider.coding.toolbox.shell.in_terminal import InTerminal
 from outrider.coding.toolbox.shell.outcomes import as_result
 from outrider.coding.toolbox.shell.output import Output
-from outrider.coding.sandbox import Sandbox
 from outrider.coding.toolbox.shell.shell import FolderReport, Shell
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.text import clean
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, ToolContext, make_tool
 
 DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 120_000, 600_000

@@ -12,9 +12,6 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from outrider.tools.result import ToolResult
-from outrider.text import clean
-from outrider.tools.threads import Threads
 from outrider.coding.toolbox.editor import EditorTerminal, Terminals
 from outrider.coding.toolbox.refusals import RefusalError
 from outrider.coding.toolbox.shell.following import Cause, Ending
@@ -23,6 +20,9 @@ from outrider.coding.toolbox.shell.marked import Marked
 from outrider.coding.toolbox.shell.outcomes import as_result
 from outrider.coding.toolbox.shell.output import Output
 from outrider.coding.toolbox.shell.shell import SETTINGS, NamedFolderReport, Shell
+from outrider.text import clean
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 
 T = TypeVar("T")
 

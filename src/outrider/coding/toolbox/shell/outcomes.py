@@ -6,11 +6,11 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from outrider.conversation.attachments import MAX_BYTES, Attachment
-from outrider.tools.result import ToolResult
-from outrider.text import counted, human_size
 from outrider.coding.toolbox.shell.following import Ending
 from outrider.coding.toolbox.shell.output import Output
+from outrider.conversation.attachments import MAX_BYTES, Attachment
+from outrider.text import counted, human_size
+from outrider.tools.result import ToolResult
 
 
 def as_result(ending: Ending, output: Output, timeout: float, folder: Path, notes: Iterable[str]) -> ToolResult:

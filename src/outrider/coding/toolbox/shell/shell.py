@@ -9,10 +9,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from outrider.coding.sandbox import Sandbox
 from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.shell.family import MARK
 from outrider.coding.toolbox.shell.processes import Process
-from outrider.coding.sandbox import Sandbox
 from outrider.coding.toolbox.workspace import Workspace
 
 SETTINGS = {

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.errors import OutriderError
-from outrider.providers.transport import environment_proxies, proxy_for, trust
-from outrider.text import human_size
 from outrider.coding.toolbox.pace import Pace
 from outrider.coding.toolbox.refusals import RefusalError
 from outrider.coding.toolbox.web.addresses import Resolve, is_literal, is_local_name, why_private
+from outrider.errors import OutriderError
+from outrider.providers.transport import environment_proxies, proxy_for, trust
+from outrider.text import human_size
 from outrider.version import __version__
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from outrider.conversation.attachments import Attachment, sniff
-from outrider.tools.result import ToolResult
-from outrider.text import human_size
-from outrider.tools.threads import Threads
 from outrider.coding.toolbox.pace import Pace
 from outrider.coding.toolbox.refusals import RefusalError
+from outrider.conversation.attachments import Attachment, sniff
+from outrider.text import human_size
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, ToolContext, tool
 
 if TYPE_CHECKING:

@@ -1,0 +1,36 @@
+"""What a provider yields before its reply: pieces of it as they arrive, and notices."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text_delta"):
+    """More of the reply's text."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="thinking_delta"):
+    """More of the model's reasoning."""
+
+    text: str
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="tool_call_delta"):
+    """More of a call's arguments, as JSON text."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Notice(msgspec.Struct, frozen=True, tag_field="type", tag="notice"):
+    """Something that a person should know, such as a file that was left out."""
+
+    text: str
+
+
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
