@@ -109,7 +109,7 @@ def _seconds_to_write(argv: Sequence[str]) -> float:
 async def _write(count: int) -> float:
     """CPU seconds for changes of one field through the engine and the wire, as a session has them."""
     from outrider.acp.client import Client
-    from outrider.acp.update_sender import Teller
+    from outrider.acp.update_sender import UpdateSender
     from outrider.acp.updates.engine import Engine
     from outrider.acp.updates.state import CallState
     from outrider.acp.v1 import call_of
@@ -118,7 +118,7 @@ async def _write(count: int) -> float:
 
     writer = PipeWriter(1, _gone)
     client = Client(Connection(writer, {}, {}), writer)
-    teller = Teller(client, "0123456789abcdef0123456789abcdef", _no_file, lambda: (None, None))
+    teller = UpdateSender(client, "0123456789abcdef0123456789abcdef", _no_file, lambda: (None, None))
     engine = Engine(lambda update: teller.tell(call_of(update, _no_file)), congested=lambda: client.is_congested)
     engine.announce(CallState("call_0001", title="Edit", kind="edit"))
     engine.flush()

@@ -15,7 +15,7 @@ from bench.figure import Figure
 from outrider import Agent, Limits, Log, ScriptedModel, Session
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.log.database import open_for_writing
-from outrider.log.entries import Answer, Intent, Said
+from outrider.log.entries import CallResult, Intent, MessageEntry
 from outrider.log.journal import Journal
 from outrider.log.rows import INSERT, row
 from outrider.providers.base import Provider, Request
@@ -62,7 +62,7 @@ async def _bare_appends(connection: sqlite3.Connection) -> None:
 
 
 async def _awaited_appends(journal: Journal) -> None:
-    entry = Said(Message.user("x" * 200))
+    entry = MessageEntry(Message.user("x" * 200))
     for _ in range(APPENDS):
         await journal.write(entry).finished()
 
@@ -70,9 +70,9 @@ async def _awaited_appends(journal: Journal) -> None:
 async def _appends_of_turns(journal: Journal) -> None:
     """Turns of two calls: a reply with its two intents in one commit, both answers in another."""
     uses = [ToolUseBlock(f"c{number}", "answer", {"path": "src/main.py"}) for number in range(2)]
-    reply = Said(Message.assistant("x" * 100, *uses))
+    reply = MessageEntry(Message.assistant("x" * 100, *uses))
     intents = [Intent(use.id, "answer", "write", "key", use.input) for use in uses]
-    answers = [Answer(ToolResultBlock(use.id, (TextBlock("x" * 200),))) for use in uses]
+    answers = [CallResult(ToolResultBlock(use.id, (TextBlock("x" * 200),))) for use in uses]
     for _ in range(APPENDS // 5):
         await journal.write(reply, *intents).finished()
         for write in [journal.write(answer) for answer in answers]:

@@ -14,7 +14,7 @@ from bench.figure import Figure
 from outrider import Agent, Log, Session
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.log.entries import Answer, Entry, Intent, Said
+from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 
@@ -54,11 +54,11 @@ def _fill(write: Callable[..., None], messages: int) -> None:
     for number in range(messages // 4):
         use = ToolUseBlock(f"call_{number}", "read_file", {"path": f"src/module_{number}.py"})
         entries += [
-            Said(Message.user(f"Look at module {number}, please, and tell me what it does.")),
-            Said(Message.assistant("I'll look.", use), model=MODEL),
+            MessageEntry(Message.user(f"Look at module {number}, please, and tell me what it does.")),
+            MessageEntry(Message.assistant("I'll look.", use), model=MODEL),
             Intent(use.id, use.name, "read", use.id, use.input),
-            Answer(ToolResultBlock(use.id, (TextBlock("def answer():\n    return 42\n" * 10),))),
-            Said(Message.assistant("It answers a question. " * 5), model=MODEL),
+            CallResult(ToolResultBlock(use.id, (TextBlock("def answer():\n    return 42\n" * 10),))),
+            MessageEntry(Message.assistant("It answers a question. " * 5), model=MODEL),
         ]
         if len(entries) >= 5_000:
             write(*entries)
@@ -69,7 +69,7 @@ def _fill(write: Callable[..., None], messages: int) -> None:
 def _fill_with_sessions(log: Log) -> None:
     """Ten thousand rows in the table of sessions, each with its entries."""
     source = log.begin()
-    source.write_now(Said(Message.user("Hello.")), Said(Message.assistant("Hello."), model=MODEL))
+    source.write_now(MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hello."), model=MODEL))
     source.close()
     for _ in range(SESSIONS):
         log.fork(source.id)

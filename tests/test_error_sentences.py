@@ -399,17 +399,19 @@ def ollama_does_not_run(where: Path) -> object:
     return think("Hello", model=Ollama("m", base_url="http://127.0.0.1:9", retries=0))
 
 
-@provokes(errors.TornStreamError, culprit="reply of Anthropic ended before it was complete", way_out="try again later")
+@provokes(
+    errors.IncompleteStreamError, culprit="reply of Anthropic ended before it was complete", way_out="try again later"
+)
 def a_reply_ends_in_the_middle(where: Path) -> object:
     return asked(Anthropic, Broken(Answer("Hello"), "first delta", "end"))
 
 
-@provokes(errors.TornStreamError, culprit=r"answer of 127\.0\.0\.1:\d+ broke off", way_out="try again later")
+@provokes(errors.IncompleteStreamError, culprit=r"answer of 127\.0\.0\.1:\d+ broke off", way_out="try again later")
 def a_connection_breaks(where: Path) -> object:
     return asked(Anthropic, Broken(Answer("Hello"), "first delta", "reset"))
 
 
-@provokes(errors.TornStreamError, culprit="reply of scripted ended before it was complete", way_out="ask again")
+@provokes(errors.IncompleteStreamError, culprit="reply of scripted ended before it was complete", way_out="ask again")
 def a_model_of_ones_own_breaks_off(where: Path) -> object:
     return think("Hello", model=ScriptedModel([Cut("Hel")]))
 

@@ -14,7 +14,7 @@ OutriderError
 │   ├── RequestRefusedError    the API does not take this request: a model, a limit, a schema
 │   ├── RateLimitedError       too many requests, or no quota left
 │   ├── UnavailableError       the API cannot be reached, is overloaded or too slow
-│   └── TornStreamError        the reply ended before it was complete
+│   └── IncompleteStreamError        the reply ended before it was complete
 ├── SessionBusyError       a session was asked for a second thing before it finished the first
 ├── SessionCancelledError  what was asked of a session was cancelled with cancel()
 └── LogError                   the durable log cannot be used; what was acknowledged is still on disk
@@ -116,7 +116,7 @@ class UnavailableError(ProviderError):
     """The API cannot be reached, is overloaded or too slow."""
 
 
-class TornStreamError(ProviderError):
+class IncompleteStreamError(ProviderError):
     """The reply ended before it was complete."""
 
 

@@ -15,7 +15,7 @@ from outrider.conversation.store import AttachmentStore, FolderStore
 from outrider.environment import data_folder, default_model
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent import Agent
-from outrider.runtime.event_loop import drive
+from outrider.runtime.event_loop import run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
@@ -110,7 +110,7 @@ def think(
         raise TypeError("tool_results need the conversation whose calls they answer: conversation=turn.conversation")
     agent = Agent(model=model or default_model(), system=system, tools=_listed(tools))
     session = Session(agent, () if conversation is None else conversation, store=_or_default(store))
-    reply = drive(session.think(prompt, tool_results=tool_results))
+    reply = run_sync(session.think(prompt, tool_results=tool_results))
     if conversation is None and tools is None:
         return reply.text
     return Turn(reply.text, session.messages, reply.message.tool_calls, reply.usage, reply.stop_reason)
@@ -144,7 +144,7 @@ def run(
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
     try:
-        return drive(session.run())
+        return run_sync(session.run())
     except KeyboardInterrupt as interrupt:
         interrupt.conversation = session.messages  # type: ignore[attr-defined]
         raise
@@ -203,7 +203,7 @@ def ask(
     agent = Agent(
         model=model or default_model(), system=system, tools=_listed(tools), limits=limits if limits else Limits()
     )
-    return drive(agent.ask(prompt, output, store=_or_default(store)))
+    return run_sync(agent.ask(prompt, output, store=_or_default(store)))
 
 
 def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: AttachmentStore | None = None) -> str:

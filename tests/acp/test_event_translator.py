@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.acp.client import Client
-from outrider.acp.event_translator import Feed
-from outrider.acp.update_sender import Teller
+from outrider.acp.event_translator import EventTranslator
+from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
 from outrider.acp.v1 import call_of
 from outrider.acp.wire import Connection
@@ -87,13 +87,13 @@ class Watched:
         self.lines: list[bytes] = []
         self.writer = SimpleNamespace(congested=False)
         client = Client(Connection(self.lines.append, {}, {}), self.writer)  # type: ignore[arg-type]
-        self.teller = Teller(client, "s", lambda file: b"", lambda: (200_000, 0.5))
+        self.teller = UpdateSender(client, "s", lambda file: b"", lambda: (200_000, 0.5))
         self.engine = Engine(
             lambda update: self.teller.tell(call_of(update, lambda file: b"")),
             appending="meta" if appends else "replace",
             congested=lambda: self.writer.congested,
         )
-        self.feed = Feed(self.engine, self.teller, FOLDER, appends=appends)
+        self.feed = EventTranslator(self.engine, self.teller, FOLDER, appends=appends)
 
     def end(self) -> Seen:
         """The turn is over; what the editor shows."""

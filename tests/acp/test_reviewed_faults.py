@@ -11,7 +11,7 @@ import pytest
 from outrider.acp.calls import fenced, locations_of, new_call
 from outrider.acp.client import Client
 from outrider.acp.nested import LONGEST, SHOWN, Nested
-from outrider.acp.refusals import in_words
+from outrider.acp.refusals import as_wire_error
 from outrider.acp.schema.requests import ClientCapabilities
 from outrider.acp.wire import Connection, WireError
 from outrider.errors import SessionHeldError
@@ -61,7 +61,7 @@ def test_what_sub_agents_do_stays_small() -> None:
 
 
 def test_a_session_that_is_open_elsewhere_is_no_fault_of_the_agent() -> None:
-    with pytest.raises(WireError) as caught, in_words():
+    with pytest.raises(WireError) as caught, as_wire_error():
         raise SessionHeldError("it is open elsewhere")
     assert caught.value.code == -32600
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import Message
-from outrider.log.entries import Answer as Answered
+from outrider.log.entries import CallResult as Answered
 from outrider.runtime.events import Event
 from outrider.sync import default_log
 from tests.cli.program import clean_environment, outrider, start

@@ -18,7 +18,7 @@ import pytest
 from outrider import Agent, Limits, Session
 from outrider.cli import main
 from outrider.conversation.messages import ToolResultBlock
-from outrider.log.entries import Cancelled, Intent
+from outrider.log.entries import Intent, RunCancelled
 from outrider.sync import default_log
 from tests.cli.asking import DEADLINE, KEY, ask, everywhere, latest, messages, running, wait_until
 from tests.cli.program import clean_environment, outrider
@@ -412,7 +412,7 @@ def test_an_interrupt_ends_a_run_with_130_and_the_session_goes_on(tools: Path) -
     assert [result.text for result in results()] == ["The call was cancelled before it finished."]
     with default_log() as log:
         assert log.session(latest()).holder is None, "it was closed"
-        assert isinstance(log.newest(latest(), 1)[0].entry, Cancelled)
+        assert isinstance(log.newest(latest(), 1)[0].entry, RunCancelled)
     ended = outrider("--continue", *only(tools))
     assert ended.returncode == 0
     assert ended.stdout.endswith("- notes.txt: this failed: The call was cancelled before it finished.\n")

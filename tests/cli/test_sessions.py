@@ -23,16 +23,16 @@ from outrider.cli import main
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ThinkingBlock
 from outrider.errors import AttachmentError
 from outrider.log.entries import (
-    Answer,
-    Began,
-    Cancelled,
-    Delegated,
+    CallResult,
     Entry,
     Intent,
-    Recovered,
-    Said,
-    Settings,
-    Unknown,
+    MessageEntry,
+    RunCancelled,
+    SessionRecovered,
+    SessionSettings,
+    SessionStarted,
+    SubagentLinked,
+    UnknownEntry,
     encode,
 )
 from outrider.log.journal import Journal
@@ -60,7 +60,7 @@ def sessions(
 def store(*entries: Entry, model: str = "demo", parent: str = "") -> str:
     """A session with these entries in the data folder, which nobody holds; its id."""
     with default_log() as log:
-        return fill(log.begin(Settings(model=model), parent=parent), *entries)
+        return fill(log.begin(SessionSettings(model=model), parent=parent), *entries)
 
 
 def fill(journal: Journal, *entries: Entry) -> str:
@@ -71,15 +71,17 @@ def fill(journal: Journal, *entries: Entry) -> str:
 
 def exchange(asked: str = "What is 2+2?", answered: str = "4", usage: Usage | None = None) -> tuple[Entry, ...]:
     used = usage or Usage(10, 20, cost=0.0123)
-    return Said(Message.user(asked)), Said(Message.assistant(answered), used, "end", "demo")
+    return MessageEntry(Message.user(asked)), MessageEntry(Message.assistant(answered), used, "end", "demo")
 
 
 def store_with_file(file: Attachment = NOTES) -> tuple[str, AttachmentBlock]:
     """A session into which a file came."""
     with default_log() as log:
-        journal = log.begin(Settings(model="demo"))
+        journal = log.begin(SessionSettings(model="demo"))
         block = journal.files.put(file)
-        return fill(journal, Said(Message.user("Look at this.", block)), Said(Message.assistant("A file."))), block
+        return fill(
+            journal, MessageEntry(Message.user("Look at this.", block)), MessageEntry(Message.assistant("A file."))
+        ), block
 
 
 def exported(*lines: dict[str, Any], **header: Any) -> bytes:
@@ -93,12 +95,12 @@ def line(seq: int, entry: Entry, **fields: Any) -> dict[str, Any]:
     return {"seq": seq, "time": 1.7e9, "kind": kind, "body": json.loads(body)} | fields
 
 
-BEGAN = line(1, Began("0123456789abcdef" * 2, "0.1.0"))
+BEGAN = line(1, SessionStarted("0123456789abcdef" * 2, "0.1.0"))
 
 
 def store_under(id: str, said: str) -> str:
     """A session with an id of our choice."""
-    text = exported(BEGAN, line(2, Said(Message.user(said))), id=id)
+    text = exported(BEGAN, line(2, MessageEntry(Message.user(said))), id=id)
     with default_log() as log:
         return import_session(log, text.splitlines(keepends=True)).id
 
@@ -195,7 +197,7 @@ def test_a_line_has_the_title_when_the_model_turns_cost_and_size() -> None:
 
 
 def test_a_model_that_is_too_long_for_the_list_is_cut_and_a_cost_that_nobody_knows_is_a_dash() -> None:
-    store(Said(Message.user("Hello")), model="litellm/someone/a-model-of-a-very-long-name")
+    store(MessageEntry(Message.user("Hello")), model="litellm/someone/a-model-of-a-very-long-name")
     assert "litellm/someone/a-model…      0         –  " in sessions().stdout
 
 
@@ -243,7 +245,7 @@ def test_as_json_each_session_is_an_object_on_a_line_of_its_own() -> None:
 
 def test_a_session_that_is_open_is_marked_and_says_where() -> None:
     with default_log() as log:
-        journal = log.begin(Settings(model="demo"))
+        journal = log.begin(SessionSettings(model="demo"))
         journal.write_now(*exchange())
         assert "  ● What is 2+2?\n" in sessions().stdout
         shown = sessions("show", journal.id)
@@ -253,8 +255,8 @@ def test_a_session_that_is_open_is_marked_and_says_where() -> None:
 # What one session holds
 
 CALLS = (
-    Said(Message.user("Read both.")),
-    Said(
+    MessageEntry(Message.user("Read both.")),
+    MessageEntry(
         Message.assistant(
             ThinkingBlock("I should look."),
             "I'll read them.",
@@ -267,13 +269,13 @@ CALLS = (
     ),
     Intent("c1", "read_file", "read", "k1", {"path": "a.txt"}),
     Intent("c2", "read_file", "read", "k2", {"path": "b.txt"}),
-    Answer(ToolResultBlock("c1", (TextBlock("first line\nsecond line"),))),
-    Answer(ToolResultBlock("c2", (TextBlock("there is no b.txt"),), is_error=True)),
-    Cancelled(),
-    Delegated("c3", "0123456789abcdef" * 2),
-    Recovered((11, 12), 2),
-    Unknown("spoken", b'{"words": 3}'),  # type: ignore[arg-type]
-    Answer(ToolResultBlock("c4", ())),
+    CallResult(ToolResultBlock("c1", (TextBlock("first line\nsecond line"),))),
+    CallResult(ToolResultBlock("c2", (TextBlock("there is no b.txt"),), is_error=True)),
+    RunCancelled(),
+    SubagentLinked("c3", "0123456789abcdef" * 2),
+    SessionRecovered((11, 12), 2),
+    UnknownEntry("spoken", b'{"words": 3}'),  # type: ignore[arg-type]
+    CallResult(ToolResultBlock("c4", ())),
 )
 
 
@@ -324,7 +326,11 @@ def test_files_are_shown_by_name_type_and_size(here: Run) -> None:
 
 def test_long_texts_are_cut_and_whole_if_that_is_wanted() -> None:
     many = "\n".join(f"line {number}" for number in range(1, 21))
-    session = store(Said(Message.user("Hello")), Said(Message.assistant(many)), Said(Message.user("x" * 700)))
+    session = store(
+        MessageEntry(Message.user("Hello")),
+        MessageEntry(Message.assistant(many)),
+        MessageEntry(Message.user("x" * 700)),
+    )
     short = sessions("show", session).stdout
     assert re.search(r"line 8\n +… 12 more lines\n", short)
     assert "line 9" not in short
@@ -336,7 +342,10 @@ def test_long_texts_are_cut_and_whole_if_that_is_wanted() -> None:
 
 
 def test_long_thoughts_are_whole_if_that_is_wanted() -> None:
-    session = store(Said(Message.user("Hello")), Said(Message.assistant(ThinkingBlock("first\nsecond\nthird"), "Hi")))
+    session = store(
+        MessageEntry(Message.user("Hello")),
+        MessageEntry(Message.assistant(ThinkingBlock("first\nsecond\nthird"), "Hi")),
+    )
     assert re.search(r"thought    first\n +second\n +third\n", sessions("show", session, "--full").stdout)
 
 
@@ -344,7 +353,7 @@ def test_long_thoughts_are_whole_if_that_is_wanted() -> None:
 def test_of_a_long_session_the_newest_60_entries_are_shown_and_all_if_that_is_wanted(
     more: int, said: str, here: Run
 ) -> None:
-    session = store(*(Said(Message.user(f"number {number}")) for number in range(3, 61 + more)))
+    session = store(*(MessageEntry(Message.user(f"number {number}")) for number in range(3, 61 + more)))
     ended = here("show", session)
     assert f"\n… {said}: --all shows them\n{1 + more:>6}  " in ended.stdout
     assert f"\n{60 + more:>6}  " in ended.stdout
@@ -357,17 +366,17 @@ def store_evil() -> str:
     """A session in which all that came from elsewhere wants to move the cursor."""
     file = AttachmentBlock("a" * 64, f"text/{EVIL}", 3, f"na{EVIL}me", EVIL)
     return store(
-        Said(Message.user(f"ti{EVIL}tle\rover it", file)),
-        Said(
+        MessageEntry(Message.user(f"ti{EVIL}tle\rover it", file)),
+        MessageEntry(
             Message.assistant(
                 ThinkingBlock(EVIL), f"text{EVIL}", ToolUseBlock(f"c{EVIL}", "read", {EVIL: EVIL}, invalid_input=EVIL)
             )
         ),
-        Answer(ToolResultBlock(f"c{EVIL}", (TextBlock(f"output{EVIL}\0"), file))),
+        CallResult(ToolResultBlock(f"c{EVIL}", (TextBlock(f"output{EVIL}\0"), file))),
         Intent(f"c{EVIL}", "read", "read", EVIL, {EVIL: EVIL}),
-        Delegated(EVIL, "0" * 32),
-        Unknown(f"un{EVIL}", b"{}"),  # type: ignore[arg-type]
-        Settings(title=f"ti{EVIL}tle", system=EVIL, cwd=EVIL),
+        SubagentLinked(EVIL, "0" * 32),
+        UnknownEntry(f"un{EVIL}", b"{}"),  # type: ignore[arg-type]
+        SessionSettings(title=f"ti{EVIL}tle", system=EVIL, cwd=EVIL),
     )
 
 
@@ -400,10 +409,10 @@ def test_a_title_cannot_do_anything_to_the_terminal_either(command: str, here: R
 def test_names_of_models_tools_and_files_that_were_imported_cannot_either(here: Run) -> None:
     file = AttachmentBlock("a" * 64, "text/plain", 3, f"na{EVIL}me")
     told: list[Entry] = [
-        Settings(model=f"mo{EVIL}del"),
-        Said(Message.user("Hello")),
+        SessionSettings(model=f"mo{EVIL}del"),
+        MessageEntry(Message.user("Hello")),
         Intent("c1", f"na{EVIL}me", f"re{EVIL}ad", "k", {}),
-        Delegated("c2", EVIL * 8),
+        SubagentLinked("c2", EVIL * 8),
     ]
     stored = {
         "attachment": {"type": "attachment", "sha256": file.sha256, "mime_type": "a/b", "size": 3, "name": file.name}
@@ -512,7 +521,7 @@ def test_a_conversation_without_its_files_says_which_are_missing() -> None:
     assert "Without its files: notes.txt" in came.stderr
 
 
-HELLO = line(2, Said(Message.user("Hello")))
+HELLO = line(2, MessageEntry(Message.user("Hello")))
 BROKEN = {
     "nothing": (b"", "there is nothing to import"),
     "only a header": (exported(), "there is nothing to import"),
@@ -579,7 +588,7 @@ def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path: Path, here
 
 
 def test_the_first_entry_is_not_lost_where_the_beginning_is_missing() -> None:
-    ended = sessions("import", input=exported(HELLO, line(3, Said(Message.assistant("Hi")))))
+    ended = sessions("import", input=exported(HELLO, line(3, MessageEntry(Message.assistant("Hi")))))
     if ended.returncode == 0:
         assert [message.text for message in all_of(ended.stdout.strip())] == ["Hello", "Hi"]
     else:
@@ -638,7 +647,7 @@ def test_a_fork_at_an_entry_that_is_not_there_is_refused(at: str, code: int, her
 
 def test_a_session_that_is_open_elsewhere_can_be_looked_at_and_copied_but_not_changed() -> None:
     with default_log() as log:
-        journal = log.begin(Settings(model="demo"))
+        journal = log.begin(SessionSettings(model="demo"))
         journal.write_now(*exchange())
         for command in (["rename", journal.id, "Mine"], ["delete", journal.id, "--yes"], ["recover"]):
             ended = sessions(*command)
@@ -920,7 +929,7 @@ def test_a_wrong_or_missing_word_is_wrong_usage(arguments: list[str], own_data_f
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    session = store(Said(Message.user("\n".join(f"line {number}" for number in range(50_000)))))
+    session = store(MessageEntry(Message.user("\n".join(f"line {number}" for number in range(50_000)))))
     program = f"{sys.executable} -m outrider sessions"
     for command in (
         f"show {session} --full | head -2",

@@ -17,7 +17,7 @@ import msgspec
 
 from outrider.conversation.history import repair, violations
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
-from outrider.log.entries import Answer, Delegated, Intent, Record, Said
+from outrider.log.entries import CallResult, Intent, MessageEntry, Record, SubagentLinked
 from outrider.log.log import Log
 from outrider.log.replay import Replay
 from outrider.prompts import prompt
@@ -48,7 +48,7 @@ class OnDisk:
         self.records = list(records)
         self._replay = Replay(record.entry for record in records)
         self.messages = self._replay.messages
-        self.answers = {each.result.tool_use_id: each for each in self.entries(Answer)}
+        self.answers = {each.result.tool_use_id: each for each in self.entries(CallResult)}
         self.replies = sum(message.role == "assistant" for message in self.messages)
 
     def entries(self, kind: type[Any]) -> list[Any]:
@@ -139,7 +139,7 @@ def _is_there(line: dict[str, Any], family: Family) -> bool:
         result = msgspec.convert(line["result"], ToolResultBlock)
         answer = session.answers.get(result.tool_use_id)
         return answer is not None and (answer.result, answer.details) == (result, line["details"])
-    return Delegated(line["sent_by"], line["session"]) in family[""].entries(Delegated)
+    return SubagentLinked(line["sent_by"], line["session"]) in family[""].entries(SubagentLinked)
 
 
 # From life to life
@@ -201,7 +201,7 @@ def _at_the_end(folder: Path, lives: Sequence[Family], last: dict[str, Any]) -> 
 
 def _unlinked(family: Family) -> Iterator[str]:
     """Each call has one sub-agent, and each sub-agent one call."""
-    links = family[""].entries(Delegated)
+    links = family[""].entries(SubagentLinked)
     if sorted(link.call_id for link in links) != sorted(CALLS):
         yield f"these calls were delegated: {[link.call_id for link in links]}"
     if [link.session for link in links] != list(family)[1:]:
@@ -238,7 +238,7 @@ def _unsound(session: OnDisk, unsettled: set[str]) -> Iterator[str]:
     results = [result.tool_use_id for message in messages for result in message.tool_results]
     if calls != results:
         yield f"the calls {calls} of the {who} are answered by {results}"
-    for kind, call_id in ((Answer, lambda each: each.result.tool_use_id), (Intent, lambda each: each.call_id)):
+    for kind, call_id in ((CallResult, lambda each: each.result.tool_use_id), (Intent, lambda each: each.call_id)):
         if repeated := [each for each, count in Counter(map(call_id, session.entries(kind))).items() if count > 1]:
             yield f"the log has more than one {kind.__name__} of the {who} for {repeated}"
     yield from (f"the history of the {who} cannot be sent: {fault}" for fault in violations(repair(messages)))
@@ -246,7 +246,7 @@ def _unsound(session: OnDisk, unsettled: set[str]) -> Iterator[str]:
     first = PROMPT if who == PARENT else f"{who}: go."
     if said != ([first, REMINDER] if who in ("reporter", "forgetful") else [first]):
         yield f"the {who} was told {said}"
-    if len(session.entries(Said)) != session.replies + len(said):
+    if len(session.entries(MessageEntry)) != session.replies + len(said):
         yield f"a message of the {who} stands twice in the log"
     if session.replies != REPLIES[who]:
         yield f"the {who} has {session.replies} replies"

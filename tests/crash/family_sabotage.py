@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from outrider.conversation.messages import Usage
-from outrider.log.entries import Delegated
+from outrider.log.entries import SubagentLinked
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.runtime import structured_output as reports
@@ -29,7 +29,7 @@ def links_it_again() -> None:
         is_known = any(child.id == id for child in self.children(parent.id))
         journal = open_child(self, id, settings, parent, call_id)
         if is_known:
-            parent.write_now(Delegated(call_id, id))
+            parent.write_now(SubagentLinked(call_id, id))
         return journal
 
     Log.open_child = open_and_link  # type: ignore[method-assign]

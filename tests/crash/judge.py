@@ -18,7 +18,7 @@ import msgspec
 from outrider.conversation.history import repair, violations
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
 from outrider.errors import AttachmentError
-from outrider.log.entries import Answer, Intent, Record, Said
+from outrider.log.entries import CallResult, Intent, MessageEntry, Record
 from outrider.log.log import Log
 from outrider.log.replay import Replay
 from outrider.providers.base import Request
@@ -224,7 +224,7 @@ def _unpaired(messages: Sequence[Message], records: State) -> Iterator[str]:
     for kind, entries in (("answers", _results(records)), ("intents", _intents_in_order(records))):
         counts = Counter(_id(entry) for entry in entries)
         yield from (f"the log has {count} {kind} for {call_id}" for call_id, count in counts.items() if count > 1)
-    if sum(isinstance(record.entry, Said) for record in records) != len(STEPS) + len(PROMPTS):
+    if sum(isinstance(record.entry, MessageEntry) for record in records) != len(STEPS) + len(PROMPTS):
         yield "a message stands twice in the log"
 
 
@@ -266,7 +266,7 @@ def _intents(state: State) -> dict[str, Intent]:
 
 
 def _results(state: State) -> list[ToolResultBlock]:
-    return [record.entry.result for record in state if isinstance(record.entry, Answer)]
+    return [record.entry.result for record in state if isinstance(record.entry, CallResult)]
 
 
 def _id(entry: Intent | ToolResultBlock) -> str:

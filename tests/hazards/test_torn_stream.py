@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import ProviderError, TornStreamError
+from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply
 from tests.adapters import ONE_EACH, Case, each, heard
@@ -75,7 +75,7 @@ def final(provider: ApiProvider, data: bytes) -> Reply | None:
     """The reply; none if it is torn."""
     try:
         reply = heard(provider, data)[-1]
-    except TornStreamError:
+    except IncompleteStreamError:
         return None
     assert isinstance(reply, Reply)
     return reply

@@ -17,7 +17,7 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, Usage
 from outrider.errors import SessionLostError
 from outrider.log import writer as writer_module
-from outrider.log.entries import Answer, Intent
+from outrider.log.entries import CallResult, Intent
 from outrider.log.log import Log
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
@@ -199,7 +199,7 @@ class Watched:
                 if not any(isinstance(entry, Intent) and entry.call_id == call_id for entry in entries):
                     self.wrong.append(f"{call_id} was shown as begun before its intent was on disk")
             case ToolFinished(result=result):
-                if not any(isinstance(entry, Answer) and entry.result == result for entry in entries):
+                if not any(isinstance(entry, CallResult) and entry.result == result for entry in entries):
                     self.wrong.append(f"{result.tool_use_id} was shown as done before its result was on disk")
 
 
@@ -461,7 +461,9 @@ async def test_calls_that_were_not_begun_when_the_disk_was_full_stay_open_and_ar
     gate.fail_at = LATER_INTENT
     assert (await watched.session.run("go")).status == "error"
     assert watched.done == ["call_1", "call_2"]
-    answered = {entry.result.tool_use_id for entry in entries_of(log, watched.session.id) if isinstance(entry, Answer)}
+    answered = {
+        entry.result.tool_use_id for entry in entries_of(log, watched.session.id) if isinstance(entry, CallResult)
+    }
     assert answered == {"call_1", "call_2", "call_3"}, "nobody says of the others that they were cancelled"
     assert "call_4" in {use.id for use in watched.session.history.pending}
     gate.repair()

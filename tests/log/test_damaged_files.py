@@ -31,7 +31,17 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import violations
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.errors import AttachmentError, DamagedLogError, LogError
-from outrider.log.entries import Began, Entry, Recovered, Said, Settings, Stored, Unknown, decode, encode
+from outrider.log.entries import (
+    AttachmentStored,
+    Entry,
+    MessageEntry,
+    SessionRecovered,
+    SessionSettings,
+    SessionStarted,
+    UnknownEntry,
+    decode,
+    encode,
+)
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from outrider.log.recovery import Recovery, recover
@@ -113,8 +123,10 @@ def write_sessions(log: Log) -> None:
         asyncio.run(waiting.think("Look, but wait."))
     with Session.open(log, agent=agent([call("look", size=3000), "Soon gone."])) as deleted:
         run(deleted, "Forget this.")
-    child = log.begin(Settings(model="scripted"), parent=first.id)
-    child.write_now(Said(Message.user("Go and see.")), Unknown("hologram", msgspec.Raw(b'{"depth": 3,  "new":[true]}')))
+    child = log.begin(SessionSettings(model="scripted"), parent=first.id)
+    child.write_now(
+        MessageEntry(Message.user("Go and see.")), UnknownEntry("hologram", msgspec.Raw(b'{"depth": 3,  "new":[true]}'))
+    )
     child.close()
     log.close()
     log.delete(deleted.id)
@@ -169,7 +181,7 @@ def read_original(folder: Path, scratch: Path) -> Original:
     attachments: dict[str, dict[AttachmentBlock, bytes]] = {name: {} for name in ids.values()}
     for (number, _), (_, kind, body) in rows.items():
         entry = decode(kind, body)
-        if isinstance(entry, Stored):
+        if isinstance(entry, AttachmentStored):
             attachments[ids[number]][entry.attachment] = log.files(ids[number]).read(entry.attachment)
     return Original(folder, files, ids, {name: log.messages(name) for name in ids.values()}, rows, places, attachments)
 
@@ -428,7 +440,7 @@ def check_recovered(folder: Path, original: Original, found: Recovery, saved: Ro
             if entries.keys() == {seq for session, seq in original.rows if session == number}:
                 assert Replay(entries.values()).messages == original.messages[original.ids[number]]
             for entry in entries.values():
-                if isinstance(entry, Stored):
+                if isinstance(entry, AttachmentStored):
                     file = entry.attachment
                     assert log.files(name).read(file) == original.attachments[original.ids[number]][file]
             if name in found.lost or number == max(ids):
@@ -439,7 +451,7 @@ def check_recovered(folder: Path, original: Original, found: Recovery, saved: Ro
 
 def check_marked(entries: dict[int, Entry], lost: int) -> None:
     """Where something is gone, the session says so, and says what; what may be gone from its end it need not know."""
-    marks = [entry for entry in entries.values() if isinstance(entry, Recovered)]
+    marks = [entry for entry in entries.values() if isinstance(entry, SessionRecovered)]
     gone = [seq for seq in range(1, max(entries)) if seq not in entries]
     assert len(gone) == lost
     assert [mark.count for mark in marks] in ([[lost]] if lost else [[], [0]])
@@ -772,7 +784,7 @@ def test_one_damaged_event_is_all_that_is_lost(whole: Path, closed: Original, sa
         Log(whole).messages(name)
     found = recover(whole)
     assert (found.sessions, found.entries, found.lost) == (len(closed.ids), len(closed.rows) - 1, {name: 1})
-    assert Log(whole).newest(name, 1)[0].entry == Recovered((seq,), 1)
+    assert Log(whole).newest(name, 1)[0].entry == SessionRecovered((seq,), 1)
     assert len(Log(whole).messages(name)) == len(closed.messages[name]) - 1
 
 
@@ -961,7 +973,7 @@ def test_a_file_that_did_not_come_with_an_import_stays_unreadable_after_a_recove
     owner, files = next((name, files) for name, files in closed.attachments.items() if files)
     file = next(iter(files))
     with Log(whole) as log:
-        lines = [b'{"outrider_session":1,"id":""}', line(1, Began("", "")), line(2, Stored(file))]
+        lines = [b'{"outrider_session":1,"id":""}', line(1, SessionStarted("", "")), line(2, AttachmentStored(file))]
         thief = import_session(log, lines).id
         with pytest.raises(AttachmentError, match="did not come into this session"):
             log.files(thief).read(file)
@@ -981,12 +993,12 @@ def test_an_import_that_poses_as_another_session_does_not_hinder_a_recovery(
     whole: Path, closed: Original, said: Key
 ) -> None:
     with Log(whole) as log:
-        poser = Began(closed.ids[1], "")
+        poser = SessionStarted(closed.ids[1], "")
         lines = [
             b'{"outrider_session":1,"id":""}',
-            line(1, Began("", "")),
+            line(1, SessionStarted("", "")),
             line(2, poser),
-            line(3, Said(Message.user("I"))),
+            line(3, MessageEntry(Message.user("I"))),
         ]
         imported = import_session(log, lines).id
     spoil(whole, closed, said)
@@ -999,7 +1011,9 @@ def test_a_leap_in_the_numbers_of_an_import_costs_a_recovery_nothing(whole: Path
     with Log(whole) as log:
         header = b'{"outrider_session":1,"id":""}'
         with suppress(LogError):
-            import_session(log, [header, line(1, Began("", "")), line(1_000_000, Said(Message.user("far away")))])
+            import_session(
+                log, [header, line(1, SessionStarted("", "")), line(1_000_000, MessageEntry(Message.user("far away")))]
+            )
     spoil(whole, closed, said)
     tracemalloc.start()
     try:

@@ -26,7 +26,7 @@ from outrider.log.database import (
     open_for_writing,
     reading,
 )
-from outrider.log.entries import Said
+from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.summary import SessionRow, find
 from tests.log import Process, change, look, open_session, patch_everywhere
@@ -65,7 +65,7 @@ def mode(path: Path) -> int:
 def begun(log: Log, *words: str) -> str:
     """A session in which something was said."""
     journal = log.begin()
-    journal.write_now(*(Said(Message.user(word)) for word in words))
+    journal.write_now(*(MessageEntry(Message.user(word)) for word in words))
     journal.close()
     return journal.id
 
@@ -218,7 +218,7 @@ def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
     patch_everywhere(monkeypatch, MIGRATIONS=(*MIGRATIONS, COLOURS))
     with Log(tmp_path) as log:
         journal = log.open(session)
-        journal.write_now(Said(Message.user("three")))
+        journal.write_now(MessageEntry(Message.user("three")))
         journal.close()
         assert log.messages(session) == [Message.user(word) for word in ("one", "two", "three")]
         assert look(log, "SELECT colour FROM session") == [("red; colours",)]

@@ -31,17 +31,17 @@ from outrider.errors import LogError, NewerLogError
 from outrider.log.entries import (
     KINDS,
     MAX_DEPTH,
-    Answer,
-    Began,
-    Cancelled,
-    Delegated,
+    AttachmentStored,
+    CallResult,
     Entry,
     Intent,
-    Recovered,
-    Said,
-    Settings,
-    Stored,
-    Unknown,
+    MessageEntry,
+    RunCancelled,
+    SessionRecovered,
+    SessionSettings,
+    SessionStarted,
+    SubagentLinked,
+    UnknownEntry,
     decode,
     decode_if_known,
     encode,
@@ -59,21 +59,21 @@ FILE = AttachmentBlock("ab" * 32, "image/png", 4711, "chart.png", "the third qua
 RESULT = ToolResultBlock("call_1", (TextBlock("content of a"), FILE), True, FILE)
 
 EXAMPLES: list[Entry] = [
-    Began("0123", "1.2.3"),
-    Began("0123", "1.2.3", "4567", 8, "89ab"),
-    Settings(),
-    Settings("A title", "demo", "Be brief.", ("read", "write"), {"turns": 50, "seconds": None}, "/home/someone"),
-    Said(Message.user("Hello")),
-    Said(
+    SessionStarted("0123", "1.2.3"),
+    SessionStarted("0123", "1.2.3", "4567", 8, "89ab"),
+    SessionSettings(),
+    SessionSettings("A title", "demo", "Be brief.", ("read", "write"), {"turns": 50, "seconds": None}, "/home/someone"),
+    MessageEntry(Message.user("Hello")),
+    MessageEntry(
         Message.assistant(ToolUseBlock("c", "read", {"path": "a"})), Usage(3, 4, cost=0.5), StopReason.TOOL_USE, "demo"
     ),
     Intent("c", "read", "read", "0123/c", {"path": "a", "lines": [1, 2]}),
-    Answer(ToolResultBlock("c", ())),
-    Answer(RESULT, final=True, details={"exit code": 1, "lines": [1, 2.5, None, True]}),
-    Stored(FILE),
-    Cancelled(),
-    Delegated("c", "4567"),
-    Recovered((2, 3), 2),
+    CallResult(ToolResultBlock("c", ())),
+    CallResult(RESULT, final=True, details={"exit code": 1, "lines": [1, 2.5, None, True]}),
+    AttachmentStored(FILE),
+    RunCancelled(),
+    SubagentLinked("c", "4567"),
+    SessionRecovered((2, 3), 2),
 ]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -121,13 +121,13 @@ def test_an_entry_of_any_kind_comes_back_as_it_went_in(entry: Entry) -> None:
 
 @given(messages, st.none() | usages)
 def test_any_message_comes_back_as_it_went_in(message: Message, usage: Usage | None) -> None:
-    entry = Said(message, usage, "end", "demo")
+    entry = MessageEntry(message, usage, "end", "demo")
     assert decode(*encode(entry)) == entry
 
 
 @given(results, st.booleans(), values)
 def test_any_result_comes_back_as_it_went_in(result: ToolResultBlock, final: bool, details: Any) -> None:
-    entry = Answer(result, final, details)
+    entry = CallResult(result, final, details)
     assert decode(*encode(entry)) == entry
 
 
@@ -152,11 +152,11 @@ def test_the_kinds_are_those_that_files_out_there_have() -> None:
 
 
 def test_a_body_is_the_json_of_the_fields_that_say_something() -> None:
-    assert encode(Said(Message.user("Hello"))) == (
+    assert encode(MessageEntry(Message.user("Hello"))) == (
         "message",
         b'{"message":{"role":"user","content":[{"type":"text","text":"Hello"}]}}',
     )
-    assert encode(Cancelled()) == ("cancelled", b"{}")
+    assert encode(RunCancelled()) == ("cancelled", b"{}")
 
 
 # From a newer version
@@ -165,7 +165,7 @@ def test_a_body_is_the_json_of_the_fields_that_say_something() -> None:
 @given(texts.filter(lambda name: name not in KINDS), st.binary())
 def test_a_kind_that_is_not_known_is_kept_byte_for_byte(kind: str, body: bytes) -> None:
     entry = decode(kind, body)
-    assert isinstance(entry, Unknown)
+    assert isinstance(entry, UnknownEntry)
     assert encode(entry) == (kind, body)
 
 
@@ -177,7 +177,7 @@ def test_a_field_that_is_not_known_is_passed_over(entry: Entry) -> None:
 
 
 async def test_a_session_with_entries_of_a_newer_version_can_be_read_copied_and_continued(tmp_path: Path) -> None:
-    future = Unknown("mood", msgspec.Raw(b'{"of" :  "the model","intensity":1.50}'))
+    future = UnknownEntry("mood", msgspec.Raw(b'{"of" :  "the model","intensity":1.50}'))
     with Log(tmp_path) as log:
         with open_session(log, ["One."]) as session:
             await session.run("first")
@@ -192,7 +192,7 @@ async def test_a_session_with_entries_of_a_newer_version_can_be_read_copied_and_
         fork = log.fork(session.id)
         for name in (session.id, fork):
             assert log.messages(name) == said
-            found = [entry for entry in entries_of(log, name) if isinstance(entry, Unknown)]
+            found = [entry for entry in entries_of(log, name) if isinstance(entry, UnknownEntry)]
             assert [(entry.name, bytes(entry.body)) for entry in found] == [(future.name, bytes(future.body))]
             assert log.session(name).last == len(entries_of(log, name))
 
@@ -203,15 +203,15 @@ async def test_a_session_with_entries_of_a_newer_version_can_be_read_copied_and_
 
 def test_an_entry_that_is_not_known_changes_nothing_of_a_session() -> None:
     entries: list[Entry] = [
-        Said(Message.user("go")),
-        Said(Message.assistant(ToolUseBlock("c", "read", {}))),
+        MessageEntry(Message.user("go")),
+        MessageEntry(Message.assistant(ToolUseBlock("c", "read", {}))),
         Intent("c", "read", "read", "k", {}),
-        Answer(ToolResultBlock("c", (TextBlock("a"),))),
-        Said(Message.assistant("Done.")),
+        CallResult(ToolResultBlock("c", (TextBlock("a"),))),
+        MessageEntry(Message.assistant("Done.")),
     ]
     plain = Replay(entries)
     for place in range(len(entries) + 1):
-        mixed = Replay([*entries[:place], Unknown("mood", msgspec.Raw(b"{}")), *entries[place:]])
+        mixed = Replay([*entries[:place], UnknownEntry("mood", msgspec.Raw(b"{}")), *entries[place:]])
         assert (mixed.messages, mixed.intents, mixed.answers) == (plain.messages, plain.intents, plain.answers)
     assert violations(plain.messages[:3]) == []
 
@@ -224,7 +224,7 @@ def unreadable(kind: str, body: bytes) -> None:
     with pytest.raises(NewerLogError, match=f"kind '{kind}' was written by a newer version of Outrider .*upgrade"):
         decode(kind, body)
     entry = decode_if_known(kind, body)
-    assert isinstance(entry, Unknown)
+    assert isinstance(entry, UnknownEntry)
     assert encode(entry) == (kind, body), "and copied as it is"
 
 
@@ -296,7 +296,7 @@ def _places(value: Any) -> Any:
 async def test_a_session_with_a_message_that_cannot_be_read_is_shown_and_copied_but_not_continued(
     tmp_path: Path,
 ) -> None:
-    newer = Unknown("message", msgspec.Raw(b'{"message":{"role":"user","content":[{"type":"hologram"}]}}'))
+    newer = UnknownEntry("message", msgspec.Raw(b'{"message":{"role":"user","content":[{"type":"hologram"}]}}'))
     with Log(tmp_path) as log:
         with open_session(log, ["One."]) as session:
             await session.run("first")
@@ -305,7 +305,7 @@ async def test_a_session_with_a_message_that_cannot_be_read_is_shown_and_copied_
         journal.close()
         for name in (session.id, log.fork(session.id)):
             for found in (entries_of(log, name)[-1], log.newest(name, 1)[0].entry):
-                assert isinstance(found, Unknown)
+                assert isinstance(found, UnknownEntry)
                 assert (found.name, bytes(found.body)) == (newer.name, bytes(newer.body))
             place = log.session(name).last
             with pytest.raises(NewerLogError, match=f"entry {place}: an entry of the kind 'message' .*upgrade"):
@@ -343,8 +343,8 @@ class Unreadable(set[int]):
 
 
 def details_of(details: Any) -> Any:
-    entry = decode(*encode(Answer(ToolResultBlock("c", ()), details=details)))
-    assert isinstance(entry, Answer)
+    entry = decode(*encode(CallResult(ToolResultBlock("c", ()), details=details)))
+    assert isinstance(entry, CallResult)
     json.dumps(entry.details)
     return entry.details
 
@@ -364,8 +364,8 @@ def test_details_that_are_not_json_are_kept_in_words() -> None:
     ids=["surrogate", "surrogate within", "surrogate as key", "repr fails", "contains itself", "unreadable", "plain"],
 )
 def test_no_details_keep_an_answer_from_being_stored(details: Any) -> None:
-    answer = decode(*encode(Answer(RESULT, details=details)))
-    assert isinstance(answer, Answer)
+    answer = decode(*encode(CallResult(RESULT, details=details)))
+    assert isinstance(answer, CallResult)
     assert answer.result == RESULT
 
 
@@ -454,7 +454,7 @@ def test_instructions_that_cannot_be_encoded_do_not_break_a_session_in_a_log(tmp
 
 def test_a_result_with_details_keeps_them_apart_from_what_the_model_reads() -> None:
     result = ToolResult("17 lines", details={"lines": 17})
-    entry = Answer(ToolResultBlock("c", (TextBlock(result.text),)), details=copy.deepcopy(result.details))
-    assert Replay([Said(Message.assistant(ToolUseBlock("c", "count", {}))), entry]).messages[-1] == Message.user(
-        ToolResultBlock("c", (TextBlock("17 lines"),))
-    )
+    entry = CallResult(ToolResultBlock("c", (TextBlock(result.text),)), details=copy.deepcopy(result.details))
+    assert Replay([MessageEntry(Message.assistant(ToolUseBlock("c", "count", {}))), entry]).messages[
+        -1
+    ] == Message.user(ToolResultBlock("c", (TextBlock("17 lines"),)))

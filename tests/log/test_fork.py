@@ -18,7 +18,14 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import violations
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.errors import AttachmentError, DamagedLogError, LogError, SessionHeldError, UnknownSessionError
-from outrider.log.entries import Began, Delegated, Said, Settings, Stored, Unknown
+from outrider.log.entries import (
+    AttachmentStored,
+    MessageEntry,
+    SessionSettings,
+    SessionStarted,
+    SubagentLinked,
+    UnknownEntry,
+)
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
 from outrider.log.recovery import recover
@@ -92,7 +99,7 @@ def talk(log: Log) -> str:
     with Session.open(log, agent=agent(steps)) as session:
         run(session, ["Look", Attachment(b"notes", name="n.txt")], "Longer.", "End it.")
     journal = log.open(session.id)
-    journal.write_now(Unknown("hologram", msgspec.Raw(NEWER)), Settings(title="A talk"))
+    journal.write_now(UnknownEntry("hologram", msgspec.Raw(NEWER)), SessionSettings(title="A talk"))
     journal.close()
     return session.id
 
@@ -120,7 +127,7 @@ def rows_of(log: Log, name: str) -> list[tuple[Any, ...]]:
 
 
 def stored(log: Log, name: str) -> list[AttachmentBlock]:
-    return [record.entry.attachment for record in log.records(name) if isinstance(record.entry, Stored)]
+    return [record.entry.attachment for record in log.records(name) if isinstance(record.entry, AttachmentStored)]
 
 
 def ids(log: Log) -> list[str]:
@@ -180,9 +187,9 @@ def test_a_fork_without_a_place_has_everything(log: Log, talk: str) -> None:
 
 def test_a_fork_says_where_it_comes_from(log: Log, talk: str) -> None:
     fork = log.fork(talk[:6], at=4)
-    assert next(log.records(fork)).entry == Began(fork, __version__, forked_from=talk, forked_at=4)
+    assert next(log.records(fork)).entry == SessionStarted(fork, __version__, forked_from=talk, forked_at=4)
     again = log.fork(fork)
-    assert next(log.records(again)).entry == Began(again, __version__, forked_from=fork, forked_at=4)
+    assert next(log.records(again)).entry == SessionStarted(again, __version__, forked_from=fork, forked_at=4)
     assert rows_of(log, again)[1:] == rows_of(log, fork)[1:]
 
 
@@ -201,7 +208,11 @@ def test_what_was_spent_is_not_counted_twice(log: Log, talk: str) -> None:
 
 
 def test_a_fork_reads_the_files_that_came_before_its_place_and_no_others(log: Log, talk: str) -> None:
-    places = {record.seq: record.entry.attachment for record in log.records(talk) if isinstance(record.entry, Stored)}
+    places = {
+        record.seq: record.entry.attachment
+        for record in log.records(talk)
+        if isinstance(record.entry, AttachmentStored)
+    }
     assert len(places) == 3
     for at in (1, *places, max(places) + 1):
         files = log.files(log.fork(talk, at))
@@ -224,7 +235,7 @@ def test_the_files_of_a_fork_stay_when_its_source_is_deleted(log: Log, talk: str
 
 def test_a_fork_may_not_read_what_its_source_may_not(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
-    body = msgspec.json.encode(Stored(file))
+    body = msgspec.json.encode(AttachmentStored(file))
     began = b'{"seq":1,"time":1,"kind":"began","body":{"session":"","version":""}}'
     mention = b'{"seq":2,"time":1,"kind":"attachment","body":%s}' % body
     thief = import_session(log, [b'{"outrider_session":1,"id":""}', began, mention]).id
@@ -288,7 +299,7 @@ def test_a_damaged_session_is_not_forked_in_part(log: Log, talk: str) -> None:
 
 def test_a_session_that_lost_its_beginning_is_forked_with_all_that_is_left(log: Log) -> None:
     journal = log.begin()
-    journal.write_now(Said(Message.user("The very first words.")))
+    journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
     data = log.path.read_bytes()
@@ -305,7 +316,7 @@ def test_a_new_title_is_one_entry_more(log: Log, talk: str) -> None:
     log.rename(talk[:8], "Another title")
     after = rows_of(log, talk)
     assert after[:-1] == before
-    assert [record.entry for record in log.newest(talk, 1)] == [Settings(title="Another title")]
+    assert [record.entry for record in log.newest(talk, 1)] == [SessionSettings(title="Another title")]
     assert [(each.id, each.title) for each in log.sessions()] == [(talk, "Another title")]
     assert log.session(talk).usage == summary.usage
     assert log.session(talk).model == summary.model
@@ -356,13 +367,13 @@ def family(log: Log) -> tuple[str, str, str, str]:
     parent = simple(log, "Go.")
     names = [parent]
     for sender, call_id in ((0, "c1"), (0, "c2"), (1, "c3")):
-        child = log.begin(Settings(model="scripted"), parent=names[sender])
+        child = log.begin(SessionSettings(model="scripted"), parent=names[sender])
         child.files.put(Attachment(call_id.encode(), name=f"{call_id}.txt"))
-        child.write_now(Said(Message.user("Go and see.")))
+        child.write_now(MessageEntry(Message.user("Go and see.")))
         child.close()
         names.append(child.id)
         journal = log.open(names[sender])
-        journal.write_now(Delegated(call_id, child.id))
+        journal.write_now(SubagentLinked(call_id, child.id))
         journal.close()
     first, second, third, fourth = names
     return first, second, third, fourth

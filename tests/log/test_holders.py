@@ -20,7 +20,7 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log import holder as holder_module
-from outrider.log.entries import Said
+from outrider.log.entries import MessageEntry
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from tests.log import Process, change, entries_of, look, open_session, patch_everywhere, until
@@ -58,7 +58,7 @@ def texts(log: Log, name: str) -> list[str]:
 
 def begun(log: Log, *words: str) -> str:
     journal = log.begin()
-    journal.write_now(*(Said(Message.user(word)) for word in words))
+    journal.write_now(*(MessageEntry(Message.user(word)) for word in words))
     journal.close()
     return journal.id
 
@@ -190,7 +190,7 @@ def test_a_held_session_is_not_renamed_or_deleted(log: Log) -> None:
 def test_a_held_session_that_is_not_deleted_keeps_its_sub_agents(log: Log) -> None:
     parent = log.begin()
     child = log.begin(parent=parent.id)
-    child.write_now(Said(Message.user("the child's task")))
+    child.write_now(MessageEntry(Message.user("the child's task")))
     child.close()
     with pytest.raises(SessionHeldError):
         log.delete(parent.id)
@@ -211,7 +211,7 @@ def test_a_session_that_is_opened_while_it_is_being_deleted_stays(log: Log, monk
     patch_everywhere(monkeypatch, check_free=check_free)
     with pytest.raises(SessionHeldError, match="was opened this very moment; try again"):
         log.delete(name)
-    opened[0].write_now(Said(Message.user("still here")))
+    opened[0].write_now(MessageEntry(Message.user("still here")))
     assert texts(log, name) == ["hello", "still here"]
 
 
@@ -237,7 +237,7 @@ def test_a_session_whose_sub_agent_is_still_at_work_is_not_deleted(log: Log) -> 
     with pytest.raises(SessionHeldError):
         log.delete(parent.id)
     assert log.session(parent.id).id == parent.id
-    child.write_now(Said(Message.user("still at work")))
+    child.write_now(MessageEntry(Message.user("still at work")))
     assert texts(log, child.id) == ["still at work"]
 
 
@@ -471,7 +471,7 @@ def test_the_heart_of_a_holder_beats_while_it_works_and_stops_when_it_lets_go(
         held, released = log.begin(), log.begin()
         released.close()
         after = beats(log, released.id)
-        held.write_now(Said(Message.user("hello")))
+        held.write_now(MessageEntry(Message.user("hello")))
         ((first,),) = look(log, "SELECT beaten FROM session WHERE id = ?", held.id)
         until(lambda: beats(log, held.id) > 3)
         ((later,),) = look(log, "SELECT beaten FROM session WHERE id = ?", held.id)
@@ -492,9 +492,9 @@ def test_who_was_taken_over_while_it_slept_cannot_write_any_more(log: Log) -> No
         taker = other.open(name)
         before = look(log, "SELECT * FROM event"), look(log, "SELECT * FROM session")
         with pytest.raises(SessionLostError, match="taken over by another process, or deleted; open it again"):
-            sleeper.write_now(Said(Message.user("from the grave")))
+            sleeper.write_now(MessageEntry(Message.user("from the grave")))
         assert (look(log, "SELECT * FROM event"), look(log, "SELECT * FROM session")) == before
-        taker.write_now(Said(Message.user("from the living")))
+        taker.write_now(MessageEntry(Message.user("from the living")))
         sleeper.close()
         holder = log.session(name).holder
         assert holder, "whoever lost it cannot let it go for the other"
@@ -524,22 +524,22 @@ def test_who_holds_a_session_that_was_deleted_cannot_write_into_the_next_one(log
         other.delete(journal.id)
         following = other.begin()
         with pytest.raises(SessionLostError, match="taken over by another process, or deleted"):
-            journal.write_now(Said(Message.user("from the grave")))
+            journal.write_now(MessageEntry(Message.user("from the grave")))
         assert entries_of(log, following.id)[1:] == []
 
 
 async def test_a_session_that_was_closed_takes_nothing_more_whoever_has_it_now(log: Log) -> None:
     first = log.begin()
-    first.write_now(Said(Message.user("one")))
+    first.write_now(MessageEntry(Message.user("one")))
     first.close()
     closed = "the session was closed; open it again to go on"
     with Log(log.folder) as other:
         second = other.open(first.id)
-        second.write_now(Said(Message.user("two")))
+        second.write_now(MessageEntry(Message.user("two")))
         with pytest.raises(LogError, match=closed):
-            first.write_now(Said(Message.user("three")))
+            first.write_now(MessageEntry(Message.user("three")))
         with pytest.raises(LogError, match=closed):
-            await first.write(Said(Message.user("three"))).finished()
+            await first.write(MessageEntry(Message.user("three"))).finished()
         first.close()
         assert log.session(first.id).holder, "that it was closed twice does not harm the other"
     assert texts(log, first.id) == ["one", "two"]
@@ -572,7 +572,7 @@ def test_a_session_that_this_log_has_let_go_is_free_even_if_that_could_not_be_wr
     with pytest.raises(SessionHeldError, match="this process"):
         Log(log.folder).open(name)  # this one cannot know
     again = log.open(name)
-    again.write_now(Said(Message.user("again")))
+    again.write_now(MessageEntry(Message.user("again")))
     with pytest.raises(SessionHeldError):
         log.open(name)
     again.close()

@@ -18,7 +18,7 @@ from outrider.conversation.history import History, violations
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import LogError
 from outrider.log.copying import NOT_IN_THIS_COPY
-from outrider.log.entries import Answer, Entry, Intent, Said
+from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
 from outrider.log.log import PAGE, Log
 from outrider.providers.testing.scripted import call
 from outrider.runtime.session import Session
@@ -29,11 +29,11 @@ def turn(number: int) -> list[Entry]:
     """Five entries: a prompt, a call, its result, and the answer."""
     use = ToolUseBlock(f"c{number}", "read", {"path": f"{number}.txt"})
     return [
-        Said(Message.user(f"question {number}")),
-        Said(Message.assistant(use), Usage(1, 1)),
+        MessageEntry(Message.user(f"question {number}")),
+        MessageEntry(Message.assistant(use), Usage(1, 1)),
         Intent(use.id, "read", "read", f"key {number}", use.input),
-        Answer(ToolResultBlock(use.id, (TextBlock(f"content {number}"),))),
-        Said(Message.assistant(f"answer {number}"), Usage(1, 1)),
+        CallResult(ToolResultBlock(use.id, (TextBlock(f"content {number}"),))),
+        MessageEntry(Message.assistant(f"answer {number}"), Usage(1, 1)),
     ]
 
 
@@ -244,7 +244,7 @@ def test_an_end_without_a_reply_is_read_until_one_is_found(tmp_path: Path, lengt
     users = [Message.user(f"and {number}") for number in range(length)]
     said = [Message.user("question"), Message.assistant("answer"), *users]
     with Log(tmp_path) as log:
-        name = written(log, map(Said, said))
+        name = written(log, map(MessageEntry, said))
         with open_session(log, id=name) as session:
             assert session.history.tail[0] in (Message.assistant("answer"), Message.user("question"))
             assert session.messages == said
@@ -256,7 +256,7 @@ def test_an_end_without_a_reply_is_read_until_one_is_found(tmp_path: Path, lengt
 def test_a_session_without_any_reply_is_read_whole(tmp_path: Path, length: int) -> None:
     said = [Message.user(f"and {number}") for number in range(length)]
     with Log(tmp_path) as log:
-        name = written(log, map(Said, said))
+        name = written(log, map(MessageEntry, said))
         with open_session(log, id=name) as session:
             assert session.history.tail == said
             assert session.messages == said
@@ -266,7 +266,7 @@ def test_a_session_without_any_reply_is_read_whole(tmp_path: Path, length: int) 
 def test_a_reply_at_any_place_of_the_first_page_is_a_beginning(tmp_path: Path, replies: int) -> None:
     said = [Message.user("x")] * (2 * PAGE) + [Message.assistant("y"), Message.user("z")] * replies
     with Log(tmp_path) as log:
-        name = written(log, map(Said, said))
+        name = written(log, map(MessageEntry, said))
         with open_session(log, id=name) as session:
             assert session.history.tail[0].role == "assistant"
             assert session.messages == said
@@ -277,13 +277,13 @@ def test_a_reply_with_more_calls_than_a_page_has_room_for_is_taken_up_where_it_s
     answered, begun = uses[:250], uses[250:]
     entries: list[Entry] = [
         *turn(0),
-        Said(Message.user("read them all")),
-        Said(Message.assistant(*uses)),
+        MessageEntry(Message.user("read them all")),
+        MessageEntry(Message.assistant(*uses)),
         *(
             Intent(use.id, "read", "read" if use in answered[:1] or int(use.id[1:]) % 2 else "write", use.id, use.input)
             for use in uses
         ),
-        *(Answer(ToolResultBlock(use.id, (TextBlock("content"),))) for use in answered),
+        *(CallResult(ToolResultBlock(use.id, (TextBlock("content"),))) for use in answered),
     ]
     with Log(tmp_path) as log:
         name = written(log, entries)
@@ -302,7 +302,7 @@ def test_a_list_of_many_sessions_is_quick_and_in_order(tmp_path: Path) -> None:
 
         def begin(number: int) -> str:
             journal = log.begin()
-            journal.write_now(Said(Message.user(f"session {number}")))
+            journal.write_now(MessageEntry(Message.user(f"session {number}")))
             return journal.id
 
         with ThreadPoolExecutor(16) as pool:

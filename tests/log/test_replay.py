@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from outrider.conversation.history import History, violations
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import ConversationError, ProviderError, SessionCancelledError
-from outrider.log.entries import Answer, Began, Cancelled, Entry, Intent, Said, Settings
+from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings, SessionStarted
 from outrider.log.log import Log
 from outrider.log.replay import Replay, beginning_of_tail, changes, merged
 from outrider.providers.base import Request
@@ -193,7 +193,7 @@ class Ill:
         records = list(self.log.records(session.id))
         assert [record.seq for record in records] == list(range(1, summary.last + 1))
         assert summary.usage == session.usage
-        said = [r.entry for r in records if isinstance(r.entry, Said) and r.entry.message.role == "assistant"]
+        said = [r.entry for r in records if isinstance(r.entry, MessageEntry) and r.entry.message.role == "assistant"]
         assert summary.turns == len(said)
         recorded = Replay(record.entry for record in records).settings
         assert (recorded.model, recorded.system, recorded.tools) == ("scripted", "Be brief.", tuple(names))
@@ -241,11 +241,11 @@ class Begun(msgspec.Struct, frozen=True):
 
 def begun_without_answer(entries: Sequence[Entry]) -> dict[str, Begun]:
     """The calls of the newest reply that were begun and have no answer, found in the plainest way."""
-    newest = max((n for n, entry in enumerate(entries) if isinstance(entry, Said)), default=-1)
+    newest = max((n for n, entry in enumerate(entries) if isinstance(entry, MessageEntry)), default=-1)
     if newest < 0 or entries[newest].message.role != "assistant":  # type: ignore[attr-defined]
         return {}
     rest = entries[newest + 1 :]
-    answered = {entry.result.tool_use_id for entry in rest if isinstance(entry, Answer)}
+    answered = {entry.result.tool_use_id for entry in rest if isinstance(entry, CallResult)}
     begun = {entry.call_id: Begun(entry.effect, entry.key) for entry in rest if isinstance(entry, Intent)}
     return {call_id: each for call_id, each in begun.items() if call_id not in answered}
 
@@ -343,12 +343,14 @@ def intent(use: ToolUseBlock, effect: str) -> Intent:
     return Intent(use.id, use.name, effect, f"key of {use.id}", use.input)
 
 
-def answer(use: ToolUseBlock, text: str = "done", *, final: bool = False) -> Answer:
-    return Answer(ToolResultBlock(use.id, (TextBlock(text),)), final)
+def answer(use: ToolUseBlock, text: str = "done", *, final: bool = False) -> CallResult:
+    return CallResult(ToolResultBlock(use.id, (TextBlock(text),)), final)
 
 
 def test_the_results_of_a_reply_are_one_message_in_call_order_once_all_are_there() -> None:
-    replay = Replay([Said(Message.user("go")), Said(Message.assistant(*USES)), answer(USES[1], "second")])
+    replay = Replay(
+        [MessageEntry(Message.user("go")), MessageEntry(Message.assistant(*USES)), answer(USES[1], "second")]
+    )
     assert len(replay.messages) == 2
     assert list(replay.answers) == ["b"]
     replay.take(answer(USES[0], "first"))
@@ -358,14 +360,21 @@ def test_the_results_of_a_reply_are_one_message_in_call_order_once_all_are_there
 
 def test_the_first_answer_of_a_call_counts_and_an_answer_without_a_call_does_not() -> None:
     stranger = ToolUseBlock("z", "look", {})
-    entries = [Said(Message.assistant(*USES)), answer(stranger), answer(USES[0], "first"), answer(USES[0], "second")]
+    entries = [
+        MessageEntry(Message.assistant(*USES)),
+        answer(stranger),
+        answer(USES[0], "first"),
+        answer(USES[0], "second"),
+    ]
     replay = Replay([*entries, answer(USES[1])])
     assert [result.text for result in replay.messages[1].tool_results] == ["first", "done"]
 
 
 def test_who_speaks_instead_of_waiting_has_moved_on() -> None:
     spoken = Message.user(ToolResultBlock("a", (TextBlock("by hand"),)), ToolResultBlock("b", ()), "never mind")
-    replay = Replay([Said(Message.assistant(*USES)), intent(USES[1], "write"), answer(USES[0]), Said(spoken)])
+    replay = Replay(
+        [MessageEntry(Message.assistant(*USES)), intent(USES[1], "write"), answer(USES[0]), MessageEntry(spoken)]
+    )
     assert replay.messages == [Message.assistant(*USES), spoken]
     assert replay.unsettled() == []
     replay.take(answer(USES[1], "too late"))
@@ -373,7 +382,7 @@ def test_who_speaks_instead_of_waiting_has_moved_on() -> None:
 
 
 def test_a_begun_write_is_answered_with_what_was_asked_and_not_run_again() -> None:
-    replay = Replay([Said(Message.assistant(*USES)), intent(USES[0], "read"), intent(USES[1], "write")])
+    replay = Replay([MessageEntry(Message.assistant(*USES)), intent(USES[0], "read"), intent(USES[1], "write")])
     (unknown,) = replay.unsettled()
     assert unknown.result.tool_use_id == "b"
     assert unknown.result.is_error
@@ -382,57 +391,67 @@ def test_a_begun_write_is_answered_with_what_was_asked_and_not_run_again() -> No
 
 
 def test_an_effect_that_this_version_does_not_know_counts_as_a_write() -> None:
-    replay = Replay([Said(Message.assistant(*USES)), intent(USES[0], "destroy")])
+    replay = Replay([MessageEntry(Message.assistant(*USES)), intent(USES[0], "destroy")])
     assert [each.result.tool_use_id for each in replay.unsettled()] == ["a"]
 
 
 def test_what_was_asked_is_shortened_in_the_answer() -> None:
     use = ToolUseBlock("a", "send", {"text": "x" * 100_000})
-    (unknown,) = Replay([Said(Message.assistant(use)), intent(use, "write")]).unsettled()
+    (unknown,) = Replay([MessageEntry(Message.assistant(use)), intent(use, "write")]).unsettled()
     assert len(unknown.result.text) < 1000
 
 
 def test_a_final_answer_ends_the_run_until_something_is_said() -> None:
-    replay = Replay([Said(Message.assistant(*USES)), answer(USES[0]), answer(USES[1], "the end", final=True)])
+    replay = Replay([MessageEntry(Message.assistant(*USES)), answer(USES[0]), answer(USES[1], "the end", final=True)])
     assert replay.final
     assert replay.final.result.text == "the end"
-    replay.take(Cancelled())
+    replay.take(RunCancelled())
     assert replay.final
-    replay.take(Said(Message.user("more")))
+    replay.take(MessageEntry(Message.user("more")))
     assert replay.final is None
 
 
 def test_entries_that_say_nothing_about_the_conversation_change_nothing_of_it() -> None:
-    replay = Replay([Began("x", "1"), Said(Message.assistant(*USES)), intent(USES[0], "read")])
+    replay = Replay([SessionStarted("x", "1"), MessageEntry(Message.assistant(*USES)), intent(USES[0], "read")])
     before = (list(replay.messages), dict(replay.intents), dict(replay.answers))
-    for entry in (Cancelled(), Settings(title="x"), Began("y", "2")):
+    for entry in (RunCancelled(), SessionSettings(title="x"), SessionStarted("y", "2")):
         replay.take(entry)
     assert (replay.messages, replay.intents, replay.answers) == before
 
 
 def test_of_each_setting_the_newest_value_counts() -> None:
-    first = Settings("title", "demo", "Be brief.", ("read",), {"turns": 3}, "/a")
-    replay = Replay([first, Settings(model="other"), Settings(tools=(), system="")])
-    assert replay.settings == Settings("title", "other", "", (), {"turns": 3}, "/a")
-    assert changes(first, replay.settings) == Settings(model="other", system="", tools=())
+    first = SessionSettings("title", "demo", "Be brief.", ("read",), {"turns": 3}, "/a")
+    replay = Replay([first, SessionSettings(model="other"), SessionSettings(tools=(), system="")])
+    assert replay.settings == SessionSettings("title", "other", "", (), {"turns": 3}, "/a")
+    assert changes(first, replay.settings) == SessionSettings(model="other", system="", tools=())
     assert changes(first, first) is None
-    assert changes(first, Settings()) is None
-    assert merged(first, Settings()) == first
+    assert changes(first, SessionSettings()) is None
+    assert merged(first, SessionSettings()) == first
 
 
 optional = st.none() | st.sampled_from(["a", "b"])
 some_settings = st.builds(
-    Settings, optional, optional, optional, st.none() | st.sampled_from([(), ("x",)]), st.none() | st.just({"turns": 1})
+    SessionSettings,
+    optional,
+    optional,
+    optional,
+    st.none() | st.sampled_from([(), ("x",)]),
+    st.none() | st.just({"turns": 1}),
 )
 
 
 @given(some_settings, some_settings)
-def test_what_changed_added_to_the_old_is_the_new(old: Settings, new: Settings) -> None:
-    assert merged(old, changes(old, new) or Settings()) == merged(old, new)
+def test_what_changed_added_to_the_old_is_the_new(old: SessionSettings, new: SessionSettings) -> None:
+    assert merged(old, changes(old, new) or SessionSettings()) == merged(old, new)
 
 
 def test_the_end_can_begin_at_a_reply_and_nowhere_else() -> None:
-    entries = [Said(Message.user("go")), intent(USES[0], "read"), Said(Message.assistant(*USES)), answer(USES[0])]
+    entries = [
+        MessageEntry(Message.user("go")),
+        intent(USES[0], "read"),
+        MessageEntry(Message.assistant(*USES)),
+        answer(USES[0]),
+    ]
     assert beginning_of_tail(entries) == 2
     assert beginning_of_tail(entries[:2]) is None
     assert beginning_of_tail([]) is None

@@ -15,7 +15,7 @@ import pytest
 from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.errors import AttachmentError, LogError
-from outrider.log.entries import Said, Stored
+from outrider.log.entries import AttachmentStored, MessageEntry
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
 from outrider.providers.testing.scripted import call
@@ -147,7 +147,7 @@ async def test_putting_the_same_bytes_makes_the_file_ones_own(log: Log) -> None:
 async def test_a_fork_may_read_what_came_before_it_was_made(log: Log) -> None:
     session, reference = await shown(log)
     seqs = {type(record.entry): record.seq for record in reversed(list(log.records(session.id)))}
-    with_file, without = log.fork(session.id), log.fork(session.id, at=seqs[Stored] - 1)
+    with_file, without = log.fork(session.id), log.fork(session.id, at=seqs[AttachmentStored] - 1)
     assert log.files(with_file).read(reference) == NOTES.source
     with pytest.raises(AttachmentError, match="did not come into this session"):
         log.files(without).read(reference)
@@ -162,7 +162,7 @@ async def test_a_fork_may_read_what_came_before_it_was_made(log: Log) -> None:
 async def test_a_fork_does_not_give_what_its_source_could_not_read(log: Log) -> None:
     _, reference = await shown(log)
     thief = log.begin()
-    thief.write_now(Stored(reference))
+    thief.write_now(AttachmentStored(reference))
     change(log, "DELETE FROM reference WHERE session = (SELECT number FROM session WHERE id = ?)", thief.id)
     thief.close()
     with pytest.raises(AttachmentError):
@@ -175,7 +175,7 @@ async def test_a_fork_does_not_give_what_its_source_could_not_read(log: Log) -> 
 async def test_a_file_is_recorded_before_what_mentions_it(log: Log) -> None:
     session, reference = await shown(log)
     assert kinds_of(log, session.id)[2:] == ["attachment", "message", "message"]
-    assert Stored(reference) in entries_of(log, session.id)
+    assert AttachmentStored(reference) in entries_of(log, session.id)
 
 
 async def test_a_file_of_a_tool_is_recorded_before_its_result_and_another_process_can_read_it(log: Log) -> None:
@@ -212,11 +212,11 @@ async def test_a_file_whose_entry_could_not_be_written_is_recorded_with_the_next
     reference = journal.files.put(NOTES)
     change(log, "UPDATE session SET fence = fence + 1")
     with pytest.raises(LogError):
-        await journal.write(Said(Message.user(reference))).finished()
+        await journal.write(MessageEntry(Message.user(reference))).finished()
     with pytest.raises(LogError):
-        journal.write_now(Said(Message.user(reference)))
+        journal.write_now(MessageEntry(Message.user(reference)))
     change(log, "UPDATE session SET fence = fence - 1")
-    journal.write_now(Said(Message.user("again", reference)))
+    journal.write_now(MessageEntry(Message.user("again", reference)))
     assert kinds_of(log, journal.id) == ["began", "attachment", "message"]
     assert Log(log.folder).files(journal.id).read(reference) == NOTES.source
 
@@ -271,7 +271,7 @@ def test_a_large_file_is_given_piece_by_piece_and_never_held_whole(log: Log, tmp
     tracemalloc.start()
     try:
         reference = journal.files.put(Attachment.from_path(large), size)
-        journal.write_now(Said(Message.user(reference)))
+        journal.write_now(MessageEntry(Message.user(reference)))
         total = sum(len(piece) for piece in log.files(journal.id).chunks(reference))
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -331,7 +331,7 @@ async def test_a_file_that_was_put_again_just_now_is_not_forgotten(log: Log) -> 
     journal = log.begin()
     assert journal.files.put(NOTES) == reference  # and the log will be told of it in a moment
     assert log.remove_forgotten_files() == (0, 0)
-    journal.write_now(Said(Message.user(reference)))
+    journal.write_now(MessageEntry(Message.user(reference)))
     aged(path_of(log, reference))
     assert log.remove_forgotten_files() == (0, 0)
     assert log.files(journal.id).read(reference) == NOTES.source

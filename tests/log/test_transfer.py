@@ -24,7 +24,16 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, ConversationError, LogError, NewerLogError, UnknownSessionError
-from outrider.log.entries import Began, Entry, Record, Said, Settings, Stored, Unknown, encode
+from outrider.log.entries import (
+    AttachmentStored,
+    Entry,
+    MessageEntry,
+    Record,
+    SessionSettings,
+    SessionStarted,
+    UnknownEntry,
+    encode,
+)
 from outrider.log.log import Log
 from outrider.log.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
@@ -88,13 +97,13 @@ def talk(log: Log) -> str:
     with Session.open(log, agent=agent(steps)) as session:
         run(session, "Begin. \u2028 \x85 Zwei\nZeilen.", "And a long one.", ["See", Attachment(b"notes", name="n.txt")])
     journal = log.open(session.id)
-    journal.write_now(Unknown("hologram", msgspec.Raw(ODD)), Settings(title="A talk"))
+    journal.write_now(UnknownEntry("hologram", msgspec.Raw(ODD)), SessionSettings(title="A talk"))
     journal.close()
     return session.id
 
 
 def stored(log: Log, name: str) -> list[AttachmentBlock]:
-    return [record.entry.attachment for record in log.records(name) if isinstance(record.entry, Stored)]
+    return [record.entry.attachment for record in log.records(name) if isinstance(record.entry, AttachmentStored)]
 
 
 def after_the_first(log: Log, name: str) -> list[Record]:
@@ -119,7 +128,7 @@ def line(seq: int, entry: Entry) -> bytes:
     return b'{"seq":%d,"time":1.5,"kind":"%s","body":%s}\n' % (seq, kind.encode(), body)
 
 
-BEGAN = line(1, Began("", ""))
+BEGAN = line(1, SessionStarted("", ""))
 
 
 def file_line(content: bytes, name: str = "", mime_type: str = "text/plain", **fields: Any) -> bytes:
@@ -164,7 +173,7 @@ def test_it_begins_anew_under_its_id(log: Log, other: Log, talk: str) -> None:
     import_session(other, export(log, talk))
     first = next(other.records(talk))
     assert first.seq == 1
-    assert first.entry == Began(talk, outrider.__version__)
+    assert first.entry == SessionStarted(talk, outrider.__version__)
 
 
 def test_the_entries_are_stored_byte_for_byte_as_they_were(log: Log, other: Log, talk: str) -> None:
@@ -185,7 +194,7 @@ def test_a_taken_id_is_not_taken_again(log: Log, talk: str) -> None:
     imported = import_session(log, export(log, talk, attachments=True))
     assert imported.id != talk
     assert len(imported.id) == 32
-    assert next(log.records(imported.id)).entry == Began(imported.id, outrider.__version__)
+    assert next(log.records(imported.id)).entry == SessionStarted(imported.id, outrider.__version__)
     assert after_the_first(log, imported.id) == after_the_first(log, talk)
     assert bodies(log, talk) == before
     for file in stored(log, talk):
@@ -197,7 +206,7 @@ def test_a_taken_id_is_not_taken_again(log: Log, talk: str) -> None:
 )
 def test_an_id_that_is_none_is_replaced(log: Log, name: str) -> None:
     header = msgspec.json.encode({"outrider_session": 1, "id": name})
-    imported = import_session(log, [header, BEGAN, line(2, Said(Message.user("Hi.")))])
+    imported = import_session(log, [header, BEGAN, line(2, MessageEntry(Message.user("Hi.")))])
     assert imported.id != name
     assert set(imported.id) <= set("0123456789abcdef")
     assert [summary.id for summary in log.sessions()] == [imported.id]
@@ -253,7 +262,7 @@ def test_an_imported_session_goes_on(log: Log, other: Log, talk: str) -> None:
 
 def test_the_session_of_a_sub_agent_is_imported_as_one_of_its_own(log: Log, other: Log, talk: str) -> None:
     child = log.begin(parent=talk)
-    child.write_now(Said(Message.user("Go and see.")))
+    child.write_now(MessageEntry(Message.user("Go and see.")))
     child.close()
     import_session(other, export(log, child.id))
     assert [(summary.id, summary.parent) for summary in other.sessions()] == [(child.id, "")]
@@ -271,8 +280,8 @@ def test_a_file_that_is_mentioned_twice_comes_back_once(log: Log, other: Log) ->
     """Its pieces must not be put together twice: the hash would be another."""
     journal = log.begin()
     file = journal.files.put(Attachment(b"the same", name="n.txt"))
-    journal.write_now(Said(Message.user("Look.", file)))
-    journal.write_now(Stored(file), Said(Message.user("Look again.", file)))
+    journal.write_now(MessageEntry(Message.user("Look.", file)))
+    journal.write_now(AttachmentStored(file), MessageEntry(Message.user("Look again.", file)))
     journal.close()
     assert len(stored(log, journal.id)) == 2
     imported = import_session(other, export(log, journal.id, attachments=True))
@@ -299,7 +308,7 @@ def test_a_session_that_lost_its_files_can_still_be_exported(log: Log, other: Lo
 
 def test_a_session_that_lost_its_beginning_keeps_all_the_rest(log: Log, other: Log) -> None:
     journal = log.begin()
-    journal.write_now(Said(Message.user("The very first words.")))
+    journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
     data = log.path.read_bytes()
@@ -322,7 +331,7 @@ def test_a_large_file_is_never_held_whole(tmp_path: Path, log: Log, other: Log) 
         large.write(b"in the middle")
     journal = log.begin()
     file = journal.files.put(Attachment.from_path(tmp_path / "large.bin"), size)
-    journal.write_now(Said(Message.user("A large one.", file)))
+    journal.write_now(MessageEntry(Message.user("A large one.", file)))
     journal.close()
     path = tmp_path / "large.jsonl"
     tracemalloc.start()
@@ -372,9 +381,9 @@ def test_a_broken_line_anywhere_leaves_nothing(log: Log, other: Log, talk: str) 
         ([HEADER, HEADER], "line 2 .*missing required field `seq`"),
         ([HEADER, b"\n", BEGAN, b"{}"], "line 4 .*missing required field `seq`"),
         ([HEADER, BEGAN, BEGAN], "line 3 .*the entry 1 comes twice"),
-        ([HEADER, BEGAN, line(3, Settings()), line(2, Settings())], "line 4 .*the entry 2 comes twice"),
-        ([HEADER, line(0, Settings())], "line 2 .*the entry 0 comes twice"),
-        ([HEADER, line(-1, Settings())], "line 2 .*the entry -1 comes twice"),
+        ([HEADER, BEGAN, line(3, SessionSettings()), line(2, SessionSettings())], "line 4 .*the entry 2 comes twice"),
+        ([HEADER, line(0, SessionSettings())], "line 2 .*the entry 0 comes twice"),
+        ([HEADER, line(-1, SessionSettings())], "line 2 .*the entry -1 comes twice"),
         ([HEADER, b'{"seq":"1","time":1,"kind":"x","body":{}}'], "line 2 .*Expected `int`, got `str`"),
         ([HEADER, b'{"seq":1.5,"time":1,"kind":"x","body":{}}'], "line 2 .*Expected `int`, got `float`"),
         ([HEADER, b'{"seq":1,"time":null,"kind":"x","body":{}}'], "line 2 .*Expected `float`, got `null`"),
@@ -399,7 +408,7 @@ def test_what_is_wrong_is_named_with_its_line(log: Log, lines: list[bytes], said
 @pytest.mark.parametrize("seq", [2**62 + 1, 2**63 - 1, 2**63, 10**30])
 def test_a_number_that_no_log_can_hold_is_refused(log: Log, seq: int) -> None:
     with pytest.raises(LogError, match="line 3 "):
-        import_session(log, [HEADER, BEGAN, line(seq, Said(Message.user("Hi.")))])
+        import_session(log, [HEADER, BEGAN, line(seq, MessageEntry(Message.user("Hi.")))])
     check_nothing_came(log)
 
 
@@ -441,7 +450,7 @@ def test_an_import_is_refused_by_a_log_of_a_newer_version(log: Log) -> None:
 
 def test_a_file_of_another_session_cannot_be_read_by_mentioning_it(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
-    mentions = [line(2, Stored(file)), line(3, Said(Message.user("Show it.", file)))]
+    mentions = [line(2, AttachmentStored(file)), line(3, MessageEntry(Message.user("Show it.", file)))]
     imported = import_session(log, [HEADER, BEGAN, *mentions])
     assert imported.missing == (file.label,)
     with pytest.raises(AttachmentError, match="did not come into this session"):
@@ -457,7 +466,7 @@ def test_a_file_of_another_session_cannot_be_read_by_mentioning_it(log: Log, tal
 def test_other_bytes_under_the_hash_of_a_file_do_not_make_it_readable(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
     with pytest.raises(LogError, match=r"the bytes of file\.txt are not those that were exported"):
-        import_session(log, [HEADER, file_line(b"other bytes", file.sha256), BEGAN, line(3, Stored(file))])
+        import_session(log, [HEADER, file_line(b"other bytes", file.sha256), BEGAN, line(3, AttachmentStored(file))])
     assert len(log.sessions()) == 1
 
 
@@ -467,8 +476,8 @@ def test_other_bytes_under_a_hash_are_never_read(log: Log, talk: str) -> None:
         HEADER,
         file_line(b"other bytes", file.sha256),
         BEGAN,
-        line(3, Stored(file)),
-        line(4, Said(Message.user("x"))),
+        line(3, AttachmentStored(file)),
+        line(4, MessageEntry(Message.user("x"))),
     ]
     try:
         name = import_session(log, lines).id
@@ -504,7 +513,7 @@ def test_a_path_in_place_of_a_hash_is_refused(log: Log, tmp_path: Path, name: st
 def test_a_path_in_place_of_a_hash_in_an_entry_is_never_opened(log: Log, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     file = AttachmentBlock(f"../../../{tmp_path}/secret", "text/plain", 6, "secret")
-    imported = import_session(log, [HEADER, BEGAN, line(2, Stored(file))])
+    imported = import_session(log, [HEADER, BEGAN, line(2, AttachmentStored(file))])
     with pytest.raises(AttachmentError):
         log.files(imported.id).read(file)
 
@@ -640,9 +649,9 @@ def test_whatever_comes_is_imported_or_refused(log: Log, first: list[bytes], res
 @given(data=st.data())
 def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, data: st.DataObject) -> None:
     if not log.path.exists():
-        journal = log.begin(Settings(model="scripted"))
+        journal = log.begin(SessionSettings(model="scripted"))
         journal.files.put(Attachment(b"notes", name="n.txt"))
-        journal.write_now(Said(Message.user("Hello.")), Said(Message.assistant("Hi.")))
+        journal.write_now(MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hi.")))
         journal.close()
     source = log.sessions()[-1].id
     text = bytearray(b"".join(export(log, source, attachments=True)))
@@ -662,6 +671,6 @@ def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, 
 
 @pytest.mark.parametrize("limits", [{"turns": -1}, {"turns": "many"}, {"seconds": None, "tokens": [1]}])
 def test_limits_that_make_no_sense_are_refused_in_a_sentence_or_left_out(log: Log, limits: dict[str, Any]) -> None:
-    imported = import_session(log, [HEADER, BEGAN, line(2, Settings(model="demo", limits=limits))])
+    imported = import_session(log, [HEADER, BEGAN, line(2, SessionSettings(model="demo", limits=limits))])
     with suppress(LogError), Session.open(log, imported.id) as session:
         assert session.agent.limits == Limits()

@@ -17,7 +17,7 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionLostError
 from outrider.log import writer as writer_module
-from outrider.log.entries import Said
+from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.write import Write, deliver_cancel
 from outrider.log.writer import Work, Writer
@@ -157,7 +157,9 @@ async def test_messages_of_many_sessions_share_commits(trace: Trace, tmp_path: P
     with Log(tmp_path) as log:
         journals = [log.begin() for _ in range(20)]
         before = trace.commits
-        writes = [journal.write(Said(Message.user(str(n)))) for n, journal in enumerate(journals) for _ in range(5)]
+        writes = [
+            journal.write(MessageEntry(Message.user(str(n)))) for n, journal in enumerate(journals) for _ in range(5)
+        ]
         for write in writes:
             await write.finished()
         assert trace.commits - before < len(writes) / 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.conversation.store import MemoryStore
-from outrider.errors import ProviderError, TornStreamError, UnavailableError
+from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.stream import ReplyParser
@@ -137,7 +137,7 @@ def test_the_stream_may_be_cut_up_into_many_pieces_with_any_line_ends(places: li
 def test_a_stream_that_ends_anywhere_too_early_is_torn() -> None:
     end = WHOLE.rindex(b"}") + 1
     for place in range(end):
-        with pytest.raises(TornStreamError, match="before it was complete") as torn:
+        with pytest.raises(IncompleteStreamError, match="before it was complete") as torn:
             read(WHOLE[:place])
         assert torn.value.retryable, place
     for place in range(end, len(WHOLE) + 1):

@@ -11,10 +11,10 @@ import pytest
 from outrider.conversation.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
+    IncompleteStreamError,
     ProviderError,
     RateLimitedError,
     RequestRefusedError,
-    TornStreamError,
     UnavailableError,
 )
 from outrider.providers.base import StopReason
@@ -346,7 +346,7 @@ async def test_a_reply_that_is_cut_off_before_its_end_is_an_error(
 ) -> None:
     end, asked = _end_of(data), request()
     for place in range(end):
-        with pytest.raises(TornStreamError) as caught:
+        with pytest.raises(IncompleteStreamError) as caught:
             await ask(model(), [data[:place]], asked)
         assert caught.value.retryable
     for place in range(end, len(data)):
@@ -421,7 +421,7 @@ async def test_an_error_after_the_end_does_not_undo_the_reply() -> None:
 
 @pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])
 async def test_a_finish_that_is_a_breakdown_is_not_a_reply(reason: str) -> None:
-    with pytest.raises(TornStreamError):
+    with pytest.raises(IncompleteStreamError):
         await ask(model(), [events(delta(content="Hi"), delta(reason))])
 
 
@@ -429,7 +429,7 @@ async def test_a_finish_that_is_a_breakdown_is_not_a_reply(reason: str) -> None:
     "data", [b"", b"data: [DONE]\n\n", b": ping\n\n", b"data: {}\n\ndata: [DONE]\n\n", b"data: 7\n\n"]
 )
 async def test_a_stream_without_a_reply_is_torn(data: bytes) -> None:
-    with pytest.raises(TornStreamError):
+    with pytest.raises(IncompleteStreamError):
         await ask(model(), [data])
 
 
@@ -481,7 +481,7 @@ async def test_an_answer_that_is_not_streamed_is_understood() -> None:
 
 async def test_an_answer_that_is_not_streamed_and_not_whole_is_torn() -> None:
     for place in range(len(PLAIN)):
-        with pytest.raises(TornStreamError):
+        with pytest.raises(IncompleteStreamError):
             await ask(model(), [PLAIN[:place]])
 
 
@@ -493,7 +493,7 @@ async def test_an_error_that_is_not_streamed_is_a_typed_error() -> None:
 async def test_what_is_nested_too_deeply_to_be_read_is_torn() -> None:
     deep = b'data: {"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}\n\n"
     for data in (deep, events(delta(content="a"), delta(content="b"), deep, delta("stop"))):
-        with pytest.raises(TornStreamError, match="cannot be read"):
+        with pytest.raises(IncompleteStreamError, match="cannot be read"):
             await ask(model(), [data])
 
 
@@ -504,7 +504,7 @@ async def test_what_comes_together_is_held_to_the_same_rules_as_what_comes_alone
     for odd in (b"data: %b,%b\n\n" % (text, text), b"data: %b\n\ndata: %b\n\n" % halves):
         data = events(delta(content="Well. "), delta(content="Now: "), odd, delta(content="b"), delta("stop"))
         for chunks in ([data], *cuts(data)):
-            with pytest.raises(TornStreamError, match="cannot be read"):
+            with pytest.raises(IncompleteStreamError, match="cannot be read"):
                 await ask(model(), chunks)
 
 

@@ -14,10 +14,10 @@ from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
 from outrider.errors import (
     AuthenticationError,
+    IncompleteStreamError,
     ProviderError,
     RateLimitedError,
     RequestRefusedError,
-    TornStreamError,
 )
 from outrider.providers import api, transport
 from outrider.providers.api import ApiProvider
@@ -208,7 +208,7 @@ async def test_nothing_is_retried_once_words_were_shown_and_the_session_goes_on(
 @pytest.mark.parametrize("how", ["reset", "close", "end"])
 async def test_a_reply_that_breaks_off_is_torn(case: Case, how: Any) -> None:
     async with ModelServer([Broken(ANSWER, "first delta", how)]) as server:
-        with pytest.raises(TornStreamError):
+        with pytest.raises(IncompleteStreamError):
             await ask(adapter(case, server))
 
 

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from outrider.conversation.history import History
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.conversation.store import MemoryStore
-from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, TornStreamError, UnavailableError
+from outrider.errors import (
+    AuthenticationError,
+    IncompleteStreamError,
+    ProviderError,
+    RateLimitedError,
+    UnavailableError,
+)
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.gemini import Gemini
 from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
@@ -161,7 +167,7 @@ async def test_a_stream_that_ends_too_early_is_torn_and_never_half_a_reply(
 ) -> None:
     complete = len(stream.rstrip())
     for end in range(complete):
-        with pytest.raises(TornStreamError) as caught:
+        with pytest.raises(IncompleteStreamError) as caught:
             await replayed(stream[:end])
         assert caught.value.retryable
     assert (await replayed(stream[:complete]))[1].message.content == blocks
@@ -244,7 +250,7 @@ async def test_usage_and_other_things_may_follow_the_finish() -> None:
 
 @pytest.mark.parametrize("stream", [b"", b"\n\n", b": ping\n\n", events({}), events(chunk({"text": "Hi"})), b"data: {"])
 async def test_a_clean_end_without_a_finish_is_torn(stream: bytes) -> None:
-    with pytest.raises(TornStreamError, match="Gemini"):
+    with pytest.raises(IncompleteStreamError, match="Gemini"):
         await replayed(stream)
 
 

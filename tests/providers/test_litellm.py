@@ -15,10 +15,10 @@ from outrider import Attachment, MemoryStore, Message, ThinkingBlock, ToolResult
 from outrider.conversation.messages import AttachmentBlock, TextBlock
 from outrider.errors import (
     AuthenticationError,
+    IncompleteStreamError,
     ProviderError,
     RateLimitedError,
     RequestRefusedError,
-    TornStreamError,
     UnavailableError,
 )
 from outrider.providers import resolve
@@ -199,7 +199,7 @@ async def test_a_model_without_a_known_price_has_no_cost(litellm: FakeLiteLLM) -
 
 async def test_a_stream_that_ends_without_a_finish_is_torn(litellm: FakeLiteLLM) -> None:
     litellm.scripts = [HELLO[:-1]]
-    with pytest.raises(TornStreamError):
+    with pytest.raises(IncompleteStreamError):
         await ask(LiteLLM(CLAUDE))
     assert litellm.streams[0].closed
 

@@ -17,10 +17,10 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import MemoryStore
 from outrider.errors import (
+    IncompleteStreamError,
     ProviderError,
     RateLimitedError,
     RequestRefusedError,
-    TornStreamError,
     UnavailableError,
 )
 from outrider.providers.base import Reply, Request, StopReason
@@ -341,14 +341,14 @@ async def test_a_stream_that_ends_too_early_is_torn_and_never_half_a_reply(strea
     last = max(stream.find(kind) for kind in (b'"response.completed"', b'"response.incomplete"'))
     whole = stream.rindex(b"}", 0, stream.index(b"\n", last)) + 1
     for cut in range(whole):
-        with pytest.raises(TornStreamError) as torn:
+        with pytest.raises(IncompleteStreamError) as torn:
             await read(stream[:cut])
         assert torn.value.retryable
     assert await read(stream[:whole]) == expected
 
 
 async def test_a_reply_that_is_said_to_be_complete_but_lacks_an_end_is_torn() -> None:
-    with pytest.raises(TornStreamError, match="lacks the end") as torn:
+    with pytest.raises(IncompleteStreamError, match="lacks the end") as torn:
         await read(events(ADDED_MESSAGE, DELTA, COMPLETED))
     assert torn.value.retryable
 
@@ -425,7 +425,7 @@ async def test_an_error_of_any_shape_is_an_error(error: str) -> None:
     ],
 )
 async def test_an_event_that_cannot_be_read_tears_the_reply(event: str) -> None:
-    with pytest.raises(TornStreamError, match="cannot be read"):
+    with pytest.raises(IncompleteStreamError, match="cannot be read"):
         await read(events(event, COMPLETED))
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
-from outrider.log.entries import Answer, Intent
+from outrider.log.entries import CallResult, Intent
 from outrider.runtime.events import Event, ToolFinished, ToolStarted
-from outrider.tools.approval import Permit
+from outrider.tools.approval import Approver
 from outrider.tools.tool import Tool
 
 
-def asking(answers: dict[str, str], asked: list[str] | None = None) -> Permit:
+def asking(answers: dict[str, str], asked: list[str] | None = None) -> Approver:
     async def permit(use: ToolUseBlock, tool: Tool) -> str:
         if asked is not None:
             asked.append(use.id)
@@ -121,7 +121,7 @@ async def test_an_intent_is_on_disk_only_for_calls_that_were_allowed(
         await session.run("go")
         entries = [record.entry for record in log.records(session.id)]
     assert [entry.call_id for entry in entries if isinstance(entry, Intent)] == ["c1", "c3"]
-    assert len([entry for entry in entries if isinstance(entry, Answer)]) == 3
+    assert len([entry for entry in entries if isinstance(entry, CallResult)]) == 3
 
 
 async def test_a_call_that_was_cut_off_is_asked_about_again(agent: Agent, done: list[str], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from outrider.errors import SessionBusyError, SessionCancelledError
-from outrider.runtime.exclusive_task import Work
+from outrider.runtime.exclusive_task import ExclusiveTask
 
 
 class Job:
@@ -38,7 +38,7 @@ async def test_what_is_done_comes_back_and_what_it_raises_too() -> None:
     async def give() -> int:
         return 5
 
-    work = Work()
+    work = ExclusiveTask()
     assert await work.do(give()) == 5
     with pytest.raises(KeyError, match="lost"):
         await work.do(fail())
@@ -46,7 +46,7 @@ async def test_what_is_done_comes_back_and_what_it_raises_too() -> None:
 
 
 async def test_a_second_thing_at_the_same_time_is_refused_and_the_first_goes_on() -> None:
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()
     second = job()
@@ -59,7 +59,7 @@ async def test_a_second_thing_at_the_same_time_is_refused_and_the_first_goes_on(
 
 @pytest.mark.parametrize("where", ["here", "in a thread"])
 async def test_a_cancel_ends_the_work_and_not_whoever_waits_for_it(where: str) -> None:
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()
     if where == "here":
@@ -77,7 +77,7 @@ async def test_a_cancel_ends_the_work_and_not_whoever_waits_for_it(where: str) -
 
 
 async def test_a_cancel_from_a_loop_in_another_thread_reaches_it() -> None:
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()
 
@@ -90,7 +90,7 @@ async def test_a_cancel_from_a_loop_in_another_thread_reaches_it() -> None:
 
 
 async def test_a_cancel_of_whoever_waits_ends_the_work_first() -> None:
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()
     doing.cancel()
@@ -101,7 +101,7 @@ async def test_a_cancel_of_whoever_waits_ends_the_work_first() -> None:
 
 @pytest.mark.parametrize("first", ["the work", "the caller"])
 async def test_where_both_are_cancelled_the_caller_is(first: str) -> None:
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()
     for cancel in (work.cancel, doing.cancel) if first == "the work" else (doing.cancel, work.cancel):
@@ -111,7 +111,7 @@ async def test_where_both_are_cancelled_the_caller_is(first: str) -> None:
 
 
 async def test_a_time_out_around_it_is_a_time_out() -> None:
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await work.do(job())
@@ -120,7 +120,7 @@ async def test_a_time_out_around_it_is_a_time_out() -> None:
 
 async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
     """A coroutine that was never awaited would be warned of."""
-    work, job = Work(), Job()
+    work, job = ExclusiveTask(), Job()
     coroutine = job()
     doing = asyncio.ensure_future(work.do(coroutine))
     await asyncio.sleep(0)  # now it waits for its task, which has not begun
@@ -132,7 +132,7 @@ async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
 
 
 async def test_a_cancel_of_nothing_is_nothing() -> None:
-    work = Work()
+    work = ExclusiveTask()
     work.cancel()
     job = Job()
     job.goes_on.set()
@@ -150,7 +150,7 @@ async def test_work_that_cancels_itself_is_not_a_cancel_by_the_user() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await Work().do(give_up())
+        await ExclusiveTask().do(give_up())
 
 
 async def test_work_that_does_not_heed_a_cancel_gives_its_result() -> None:
@@ -161,7 +161,7 @@ async def test_work_that_does_not_heed_a_cancel_gives_its_result() -> None:
             return "done all the same"
         return ""
 
-    work = Work()
+    work = ExclusiveTask()
     doing = asyncio.ensure_future(work.do(stubborn()))
     for _ in range(3):
         await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, ToolUseBlock
-from outrider.log.entries import Answer
+from outrider.log.entries import CallResult
 from outrider.log.log import Log
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
@@ -76,7 +76,7 @@ class Team:
         return [ended[each] for each in order]
 
     @property
-    def stored(self) -> list[Answer]:
+    def stored(self) -> list[CallResult]:
         """The answers of the parent's session as the log has them."""
         return answers(self.log, self.session.id) if self.log else []
 
@@ -93,10 +93,12 @@ class Team:
         return self._children[request.messages[0].text][said]
 
 
-def answers(log: Log, session: str) -> list[Answer]:
+def answers(log: Log, session: str) -> list[CallResult]:
     """The answers in a session, in the order of their calls."""
     found = {
-        entry.result.tool_use_id: entry for record in log.records(session) if isinstance(entry := record.entry, Answer)
+        entry.result.tool_use_id: entry
+        for record in log.records(session)
+        if isinstance(entry := record.entry, CallResult)
     }
     calls = [each.id for message in log.messages(session) for each in message.tool_calls]
     return [found[each] for each in calls]

@@ -21,7 +21,7 @@ from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.events import Event, SubagentEvent, ToolFinished, ToolStarted
 from outrider.runtime.run import RunResult
 from outrider.subagents.task import AT_ONCE
-from outrider.tools.approval import Permit
+from outrider.tools.approval import Approver
 
 E = TypeVar("E")
 HELPER = Profile(name="Helper", description="Helps.")
@@ -67,7 +67,7 @@ class Team:
         limits: Limits | None = None,
         log: Log | None = None,
         at_once: int = AT_ONCE,
-        permit: Permit | None = None,
+        permit: Approver | None = None,
     ) -> None:
         self.model = model
         self.events: list[Event] = []

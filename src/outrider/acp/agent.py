@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import Client
 from outrider.acp.measures import Measures
-from outrider.acp.refusals import in_words
+from outrider.acp.refusals import as_wire_error
 from outrider.acp.schema.base import PROTOCOL
 from outrider.acp.schema.requests import (
     AgentCapabilities,
@@ -43,7 +43,7 @@ from outrider.providers.debugging import logger
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.acp.editor_session import Held
+    from outrider.acp.editor_session import EditorSession
     from outrider.coding.config.settings import Settings
     from outrider.log.log import Log
     from outrider.tools.tool import Tool
@@ -74,7 +74,7 @@ class EditorAgent:
         self._measures = Measures(metrics) if metrics else None
         self._flags = flags
         self._load_tools = load_tools
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, EditorSession] = {}
         self._opened_log: Log | None = None
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class EditorAgent:
     async def _delete(self, asked: OfSession) -> Nothing:
         await self._close_held(asked.session_id)
         name = self._id_of(asked.session_id)
-        with in_words():
+        with as_wire_error():
             self._log.delete(name)
         return Nothing()
 
@@ -166,7 +166,7 @@ class EditorAgent:
     async def _prompt(self, asked: Prompt) -> Prompted:
         held = self._of(asked.session_id)
         try:
-            with in_words():
+            with as_wire_error():
                 return Prompted(await held.prompt(asked.prompt))
         finally:
             if self._measures:
@@ -191,7 +191,7 @@ class EditorAgent:
 
         held, value = self._of(asked.session_id), asked.value
         mode = as_mode(str(value))
-        with in_words():
+        with as_wire_error():
             if asked.config_id == MODE and mode:
                 held.use_mode(mode)
             elif asked.config_id == MODEL and isinstance(value, str):
@@ -212,24 +212,24 @@ class EditorAgent:
 
     def _id_of(self, name: str) -> str:
         """The name itself, if there is a session of that name: the beginning of one is enough for people alone."""
-        with in_words():
+        with as_wire_error():
             if self._log.session(name).id != name:
                 raise UnknownSessionError(f"there is no session {name!r}")
         return name
 
-    def _of(self, name: str) -> Held:
+    def _of(self, name: str) -> EditorSession:
         if name not in self._held:
             raise WireError.not_found(f"the session {name!r} is not open here: load it first")
         return self._held[name]
 
-    def _open(self, asked: NewSession | LoadSession, id: str | None) -> Held:
+    def _open(self, asked: NewSession | LoadSession, id: str | None) -> EditorSession:
         from outrider.coding.config.loading import load
         from outrider.runtime.agent_settings import kept_limits
 
         if id in self._held:
             raise WireError.invalid_params(f"the session {id!r} is open here already: close it first")
         folder = _folder_of(asked)
-        with in_words():
+        with as_wire_error():
             recorded = kept_limits(self._log.settings(id)) if id else {}
             flags = {**recorded, **self._flags} | _also(asked.additional_directories)
             loaded = load(folder, environment=os.environ, flags=flags)
@@ -244,10 +244,10 @@ class EditorAgent:
         held.notes = notes
         return held
 
-    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> Held:
-        from outrider.acp.editor_session import Held
+    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> EditorSession:
+        from outrider.acp.editor_session import EditorSession
 
-        return Held(self._client, self._log, settings, folder, tools, id)
+        return EditorSession(self._client, self._log, settings, folder, tools, id)
 
     async def _close_held(self, name: str) -> None:
         if held := self._held.pop(name, None):

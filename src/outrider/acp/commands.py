@@ -14,7 +14,7 @@ from outrider.errors import OutriderError
 from outrider.text import dollars
 
 if TYPE_CHECKING:
-    from outrider.acp.editor_session import Held
+    from outrider.acp.editor_session import EditorSession
 
 CONTINUE = "continue"
 """Not for this file alone: it runs a turn."""
@@ -28,7 +28,7 @@ def available() -> list[Command]:
     return [*known, Command(CONTINUE, "let a turn that was cut off go on")]
 
 
-def carried_out(held: Held, text: str) -> str | None:
+def carried_out(held: EditorSession, text: str) -> str | None:
     """What a command has to say; None if the text is not one."""
     name, _, rest = text.strip().removeprefix("/").partition(" ")
     if text.strip() == f"/{CONTINUE}" and not held.session.is_unfinished:
@@ -41,13 +41,13 @@ def carried_out(held: Held, text: str) -> str | None:
         return str(error)
 
 
-def _model(held: Held, name: str) -> str:
+def _model(held: EditorSession, name: str) -> str:
     if name:
         held.use_model(name)
     return f"{held.model} answers."
 
 
-def _permissions(held: Held, name: str) -> str:
+def _permissions(held: EditorSession, name: str) -> str:
     mode = as_mode(name)
     if name and mode is None:
         return f"There is no mode {name!r}; there are {', '.join(MODES)}."
@@ -56,17 +56,17 @@ def _permissions(held: Held, name: str) -> str:
     return f"Permissions: {held.mode}."
 
 
-def _tools(held: Held, _: str) -> str:
+def _tools(held: EditorSession, _: str) -> str:
     return "\n".join(f"- **{tool.name}**: {tool.description.partition(chr(10))[0]}" for tool in held.bench.tools)
 
 
-def _cost(held: Held, _: str) -> str:
+def _cost(held: EditorSession, _: str) -> str:
     usage = held.session.total_usage
     cost = dollars(usage.cost) or "not known"
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out; cost {cost}."
 
 
-_COMMANDS: dict[str, tuple[str, str, Callable[[Held, str], str]]] = {
+_COMMANDS: dict[str, tuple[str, str, Callable[[EditorSession, str], str]]] = {
     "model": ("who answers, or another model", "a model", _model),
     "permissions": ("what is allowed without asking", "ask, edits, all or plan", _permissions),
     "tools": ("what the model can do here", "", _tools),

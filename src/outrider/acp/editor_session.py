@@ -13,13 +13,13 @@ from outrider.acp.client import Client
 from outrider.acp.commands import CONTINUE, available, carried_out
 from outrider.acp.content import as_prompt
 from outrider.acp.editor import EditorBuffers, EditorTerminals
-from outrider.acp.event_translator import Feed
+from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import has_key, modes, selectors
 from outrider.acp.replay import replayed
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.notifications import Commands, ConfigChanged, CurrentMode, InfoChanged
 from outrider.acp.schema.requests import Opened, StopReason
-from outrider.acp.update_sender import Teller
+from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
 from outrider.acp.v1 import call_of
 from outrider.coding.config.settings import AcpSettings, Settings
@@ -38,7 +38,7 @@ from outrider.tools.tool import Tool
 _STOPS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 
 
-class Held:
+class EditorSession:
     """One session. Whatever it does, it tells the editor."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Held:
     def _tell_in_its_words(self, settings: AcpSettings) -> None:
         """What goes from the session to the editor, by the version of the protocol that it speaks."""
         client = self._client
-        self.teller = Teller(client, self.id, self._read, self._spent)
+        self.teller = UpdateSender(client, self.id, self._read, self._spent)
         self.engine = Engine(
             lambda update: self.teller.tell(call_of(update, self._read, client.output_key)),
             appending="meta" if client.appends_output else "replace",
@@ -74,7 +74,7 @@ class Held:
             output_as=fenced,
             congested=lambda: client.is_congested,
         )
-        self.feed = Feed(self.engine, self.teller, self.bench.folder, appends=client.appends_output)
+        self.feed = EventTranslator(self.engine, self.teller, self.bench.folder, appends=client.appends_output)
 
     def _use_editor(self) -> None:
         """Have the tools use the editor's files and terminals, as far as it offers them."""

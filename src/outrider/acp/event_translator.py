@@ -33,7 +33,7 @@ from outrider.runtime.events import (
 LEFT_OPEN = "It was not carried out: the turn ended before."
 
 
-class Telling(Protocol):
+class UpdateSink(Protocol):
     """How an editor is told things, in the words of its version of the protocol."""
 
     def words(self, text: str) -> None:
@@ -55,10 +55,10 @@ class Telling(Protocol):
         """A reply has used this."""
 
 
-class Feed:
+class EventTranslator:
     """Takes the events of one session. Text is told at once; calls go through the engine, which is flushed first."""
 
-    def __init__(self, engine: Engine, telling: Telling, folder: Path, *, appends: bool = False) -> None:
+    def __init__(self, engine: Engine, telling: UpdateSink, folder: Path, *, appends: bool = False) -> None:
         self._engine = engine
         self._appends = appends
         """Whether the output of commands is appended to a terminal that stands in their calls."""

@@ -21,7 +21,7 @@ from outrider.errors import (
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def as_wire_error() -> Iterator[None]:
     """What goes wrong inside is said to the editor, with the code that fits."""
     try:
         yield

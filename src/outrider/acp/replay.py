@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock
-from outrider.log.entries import Answer, Entry, Intent, Said
+from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
 from outrider.prompts import prompt
 from outrider.runtime.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
 
@@ -16,15 +16,15 @@ def replayed(entries: Iterable[Entry]) -> Iterator[Event]:
     interrupted = prompt("interrupted")
     for entry in entries:
         match entry:
-            case Said(message=message, usage=usage) if message.role == "assistant":
+            case MessageEntry(message=message, usage=usage) if message.role == "assistant":
                 names |= {call.id: call.name for call in message.tool_calls}
                 yield from _words(message)
                 yield MessageAdded(message, usage)
-            case Said(message=message) if message.text != interrupted:
+            case MessageEntry(message=message) if message.text != interrupted:
                 yield MessageAdded(message)
             case Intent(call_id=call_id, name=name, input=input, effect=effect):
                 yield ToolStarted(call_id, name, input, effect)
-            case Answer(result=result, details=details):
+            case CallResult(result=result, details=details):
                 yield ToolFinished(result.tool_use_id, names.get(result.tool_use_id, ""), result, details)
 
 

@@ -32,7 +32,7 @@ SLOW_SECONDS = 0.2
 _STATUSES = ("pending", "in_progress", "completed")
 
 
-class Teller:
+class UpdateSender:
     """Tells of one session. A Telling."""
 
     def __init__(

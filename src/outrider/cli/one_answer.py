@@ -26,7 +26,7 @@ from outrider.conversation.messages import Usage
 from outrider.errors import (
     OutriderError,
 )
-from outrider.log.entries import Settings as Recorded
+from outrider.log.entries import SessionSettings as Recorded
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.events import Event, RunFinished
@@ -37,7 +37,7 @@ from outrider.sync import default_log
 from outrider.text import counted, dollars
 
 
-class Asking:
+class PromptRun:
     """One question on its way to its outcome."""
 
     def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:

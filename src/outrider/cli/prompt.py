@@ -47,9 +47,9 @@ def _outcome(options: argparse.Namespace, output: Output, interrupts: Interrupts
     from outrider.cli.output import Outcome
 
     try:
-        from outrider.cli.one_answer import Asking  # which takes long enough to be interrupted
+        from outrider.cli.one_answer import PromptRun  # which takes long enough to be interrupted
 
-        return Asking(options, output, interrupts).outcome()
+        return PromptRun(options, output, interrupts).outcome()
     except KeyboardInterrupt:
         return Outcome("cancelled")
 

@@ -18,17 +18,17 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.log.entries import (
-    Answer,
-    Began,
-    Delegated,
+    AttachmentStored,
+    CallResult,
     Entry,
     Intent,
+    MessageEntry,
     Record,
-    Recovered,
-    Said,
-    Settings,
-    Stored,
-    Unknown,
+    SessionRecovered,
+    SessionSettings,
+    SessionStarted,
+    SubagentLinked,
+    UnknownEntry,
 )
 from outrider.log.summary import Summary
 from outrider.text import counted, dollars, human_size
@@ -88,9 +88,9 @@ def told(record: Record, *, full: bool = False) -> Iterator[str]:
 
 def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
     match entry:
-        case Said(message=message):
+        case MessageEntry(message=message):
             yield from _message(message, full)
-        case Answer(result=result):
+        case CallResult(result=result):
             yield from _block(result, full)
         case _:
             yield _event(entry, full)
@@ -100,22 +100,22 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
     match entry:
         case Intent(call_id=call_id, name=name, effect=effect):
             return "started", f"{name} ({effect}) {call_id}"
-        case Stored(attachment=file):
+        case AttachmentStored(attachment=file):
             return "stored", _file(file)
-        case Settings():
+        case SessionSettings():
             return "settings", msgspec.json.encode(entry).decode() if full else _in_short(entry)
-        case Began(forked_from=source, forked_at=at, version=version):
+        case SessionStarted(forked_from=source, forked_at=at, version=version):
             return "began", f"with Outrider {version}" + (f", from {source[:8]} up to entry {at}" if source else "")
-        case Delegated(session=session, call_id=call_id):
+        case SubagentLinked(session=session, call_id=call_id):
             return "sub-agent", f"{session[:8]} for {call_id}"
-        case Recovered(count=count):
+        case SessionRecovered(count=count):
             return "recovered", f"{count} of the entries before this one are lost"
-        case Unknown(name=name):
+        case UnknownEntry(name=name):
             return name[:9], "(of a newer version; kept and passed over)"
     return entry.kind, ""
 
 
-def _in_short(settings: Settings) -> str:
+def _in_short(settings: SessionSettings) -> str:
     """Who answers, and how, without the many words of the system prompt."""
     return ", ".join(
         filter(

@@ -39,7 +39,7 @@ from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
-from outrider.subagents.task import Task, Worker
+from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.tool import Tool, make_tools
 
 UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
@@ -157,7 +157,7 @@ class Workbench:
         return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home())
 
     @contextmanager
-    def _engage(self, profile: Profile, title: str, tier: str) -> Iterator[Worker]:
+    def _engage(self, profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
         """A sub-agent in the same folder, with the same permissions and tools that know nothing of its sender."""
         workspace = self.workspace.for_subagent()
         agent = Agent(
@@ -169,7 +169,7 @@ class Workbench:
         )
         permit = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
         try:
-            yield Worker(agent, permit, self.folder)
+            yield SubagentSetup(agent, permit, self.folder)
         finally:
             workspace.close()
 

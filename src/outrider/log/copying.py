@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import UnknownSessionError
-from outrider.log.entries import Answer, Began, decode_if_known, encode
+from outrider.log.entries import CallResult, SessionStarted, decode_if_known, encode
 from outrider.log.replay import Replay
 from outrider.log.rows import INSERT, Row, read_rows, row
 from outrider.log.summary import SessionRow, find, insert
@@ -34,7 +34,7 @@ class Fork:
 
     def __init__(self, source: SessionRow, cut: int, reader: sqlite3.Connection) -> None:
         self._source, self._cut = source, cut
-        self.began = Began(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
+        self.began = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
         self._tally, replay = Tally(), Replay()
         self._tally.take(self.began, 0)
         for each in _without_beginning(read_rows(reader, source.extent, upto=cut)):
@@ -42,7 +42,7 @@ class Fork:
             self._tally.take(entry, len(each[4]))
             replay.take(entry)
         self._tally.usage = Usage()  # what was spent was spent by the other
-        self._answers = [Answer(_not_here(call)) for call in replay.open_calls]
+        self._answers = [CallResult(_not_here(call)) for call in replay.open_calls]
         for answer in self._answers:
             self._tally.take(answer, 0)
 
@@ -66,7 +66,7 @@ class Fork:
 def add(connection: sqlite3.Connection, name: str, entries: Sequence[Foreign], files: Set[str]) -> str:
     """A session that comes from elsewhere, under its id if that is free; its id."""
     taken = find(connection, "id = ?", name)
-    began = Began(os.urandom(16).hex() if taken else name, __version__)
+    began = SessionStarted(os.urandom(16).hex() if taken else name, __version__)
     number = insert(connection, began)
     _begin(connection, number, began)
     tally = Tally()
@@ -80,7 +80,7 @@ def add(connection: sqlite3.Connection, name: str, entries: Sequence[Foreign], f
     return began.session
 
 
-def _begin(connection: sqlite3.Connection, number: int, began: Began) -> None:
+def _begin(connection: sqlite3.Connection, number: int, began: SessionStarted) -> None:
     connection.execute(INSERT, row(number, 1, time.time(), *encode(began)))
 
 

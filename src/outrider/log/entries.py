@@ -23,7 +23,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: ClassVar[str] = ""
 
 
-class Began(Entry, frozen=True):
+class SessionStarted(Entry, frozen=True):
     """A session begins: the first entry of each."""
 
     kind: ClassVar[str] = "began"
@@ -37,7 +37,7 @@ class Began(Entry, frozen=True):
     """The session that sent this one out, if it is a sub-agent's."""
 
 
-class Settings(Entry, frozen=True):
+class SessionSettings(Entry, frozen=True):
     """Who answers, and how. What is None is as it was."""
 
     kind: ClassVar[str] = "settings"
@@ -50,7 +50,7 @@ class Settings(Entry, frozen=True):
     cwd: str | None = None
 
 
-class Said(Entry, frozen=True):
+class MessageEntry(Entry, frozen=True):
     """A message stands in the history."""
 
     kind: ClassVar[str] = "message"
@@ -74,7 +74,7 @@ class Intent(Entry, frozen=True):
     input: dict[str, Any]
 
 
-class Answer(Entry, frozen=True):
+class CallResult(Entry, frozen=True):
     """A call has its answer. When all calls of a reply have theirs, the message with the results stands."""
 
     kind: ClassVar[str] = "tool_finished"
@@ -84,20 +84,20 @@ class Answer(Entry, frozen=True):
     """What the tool has for people to see."""
 
 
-class Stored(Entry, frozen=True):
+class AttachmentStored(Entry, frozen=True):
     """A file came into the session, which may read it from now on."""
 
     kind: ClassVar[str] = "attachment"
     attachment: AttachmentBlock
 
 
-class Cancelled(Entry, frozen=True):
+class RunCancelled(Entry, frozen=True):
     """What the session was doing was cancelled."""
 
     kind: ClassVar[str] = "cancelled"
 
 
-class Delegated(Entry, frozen=True):
+class SubagentLinked(Entry, frozen=True):
     """A call is carried out by a sub-agent in a session of its own."""
 
     kind: ClassVar[str] = "subagent"
@@ -105,7 +105,7 @@ class Delegated(Entry, frozen=True):
     session: str
 
 
-class Recovered(Entry, frozen=True):
+class SessionRecovered(Entry, frozen=True):
     """The log was damaged, and what was whole was saved."""
 
     kind: ClassVar[str] = "recovered"
@@ -115,7 +115,7 @@ class Recovered(Entry, frozen=True):
     """How many they are."""
 
 
-class Unknown(Entry, frozen=True):
+class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
 
     name: str
@@ -131,7 +131,18 @@ class Record(msgspec.Struct, frozen=True):
 
 
 KINDS: dict[str, type[Entry]] = {
-    each.kind: each for each in (Began, Settings, Said, Intent, Answer, Stored, Cancelled, Delegated, Recovered)
+    each.kind: each
+    for each in (
+        SessionStarted,
+        SessionSettings,
+        MessageEntry,
+        Intent,
+        CallResult,
+        AttachmentStored,
+        RunCancelled,
+        SubagentLinked,
+        SessionRecovered,
+    )
 }
 MAX_DEPTH = 200
 """How deeply the JSON of an entry may be nested, so that it can be read again wherever it is read."""
@@ -139,7 +150,7 @@ MAX_DEPTH = 200
 
 def encode(entry: Entry) -> tuple[str, bytes]:
     """The kind and the body. What is not JSON is kept in words; raises LogError for what cannot be kept at all."""
-    if isinstance(entry, Unknown):
+    if isinstance(entry, UnknownEntry):
         return entry.name, bytes(entry.body)
     try:
         body = _encoder.encode(entry)
@@ -153,7 +164,7 @@ def encode(entry: Entry) -> tuple[str, bytes]:
 def decode(kind: str, body: bytes) -> Entry:
     """The entry of a row that is whole; raises NewerLogError where it is not what this version knows by that kind."""
     if kind not in KINDS:
-        return Unknown(kind, msgspec.Raw(body))
+        return UnknownEntry(kind, msgspec.Raw(body))
     try:
         return _decoder(kind).decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -167,7 +178,7 @@ def decode_if_known(kind: str, body: bytes) -> Entry:
     try:
         return decode(kind, body)
     except NewerLogError:
-        return Unknown(kind, msgspec.Raw(body))
+        return UnknownEntry(kind, msgspec.Raw(body))
 
 
 @cache  # made when the first entry of its kind is read: each takes a while
@@ -177,7 +188,7 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Entry]:
 
 def _encode_cleaned(entry: Entry) -> bytes:
     """With text that can be encoded, and without details that cannot."""
-    if isinstance(entry, Answer):
+    if isinstance(entry, CallResult):
         entry = msgspec.structs.replace(entry, details=_stored_details(entry.details))
     try:
         return _encoder.encode(clean_value(msgspec.to_builtins(entry, enc_hook=_in_words)))

@@ -12,7 +12,7 @@ from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import FolderStore
 from outrider.errors import AttachmentError, LogError
-from outrider.log.entries import Stored
+from outrider.log.entries import AttachmentStored
 
 UNREFERENCED_SECONDS = 3600.0
 """How old a file must be to count as forgotten: a session stores a file first and refers to it a moment later."""
@@ -26,14 +26,14 @@ class SessionFiles:
         self._referenced = referenced
         """What the log says that the session may read."""
         self._known: set[str] = set()
-        self._new: deque[Stored] = deque()
+        self._new: deque[AttachmentStored] = deque()
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Store the bytes; the session may read them from now on."""
         stored = self._store.put(attachment, max_bytes)
         if not self._knows(stored.sha256):
             self._known.add(stored.sha256)
-            self._new.append(Stored(stored))
+            self._new.append(AttachmentStored(stored))
         return stored
 
     def read(self, reference: AttachmentBlock) -> bytes:
@@ -46,11 +46,11 @@ class SessionFiles:
         self._check(reference)
         return self._store.chunks(reference)
 
-    def take_new(self) -> list[Stored]:
+    def take_new(self) -> list[AttachmentStored]:
         """The files that came in since the last time, to be written to the log before what mentions them."""
         return [self._new.popleft() for _ in range(len(self._new))]
 
-    def give_back(self, files: list[Stored]) -> None:
+    def give_back(self, files: list[AttachmentStored]) -> None:
         """They could not be written: the next time has them again."""
         self._new.extendleft(reversed(files))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from outrider.conversation.messages import Usage
 from outrider.errors import LogError, SessionLostError
-from outrider.log.entries import Entry, Settings, encode
+from outrider.log.entries import Entry, SessionSettings, encode
 from outrider.log.files import SessionFiles
 from outrider.log.rows import INSERT, Extent, row
 from outrider.log.tally import Tally
@@ -26,7 +26,7 @@ class Journal:
         extent: Extent,
         fence: int,
         files: SessionFiles,
-        settings: Settings,
+        settings: SessionSettings,
         usage: Usage,
         writer: Writer,
         release: Callable[..., None],
@@ -94,7 +94,7 @@ class Append:
 
     __slots__ = ("_bodies", "_fence", "_number", "_time", "tally")
 
-    def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: Settings) -> None:
+    def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings) -> None:
         self._number, self._fence = number, fence
         self._time = time.time()
         self._bodies = [encode(entry) for entry in entries]

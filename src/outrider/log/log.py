@@ -16,7 +16,7 @@ from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.database import in_words, reading
-from outrider.log.entries import Began, Delegated, Record, Settings
+from outrider.log.entries import Record, SessionSettings, SessionStarted, SubagentLinked
 from outrider.log.files import SessionFiles, remove_forgotten
 from outrider.log.filesystem import network_file_system
 from outrider.log.holder import BEAT_SECONDS, Holder
@@ -100,7 +100,7 @@ class Log:
         """One session, by its id or the beginning of it."""
         return self._find(id).summary
 
-    def settings(self, id: str) -> Settings:
+    def settings(self, id: str) -> SessionSettings:
         """Who answers in a session, and how."""
         return self._find(id).settings
 
@@ -154,11 +154,11 @@ class Log:
 
     # Opening
 
-    def begin(self, settings: Settings | None = None, *, parent: str = "") -> Journal:
+    def begin(self, settings: SessionSettings | None = None, *, parent: str = "") -> Journal:
         """A new session, held by this process."""
-        return self._begin(Began(os.urandom(16).hex(), __version__, parent=parent), settings)
+        return self._begin(SessionStarted(os.urandom(16).hex(), __version__, parent=parent), settings)
 
-    def open_child(self, id: str, settings: Settings, parent: Journal, call_id: str) -> Journal:
+    def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:
         """The session of a sub-agent that a call of the parent's sends out, held by this process: begun if it is new.
 
         It is begun, and the parent knows of it, in one commit.
@@ -166,21 +166,21 @@ class Log:
         try:
             return self.open(id)
         except UnknownSessionError:
-            began = Began(id, __version__, parent=parent.id)
-            return self._begin(began, settings, parent.appending(Delegated(call_id, id)))
+            began = SessionStarted(id, __version__, parent=parent.id)
+            return self._begin(began, settings, parent.appending(SubagentLinked(call_id, id)))
 
-    def _begin(self, began: Began, settings: Settings | None, link: Append | None = None) -> Journal:
+    def _begin(self, began: SessionStarted, settings: SessionSettings | None, link: Append | None = None) -> Journal:
         entries = [began, settings] if settings else [began]
 
         def work(connection: sqlite3.Connection) -> int:
             number = insert(connection, began, written(Holder.here(self._token)))
-            Append(number, 1, entries, Settings())(connection)
+            Append(number, 1, entries, SessionSettings())(connection)
             if link:
                 link(connection)
             return number
 
         extent = Extent(self._writer.do(work), len(entries))
-        return self._hold(began.session, extent, 1, settings or Settings(), Usage())
+        return self._hold(began.session, extent, 1, settings or SessionSettings(), Usage())
 
     def open(self, id: str) -> Journal:
         """A session, held by this process. Raises SessionHeldError, which names the holder, if another has it."""
@@ -225,7 +225,7 @@ class Log:
             raise LogError("a title needs words")
         journal = self._open(id, first=False)
         try:
-            journal.write_now(Settings(title=title))
+            journal.write_now(SessionSettings(title=title))
         finally:
             journal.close()
 
@@ -288,7 +288,7 @@ class Log:
             return  # ours, and let go, which could not be written down
         check_free(row, self.path)
 
-    def _hold(self, id: str, extent: Extent, fence: int, settings: Settings, usage: Usage) -> Journal:
+    def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
         return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._writer, release)

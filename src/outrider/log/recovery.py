@@ -21,7 +21,7 @@ from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
 from outrider.log.database import MIGRATIONS, in_words, open_for_reading, open_for_writing, refuse_folder
-from outrider.log.entries import Began, Recovered, encode
+from outrider.log.entries import SessionRecovered, SessionStarted, encode
 from outrider.log.holder import STALE_SECONDS
 from outrider.log.rows import INSERT, Extent, Row, is_whole, known_records, read_rows, row
 from outrider.log.salvage import salvage
@@ -203,7 +203,7 @@ class _Rebuilding:
 class _Lost(msgspec.Struct, frozen=True):
     """What is gone from a session."""
 
-    entry: Recovered
+    entry: SessionRecovered
     count: int
     last: int
     """The highest number that the session ever had, as far as one can tell."""
@@ -214,7 +214,7 @@ class _Remains:
 
     def __init__(self, name: str) -> None:
         self.tally = Tally()
-        self.began = Began(name, "")
+        self.began = SessionStarted(name, "")
         self.count = self.last = 0
         self.times = (time.time(), time.time())
         """Of the first entry and of the last."""
@@ -229,9 +229,9 @@ class _Remains:
         self._named += missing[: NAMED - len(self._named)]
         self.times = (self.times[0] if self.count else when, when)
         self.count, self.last = self.count + 1, seq
-        if isinstance(entry, Began) and seq == 1:
+        if isinstance(entry, SessionStarted) and seq == 1:
             self.began = entry
-        if isinstance(entry, Recovered):
+        if isinstance(entry, SessionRecovered):
             self._told += entry.count
         self.tally.take(entry, len(encode(entry)[1]))  # type: ignore[arg-type]
         if seq <= self.began.forked_at:
@@ -243,7 +243,7 @@ class _Remains:
         end = end if len(end) < MOST_LOST else range(0)
         count = max(0, self._gone - self._told) + len(end)
         named = [*self._named, *end[: NAMED - len(self._named)]] if count else []
-        return _Lost(Recovered(tuple(named), count), count, max(self.last, *end[-1:], 0))
+        return _Lost(SessionRecovered(tuple(named), count), count, max(self.last, *end[-1:], 0))
 
 
 def _is_whole_table_of_sessions(connection: sqlite3.Connection) -> bool:

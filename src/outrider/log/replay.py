@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.log.entries import Answer, Entry, Intent, Recovered, Said, Settings
+from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, SessionRecovered, SessionSettings
 
 
 class Replay:
@@ -15,13 +15,13 @@ class Replay:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.messages: list[Message] = []
-        self.settings = Settings()
+        self.settings = SessionSettings()
         """The newest value of each."""
         self.intents: dict[str, Intent] = {}
         """Calls of the newest reply that were begun, by id."""
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, CallResult] = {}
         """Calls of the newest reply that have their answer while others still wait for theirs."""
-        self.final: Answer | None = None
+        self.final: CallResult | None = None
         """The answer that ended the run, if nothing was said since."""
         self._waiting: tuple[ToolUseBlock, ...] = ()
         self._had_losses = False
@@ -31,25 +31,25 @@ class Replay:
     def take(self, entry: Entry) -> None:
         """What the entry changes. One that this version does not know changes nothing."""
         match entry:
-            case Said(message=message):
+            case MessageEntry(message=message):
                 self.messages.append(message)
                 self._expect(message.tool_calls if message.role == "assistant" else ())
             case Intent(call_id=call_id):
                 self.intents[call_id] = entry
-            case Answer(result=result):
+            case CallResult(result=result):
                 self._answer(result.tool_use_id, entry)
-            case Settings():
+            case SessionSettings():
                 self.settings = merged(self.settings, entry)
-            case Recovered():
+            case SessionRecovered():
                 self._had_losses = True
 
-    def unsettled(self) -> list[Answer]:
+    def unsettled(self) -> list[CallResult]:
         """Answers for the calls that were begun and may not be begun again: what they did is not known.
 
         After a loss of entries nobody knows which calls were begun: then it is all that are open.
         """
         return [
-            Answer(_unknown(call, self.intents.get(call.id)))
+            CallResult(_unknown(call, self.intents.get(call.id)))
             for call in self.open_calls
             if self._had_losses or self._was_begun_for_good(call)
         ]
@@ -67,7 +67,7 @@ class Replay:
         self._waiting, self.final, self._had_losses = calls, None, False
         self.intents, self.answers = {}, {}
 
-    def _answer(self, call_id: str, answer: Answer) -> None:
+    def _answer(self, call_id: str, answer: CallResult) -> None:
         if not any(call.id == call_id for call in self._waiting):
             return
         self.answers.setdefault(call_id, answer)
@@ -78,26 +78,26 @@ class Replay:
             self.final = next((answer for answer in answers if answer.final), None)
 
 
-def merged(old: Settings, new: Settings) -> Settings:
+def merged(old: SessionSettings, new: SessionSettings) -> SessionSettings:
     """The newest value of each setting."""
     given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not None}
     return msgspec.structs.replace(old, **given)
 
 
-def changes(old: Settings, new: Settings) -> Settings | None:
+def changes(old: SessionSettings, new: SessionSettings) -> SessionSettings | None:
     """What of the new is different; None if nothing is."""
     different = {
         name: value
         for name in new.__struct_fields__
         if (value := getattr(new, name)) is not None and value != getattr(old, name)
     }
-    return Settings(**different) if different else None
+    return SessionSettings(**different) if different else None
 
 
 def beginning_of_tail(entries: Sequence[Entry]) -> int | None:
     """The first place at which the entries can be cut: a reply. What was going on before it ended with it."""
     for index, entry in enumerate(entries):
-        if isinstance(entry, Said) and entry.message.role == "assistant":
+        if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
             return index
     return None
 

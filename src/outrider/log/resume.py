@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from outrider.conversation.history import History
-from outrider.log.open_calls import Standing
+from outrider.log.open_calls import OpenCalls
 from outrider.log.replay import Replay
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from outrider.log.log import Log
 
 
-def resume(log: Log, journal: Journal) -> tuple[History, Standing]:
+def resume(log: Log, journal: Journal) -> tuple[History, OpenCalls]:
     """Read the end of a session that is held, and settle what was going on when it stopped."""
     tail, before = log.tail(journal.extent)
     replay = Replay(record.entry for record in tail)
@@ -28,4 +28,4 @@ def resume(log: Log, journal: Journal) -> tuple[History, Standing]:
         return log.messages(journal.id, upto=before)
 
     history = History(replay.messages, earlier if before else None)
-    return history, Standing(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
+    return history, OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)

@@ -11,7 +11,7 @@ import msgspec
 
 from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError
-from outrider.log.entries import Began, Settings
+from outrider.log.entries import SessionSettings, SessionStarted
 from outrider.log.holder import Holder
 from outrider.log.rows import Extent
 
@@ -48,7 +48,7 @@ class SessionRow(msgspec.Struct, frozen=True):
 
     number: int
     summary: Summary
-    settings: Settings
+    settings: SessionSettings
     entries: int
     """How many entries it has."""
     fence: int
@@ -66,7 +66,7 @@ def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[S
     return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {condition}", values)]
 
 
-def insert(connection: sqlite3.Connection, began: Began, holder: str = "") -> int:
+def insert(connection: sqlite3.Connection, began: SessionStarted, holder: str = "") -> int:
     """Put a new session into the table, as the one that was opened last; its number."""
     now = time.time()
     cursor = connection.execute(
@@ -108,7 +108,7 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
 def _read(row: tuple[Any, ...]) -> SessionRow:
     try:
         of = _columns().decode(msgspec.msgpack.encode(row))
-        settings = msgspec.json.decode(of.settings, type=Settings)
+        settings = msgspec.json.decode(of.settings, type=SessionSettings)
         return SessionRow(of.number, _summary(of), settings, of.entries, of.fence, of.beat, of.beaten)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise DamagedLogError(

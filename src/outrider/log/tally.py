@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
-from outrider.log.entries import Entry, Said, Settings, Stored
+from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionSettings
 from outrider.log.replay import merged
 from outrider.text import clean
 
@@ -27,7 +27,7 @@ _COUNT_TURNS = (
 class Tally:
     """Counts entries on their way into the log."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: SessionSettings | None = None) -> None:
         self.size = 0
         self.entries = 0
         self.turns = 0
@@ -38,7 +38,7 @@ class Tally:
         """The beginning of the first thing that a person said."""
         self.files: list[str] = []
         """The hashes of files that came in."""
-        self.settings = settings or Settings()
+        self.settings = settings or SessionSettings()
         self.settings_changed = False
 
     def take(self, entry: Entry, size: int) -> None:
@@ -46,17 +46,17 @@ class Tally:
         self.size += size
         self.entries += 1
         match entry:
-            case Said(message=message, usage=usage):
+            case MessageEntry(message=message, usage=usage):
                 if message.role == "assistant":
                     self.model = clean(entry.model) or self.model
                     self.turns += 1
                     self.usage += usage or Usage()
                 elif not self.said:
                     self.said = _title(message)
-            case Stored(attachment=attachment):
+            case AttachmentStored(attachment=attachment):
                 self.files.append(attachment.sha256)
                 self.size += attachment.size
-            case Settings(model=model):
+            case SessionSettings(model=model):
                 self.settings = merged(self.settings, entry)
                 self.settings_changed = True
                 self.model = model or self.model

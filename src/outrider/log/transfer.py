@@ -26,7 +26,7 @@ from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
 from outrider.log.copying import Foreign
-from outrider.log.entries import Began, Said, Stored, decode
+from outrider.log.entries import AttachmentStored, MessageEntry, SessionStarted, decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.rows import LAST_SEQ
@@ -78,7 +78,7 @@ def export(log: Log, id: str, *, attachments: bool = False) -> Iterator[bytes]:
 
 
 def _files(log: Log, id: str) -> list[AttachmentBlock]:
-    found = (record.entry.attachment for record in log.records(id) if isinstance(record.entry, Stored))
+    found = (record.entry.attachment for record in log.records(id) if isinstance(record.entry, AttachmentStored))
     return list({file.sha256: file for file in found}.values())
 
 
@@ -121,7 +121,7 @@ def import_conversation(log: Log, text: bytes) -> Imported:
     journal = log.begin()
     try:
         from_json(text, journal.files)
-        journal.write_now(*map(Said, messages))
+        journal.write_now(*map(MessageEntry, messages))
     except BaseException:
         journal.close()
         log.delete(journal.id)
@@ -190,11 +190,11 @@ class _Lines:
             raise LogError(f"the entry {line.seq} has a time that no clock shows")
         body = bytes(line.body)
         entry = decode(line.kind, body)
-        if isinstance(entry, Stored):
+        if isinstance(entry, AttachmentStored):
             self._mentioned[entry.attachment.sha256] = entry.attachment
         self._last = line.seq
         self.count += 1
-        if self.count > 1 or not isinstance(entry, Began):
+        if self.count > 1 or not isinstance(entry, SessionStarted):
             # Where the beginning was lost, its place is taken by the new one, and what stood there moves on.
             seq = max(line.seq, 2, self.entries[-1][0] + 1 if self.entries else 2)
             self.entries.append((seq, line.time, line.kind, body))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.errors import ProviderError, TornStreamError
+from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.stream import CallAssembler
@@ -142,7 +142,7 @@ class IncomingReply:
         try:
             chunk = msgspec.convert(clean_value(json.loads(data)), _Chunk)
         except (ValueError, RecursionError) as error:
-            raise TornStreamError(f"{self._label} sent what cannot be read: {error}", retryable=True) from None
+            raise IncompleteStreamError(f"{self._label} sent what cannot be read: {error}", retryable=True) from None
         return self._take_chunk(chunk)
 
     def _take_choice(self, choice: _Choice, shown: list[Delta]) -> None:
@@ -160,7 +160,7 @@ class IncomingReply:
                 shown += self._calls.take([_Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
             if choice.finish_reason in _BREAKDOWNS:
-                raise TornStreamError(f"{self._label} broke off: {choice.finish_reason}", retryable=True)
+                raise IncompleteStreamError(f"{self._label} broke off: {choice.finish_reason}", retryable=True)
             self._finish_reason = choice.finish_reason or "stop"
 
     def _thoughts_in(self, delta: _Delta) -> Iterator[Delta]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.errors import ProviderError, TornStreamError
+from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.body import Body
@@ -114,7 +114,7 @@ class Gemini(ApiProvider):
         except msgspec.ValidationError as error:
             raise ProviderError(f"Gemini sent an event that cannot be understood: {error}") from None
         except (ValueError, RecursionError) as error:
-            raise TornStreamError(f"Gemini sent an event that is not JSON: {error}", retryable=True) from None
+            raise IncompleteStreamError(f"Gemini sent an event that is not JSON: {error}", retryable=True) from None
         for chunk in chunks:
             if chunk.error is not None:
                 raise self.explain(Refusal(_status(chunk.error), {}, data), self.key)

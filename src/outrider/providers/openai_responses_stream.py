@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.errors import ProviderError, RateLimitedError, RequestRefusedError, TornStreamError, UnavailableError
+from outrider.errors import (
+    IncompleteStreamError,
+    ProviderError,
+    RateLimitedError,
+    RequestRefusedError,
+    UnavailableError,
+)
 from outrider.providers.api import error_message
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
@@ -171,7 +177,7 @@ class IncomingReply:
             self._incomplete = _INCOMPLETE.get(str(reason), StopReason.OTHER)
             self._items |= {index: self._cut_short(index) for index in unfinished}
         elif unfinished:
-            raise TornStreamError("OpenAI's reply lacks the end of what it began", retryable=True)
+            raise IncompleteStreamError("OpenAI's reply lacks the end of what it began", retryable=True)
         self._usage = response.usage or {}
         self.complete = True
 
@@ -234,7 +240,7 @@ def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TornStreamError(f"OpenAI sent an event that cannot be read: {error}", retryable=True) from None
+        raise IncompleteStreamError(f"OpenAI sent an event that cannot be read: {error}", retryable=True) from None
 
 
 def _index(event: _Event) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from outrider.conversation.messages import ToolUseBlock
-from outrider.errors import ProviderError, TornStreamError
+from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, ToolCallDelta
 from outrider.text import clean
@@ -174,7 +174,7 @@ class ReplyParser:
         return [] if self.ended else self._take(self._events.feed(chunk))
 
     def finish(self) -> list[Delta | Reply]:
-        """The reply, where only the end of the answer completes it. Raises TornStreamError if there is none."""
+        """The reply, where only the end of the answer completes it. Raises IncompleteStreamError if there is none."""
         shown = [] if self.ended else self._take(self._events.finish())
         if not self.ended:
             self._end(shown)
@@ -196,7 +196,7 @@ class ReplyParser:
 
     def _end(self, shown: list[Delta | Reply]) -> None:
         if not self.complete:
-            raise TornStreamError(f"the reply of {self._label} ended before it was complete", retryable=True)
+            raise IncompleteStreamError(f"the reply of {self._label} ended before it was complete", retryable=True)
         self.ended = True
         shown.extend(self._incoming.end())
 
@@ -206,7 +206,7 @@ def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
     if len(items) < 2:
         return items
     found: list[Delta | Reply] = []
-    for (kind, _), grouped in groupby(items, _kin):
+    for (kind, _), grouped in groupby(items, merge_key):
         group: list[Any] = list(grouped)
         if len(group) == 1 or kind is Reply:
             found += group
@@ -218,7 +218,7 @@ def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
     return found
 
 
-def _kin(item: Delta | Reply) -> tuple[type, str | int]:
+def merge_key(item: Delta | Reply) -> tuple[type, str | int]:
     """What items have in common that can be told as one; calls without an id may be different ones."""
     if isinstance(item, ToolCallDelta):
         return ToolCallDelta, item.call_id or id(item)

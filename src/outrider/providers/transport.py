@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from outrider.errors import ProviderError, TornStreamError, UnavailableError
+from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.body import Body, Pieces
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _explained(error: Exception, url: str, begun: bool = False) -> ProviderError
             return UnavailableError(f"{host} cannot be reached through the proxy: {said}; check it", retryable=True)
         case aiohttp.ClientError() | OSError():
             if begun:
-                return TornStreamError(f"the answer of {host} broke off: {said}", retryable=True)
+                return IncompleteStreamError(f"the answer of {host} broke off: {said}", retryable=True)
             what_to_do = "check the address and the network"
             return UnavailableError(f"{host} cannot be reached: {said}; {what_to_do}", retryable=True)
     return ProviderError(f"the request to {host} cannot be sent: {said}")

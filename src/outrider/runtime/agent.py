@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from outrider.conversation.store import AttachmentStore
     from outrider.runtime.events import Event
-    from outrider.tools.approval import Permit
+    from outrider.tools.approval import Approver
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Permit | None = None,
+        permit: Approver | None = None,
     ) -> str: ...
     @overload
     async def ask(
@@ -64,7 +64,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Permit | None = None,
+        permit: Approver | None = None,
     ) -> T: ...
     @overload
     async def ask(
@@ -75,7 +75,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Permit | None = None,
+        permit: Approver | None = None,
     ) -> Any: ...
     async def ask(self, prompt: Prompt, output: Any = None, **session: Any) -> Any:
         """Ask in a session of its own, and get the answer: text, or what `output` describes.

@@ -16,7 +16,7 @@ from outrider.runtime.events import Event
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report, run_to_report
-from outrider.tools.approval import Permit
+from outrider.tools.approval import Approver
 
 WITHOUT_ANSWER = "the agent was asked, and ended without an answer"
 
@@ -29,7 +29,7 @@ async def answer(
     cwd: str | Path | None = None,
     store: AttachmentStore | None = None,
     observer: Callable[[Event], None] | None = None,
-    permit: Permit | None = None,
+    permit: Approver | None = None,
 ) -> Any:
     """What the agent answers, in a session of its own. Raises AnswerError, which has the run, if nothing comes."""
     report = None if output is None else Report(output)

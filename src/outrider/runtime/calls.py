@@ -18,11 +18,11 @@ from outrider.conversation.json_text import in_lines, shorten_json
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, LogError, ValidationError
-from outrider.log.entries import Answer, Intent
+from outrider.log.entries import CallResult, Intent
 from outrider.runtime.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.runtime.limits import Limits
 from outrider.text import clean, shorten
-from outrider.tools.approval import FilePermit, Permit
+from outrider.tools.approval import Approver, FilePermit
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Spawn, Tool, ToolContext
@@ -37,7 +37,7 @@ CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call is answered without it."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class CallEnvironment(msgspec.Struct, frozen=True):
     """What the calls of one session share."""
 
     session: str
@@ -49,7 +49,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     cwd: Path
     journal: Journal | None = None
     """Where intents and answers are made durable, if they are."""
-    permit: Permit | None = None
+    permit: Approver | None = None
     """Who is asked whether a call may run; without one, each may."""
     spawn: Spawn | None = None
     """What opens a session for a sub-agent; None in the session of one."""
@@ -59,7 +59,7 @@ MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more is worked off in batches."""
 
 
-async def carry_out(calls: Sequence[Call], tools: Iterable[str]) -> None:
+async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
     """Run calls until each has its answer: side by side, but one that must be alone by itself and in its turn.
 
     When the caller is cancelled, each call still gets an answer before the CancelledError goes on. When the log fails,
@@ -133,12 +133,14 @@ async def _stop(calls: Sequence[Call]) -> None:
 class Call:
     """A call from its start to its answer. The answer comes exactly once: by the tool, a time-out or a cancel."""
 
-    def __init__(self, use: ToolUseBlock, tool: Tool | None, around: Surroundings, begun: Intent | None = None) -> None:
+    def __init__(
+        self, use: ToolUseBlock, tool: Tool | None, around: CallEnvironment, begun: Intent | None = None
+    ) -> None:
         self.use = use
         self.around = around
         self.begun = begun
         """The intent that is on disk already."""
-        self.answer: Answer | None = None
+        self.answer: CallResult | None = None
         self.written: Write | None = None
         """Done when the answer is on disk; None if there is no log."""
         self._loop = asyncio.get_running_loop()
@@ -202,7 +204,7 @@ class Call:
         if refusal and not self.answer:
             self._finish(_error(self.use.id, f"{tool.name} was not run: {clean(refusal)}"))
 
-    def recall(self, answer: Answer, *, recorded: bool) -> None:
+    def recall(self, answer: CallResult, *, recorded: bool) -> None:
         """It was answered before: in another process, or when the log could not be written."""
         if recorded:
             self.answer, self._announced = answer, True
@@ -258,7 +260,7 @@ class Call:
         answer = await self._work(tool)
         self._finish(_stopped_answer(answer, self._stopped) if self._stopped else answer)
 
-    async def _work(self, tool: Tool) -> Answer:
+    async def _work(self, tool: Tool) -> CallResult:
         try:
             result = await tool.invoke(self.use.input, self._context)
             self._came_through = True
@@ -277,7 +279,7 @@ class Call:
             # The tool has done its work; only storing what is too large, or a file, was cut short.
             why = "it was cancelled before all of it could be stored"
             text = self._cut(clean(result.text), why, result.is_json) or f"[{why}]"
-            return Answer(_block(self.use.id, [TextBlock(text)], result.is_error), result.final, result.details)
+            return CallResult(_block(self.use.id, [TextBlock(text)], result.is_error), result.final, result.details)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         """An answer for a call that ended without one."""
@@ -286,7 +288,7 @@ class Call:
         elif error := task.exception():
             self._finish(_error(self.use.id, f"{self.use.name} failed: {_said_by(error)}"))
 
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self, answer: CallResult) -> None:
         if self.answer:
             return
         for timer in self._timers:
@@ -321,7 +323,7 @@ class Call:
         if not self.answer:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
 
-    async def _answer(self, result: ToolResult) -> Answer:
+    async def _answer(self, result: ToolResult) -> CallResult:
         """The result as a block: its text within the limit, its files in the store."""
         text, whole = clean(result.text), None
         if result.whole is not None:
@@ -332,7 +334,7 @@ class Call:
         files = [await self._stored(attachment) for attachment in result.attachments]
         nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
         block = _block(self.use.id, [*content, *files], result.is_error or nothing_left, whole)
-        return Answer(block, result.final, result.details)
+        return CallResult(block, result.final, result.details)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
         data = (in_lines(text) if is_json else text).encode()
@@ -404,8 +406,8 @@ def _failure(text: str) -> ToolResult:
     return ToolResult(text, is_error=True)
 
 
-def _error(call_id: str, text: str) -> Answer:
-    return Answer(_block(call_id, [TextBlock(text)], is_error=True))
+def _error(call_id: str, text: str) -> CallResult:
+    return CallResult(_block(call_id, [TextBlock(text)], is_error=True))
 
 
 def _block(
@@ -417,10 +419,10 @@ def _block(
     return ToolResultBlock(call_id, tuple(content), is_error, whole)
 
 
-def _stopped_answer(answer: Answer, reason: str) -> Answer:
+def _stopped_answer(answer: CallResult, reason: str) -> CallResult:
     """What a tool still had to say when it was given up, flagged and with the reason before it."""
     result = answer.result
-    return Answer(_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
+    return CallResult(_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
 
 
 def _said_by(error: BaseException) -> str:

@@ -17,7 +17,7 @@ GRACE = 1.0
 """Seconds that tasks have to end when the work that began them is done."""
 
 
-def drive(work: Coroutine[Any, Any, T]) -> T:
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run async work to its end, also where an event loop runs already, as in a notebook."""
     driver = _Driver(work)
     try:

@@ -11,7 +11,7 @@ from outrider.errors import SessionBusyError, SessionCancelledError
 T = TypeVar("T")
 
 
-class Work:
+class ExclusiveTask:
     """Does one thing at a time. `cancel` ends that, and not whoever waits for it."""
 
     def __init__(self) -> None:

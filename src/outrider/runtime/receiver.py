@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ToolUseBlock, Usage
-from outrider.errors import ProviderError, TornStreamError
+from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Provider, Reply, Request
 from outrider.runtime.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.tools.schema.violations import too_deep
@@ -66,7 +66,7 @@ class Receiver:
             if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
                 await close()
         if reply is None:
-            raise TornStreamError(f"the reply of {self._provider.name} ended before it was complete; ask again")
+            raise IncompleteStreamError(f"the reply of {self._provider.name} ended before it was complete; ask again")
         return reply
 
     def _show(self, item: Any) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from outrider.conversation.items import ByItem
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import OutriderError
-from outrider.log.entries import Answer
+from outrider.log.entries import CallResult
 from outrider.providers.base import Reply, StopReason
 from outrider.runtime.events import RunStatus
 from outrider.runtime.limits import Limits
@@ -77,7 +77,7 @@ class Progress:
         self.text = reply.text
         self.stop_reason = reply.stop_reason
 
-    def end_with(self, answer: Answer) -> None:
+    def end_with(self, answer: CallResult) -> None:
         """The result that ends the run: its words, and the data that its details have as `structured_output`."""
         self.text = answer.result.text
         if isinstance(answer.details, Mapping) and "structured_output" in answer.details:

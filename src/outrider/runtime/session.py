@@ -19,15 +19,15 @@ from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, 
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import ConversationError, LogError, ProviderError, SessionCancelledError
-from outrider.log.entries import Answer, Cancelled, Said, Settings
-from outrider.log.open_calls import Standing
+from outrider.log.entries import CallResult, MessageEntry, RunCancelled, SessionSettings
+from outrider.log.open_calls import OpenCalls
 from outrider.log.replay import changes
 from outrider.log.write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
-from outrider.runtime.calls import Call, Surroundings, carry_out, first_intents
+from outrider.runtime.calls import Call, CallEnvironment, first_intents, run_calls
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -40,14 +40,14 @@ from outrider.runtime.events import (
     SubagentStarted,
     TurnStarted,
 )
-from outrider.runtime.exclusive_task import Work
+from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.observers import Inbox, Observers
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.run import Progress, RunResult
 from outrider.text import clean
-from outrider.tools.approval import Permit, labelled
+from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Errand, make_tools
+from outrider.tools.tool import SubagentTask, make_tools
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -63,7 +63,7 @@ class Results(msgspec.Struct, frozen=True):
 
     message: Message
     """One user message with each result, in call order."""
-    final: Answer | None = None
+    final: CallResult | None = None
     """The first result that ends the run."""
 
 
@@ -85,7 +85,7 @@ class Session:
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Permit | None = None,
+        permit: Approver | None = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model=…)")
@@ -103,7 +103,7 @@ class Session:
         tools = make_tools(agent.tools)
         self._tools = {tool.name: tool for tool in tools}
         self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools)
-        self._around = Surroundings(
+        self._around = CallEnvironment(
             self.id,
             self._emit,
             store if store is not None else MemoryStore(),
@@ -113,9 +113,9 @@ class Session:
             permit=permit,
             spawn=self._spawn,
         )
-        self._standing = Standing()
+        self._standing = OpenCalls()
         self._memory: dict[str, Any] = {}
-        self._doing = Work()
+        self._doing = ExclusiveTask()
         self._progress: Progress | None = None
         """How far the run is that goes on, if one does."""
         self._within: Progress | None = None
@@ -134,7 +134,7 @@ class Session:
         *,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Permit | None = None,
+        permit: Approver | None = None,
     ) -> Session:
         """A session in a log, which goes on where it stopped, however it stopped; without an id, a new one.
 
@@ -147,7 +147,7 @@ class Session:
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(model=…))")
         journal = None if id is None else log.open(id)
         try:
-            recorded = journal.settings if journal else Settings()
+            recorded = journal.settings if journal else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer, permit=permit)
             journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
             session._take_up(journal, log)
@@ -341,14 +341,14 @@ class Session:
             with contextlib.suppress(LogError):  # then it stays nowhere: the cancel goes on
                 await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
 
-    async def _act_if_called(self) -> Answer | None:
+    async def _act_if_called(self) -> CallResult | None:
         uses = self.history.pending
         return (await self._act(uses)).final if uses else self._standing.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
         calls = self._calls(uses)
         try:
-            await carry_out(calls, self._tools)
+            await run_calls(calls, self._tools)
         except (asyncio.CancelledError, LogError):
             if all(call.recorded for call in calls):
                 self._add_results(calls)
@@ -369,7 +369,7 @@ class Session:
         """What was done must not be done again because it could not be written down."""
         answers = {call.use.id: call.answer for call in calls if call.answer}
         recorded = frozenset(call.use.id for call in calls if call.recorded)
-        self._standing = Standing(self._standing.begun, answers, recorded)
+        self._standing = OpenCalls(self._standing.begun, answers, recorded)
 
     def _add_results(self, calls: Sequence[Call]) -> Results:
         """One message with all answers. In the log it follows from them."""
@@ -378,7 +378,7 @@ class Session:
         final = next((answer for answer in answers if answer.final), None)
         if message.content:
             self.history.append(message)
-            self._standing = Standing(final=final)
+            self._standing = OpenCalls(final=final)
             self._emit(MessageAdded(message))
         return Results(message, final)
 
@@ -435,21 +435,21 @@ class Session:
     async def _append(self, *messages: Message) -> None:
         said = [message for message in messages if message.content]
         if self._around.journal and said:
-            await self._around.journal.write(*map(Said, said)).finished()
+            await self._around.journal.write(*map(MessageEntry, said)).finished()
         for message in said:
-            self._standing = Standing()
+            self._standing = OpenCalls()
             self.history.append(message)
             self._emit(MessageAdded(message))
 
     async def _record_reply(self, reply: Reply, acting: bool) -> None:
-        self._standing = Standing()
+        self._standing = OpenCalls()
         journal = self._around.journal
         if journal is None:
             return
         intents = first_intents(self._calls(reply.message.tool_calls)) if acting else []
-        entry = Said(reply.message, reply.usage, reply.stop_reason, self.provider.name)
+        entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, self.provider.name)
         await journal.write(entry, *intents).finished()
-        self._standing = Standing({intent.call_id: intent for intent in intents})
+        self._standing = OpenCalls({intent.call_id: intent for intent in intents})
 
     # The log
 
@@ -468,14 +468,14 @@ class Session:
 
     # Sub-agents
 
-    async def _spawn(self, errand: Errand, agent: Agent, permit: Permit | None, cwd: Path | None) -> Session:
+    async def _spawn(self, errand: SubagentTask, agent: Agent, permit: Approver | None, cwd: Path | None) -> Session:
         """A session for a sub-agent, which sends out none itself. In a log, the one that this errand had before."""
         around = self._around
         if self._progress:
             self._progress.send_out()
         about = clean(" ".join(f"{agent.name}: {errand.title}".split()))[:LONGEST_TITLE]
         child = Session(
-            agent, store=around.store, cwd=cwd or around.cwd, permit=permit or labelled(around.permit, about)
+            agent, store=around.store, cwd=cwd or around.cwd, permit=permit or for_subagent(around.permit, about)
         )
         child._within = self._progress
         child._around = msgspec.structs.replace(child._around, spawn=None)
@@ -501,7 +501,7 @@ class Session:
                     (await opening).close()
                 raise
 
-    def _relay(self, errand: Errand, child: str, event: Event) -> None:
+    def _relay(self, errand: SubagentTask, child: str, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
             self._children_usage += event.usage
         if isinstance(event, OwnEvent) and not errand.is_over():
@@ -526,5 +526,5 @@ class Session:
         except asyncio.CancelledError:
             if journal := self._around.journal:
                 with contextlib.suppress(LogError):
-                    await journal.write(Cancelled()).finished()
+                    await journal.write(RunCancelled()).finished()
             raise

@@ -10,7 +10,7 @@ import msgspec
 from outrider.runtime.agent import Agent
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
-from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, Task, Worker
+from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, SubagentSetup, Task
 from outrider.tools.tool import make_tools
 
 
@@ -35,8 +35,8 @@ def with_subagents(
     chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
 
     @contextmanager
-    def engage(profile: Profile, title: str, tier: str) -> Iterator[Worker]:
-        yield Worker(
+    def engage(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
+        yield SubagentSetup(
             Agent(
                 model=model_for(tier or profile.model, agent.provider, is_foreign=profile.is_foreign),
                 system=profile.prompt,

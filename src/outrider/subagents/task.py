@@ -21,7 +21,7 @@ from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
-from outrider.tools.approval import Permit
+from outrider.tools.approval import Approver
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, ToolContext, make_tool
 
@@ -45,16 +45,16 @@ _ENDINGS = {
 }
 
 
-class Worker(msgspec.Struct, frozen=True):
+class SubagentSetup(msgspec.Struct, frozen=True):
     """A sub-agent that is ready to be sent out."""
 
     agent: Agent
-    permit: Permit | None = None
+    permit: Approver | None = None
     """Who is asked about its calls; None for whoever is asked about those of its sender."""
     cwd: Path | None = None
 
 
-Engage: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[Worker]]
+PrepareSubagent: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[SubagentSetup]]
 """Makes a worker of a profile, what it is to do in a few words, and a tier that is asked for; ends it afterwards."""
 
 
@@ -64,7 +64,7 @@ class Task:
     def __init__(
         self,
         profiles: Sequence[Profile],
-        engage: Engage,
+        engage: PrepareSubagent,
         *,
         at_once: int = AT_ONCE,
         result_characters: int = RESULT_CHARACTERS,

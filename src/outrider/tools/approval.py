@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.tool import Tool
 
-Permit: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
+Approver: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
 """Says of a call why it may not run, in words for the model; empty if it may.
 
 Asked once for each call, in call order, just before that call begins; a call that must be alone is asked about when
@@ -28,7 +28,7 @@ class FilePermit(Protocol):
         ...
 
 
-def labelled(permit: Permit | None, asker: str) -> Permit | None:
+def for_subagent(permit: Approver | None, asker: str) -> Approver | None:
     """The same permit for a sub-agent: one that can say who asks, as `Permissions` can, does so."""
-    on_behalf_of: Callable[[str], Permit] | None = getattr(permit, "on_behalf_of", None)
+    on_behalf_of: Callable[[str], Approver] | None = getattr(permit, "on_behalf_of", None)
     return on_behalf_of(asker) if on_behalf_of else permit

@@ -28,7 +28,7 @@ from outrider.tools.threads import Threads
 if TYPE_CHECKING:
     from outrider.runtime.agent import Agent
     from outrider.runtime.session import Session
-    from outrider.tools.approval import Permit
+    from outrider.tools.approval import Approver
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
@@ -44,7 +44,7 @@ RESERVED_NAMES = {
 """Names that a user's tool cannot have, and why."""
 
 
-class Errand(msgspec.Struct, frozen=True):
+class SubagentTask(msgspec.Struct, frozen=True):
     """What a sub-agent is sent out for."""
 
     call_id: str
@@ -57,7 +57,7 @@ class Errand(msgspec.Struct, frozen=True):
     """Whether the call has its answer: what the sub-agent still does is then shown to nobody."""
 
 
-Spawn: TypeAlias = "Callable[[Errand, Agent, Permit | None, Path | None], Awaitable[Session]]"
+Spawn: TypeAlias = "Callable[[SubagentTask, Agent, Approver | None, Path | None], Awaitable[Session]]"
 Guidance: TypeAlias = str | Callable[[Any], str]
 """Words for the system prompt: the same for every agent that has the tool, or made for each, which it is given."""
 
@@ -110,7 +110,7 @@ class ToolContext:
         return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
 
     async def spawn(
-        self, agent: Agent, *, title: str = "", permit: Permit | None = None, cwd: Path | None = None
+        self, agent: Agent, *, title: str = "", permit: Approver | None = None, cwd: Path | None = None
     ) -> Session:
         """A session for a sub-agent: run it, and close it. Observers see what it does below this call.
 
@@ -122,7 +122,7 @@ class ToolContext:
             raise RuntimeError("a sub-agent cannot send out sub-agents")
         self._spawned += 1
         name = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
-        return await self._spawn(Errand(self.call_id, name, title, lambda: self._answered), agent, permit, cwd)
+        return await self._spawn(SubagentTask(self.call_id, name, title, lambda: self._answered), agent, permit, cwd)
 
     @property
     def has_spawned(self) -> bool:

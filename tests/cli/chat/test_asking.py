@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from outrider.cli.chat.asking import Asker
+from outrider.cli.chat.asking import QuestionPrompt
 from outrider.cli.chat.keys import Keyboard
 from outrider.cli.chat.view import View
 from outrider.cli.region import Region
@@ -31,7 +31,7 @@ class Person:
         self.view.status = lambda: "the status"
         self.interrupts: list[bool] = []
         self.keyboard = Keyboard(self.interrupts.append)
-        self.asker = Asker(self.view, self.keyboard, Path("/work"), self.interrupts.append)
+        self.asker = QuestionPrompt(self.view, self.keyboard, Path("/work"), self.interrupts.append)
 
     @property
     def sees(self) -> str:

@@ -40,7 +40,7 @@ _SIZES = {name: size_of_field(name, _NOTHING[name]) for name in ("title", "kind"
 """A status is counted with one size, so that a change of status is no change of sizes."""
 
 
-class Call:
+class TrackedCall:
     """The wanted state and the sent state of one call. Whoever sends says with `delivered` what has arrived."""
 
     __slots__ = (

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET
 
-from outrider.acp.updates.call import REPEATED, Call, check_fields
+from outrider.acp.updates.call import REPEATED, TrackedCall, check_fields
 from outrider.acp.updates.metrics import Metrics
 from outrider.acp.updates.outbox import INTERVAL, CallLater, Outbox, logger
 from outrider.acp.updates.sizes import size_of_items
@@ -68,7 +68,7 @@ class Engine:
             clock=clock,
             call_later=call_later,
         )
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, TrackedCall] = {}
         self._told: set[str] = set()
 
     @property
@@ -94,7 +94,7 @@ class Engine:
             return self.change(state.id, **fields)
         if not state.id:
             raise ValueError("a call needs an id, by which its changes find it")
-        call = Call(state.id, self._output_as)
+        call = TrackedCall(state.id, self._output_as)
         self._take(call, fields | {"status": self._sayable(checked_status(state.status))})
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
@@ -178,18 +178,18 @@ class Engine:
         logger.debug("a change of call %s was refused: %s", id, why)
         return False
 
-    def _take(self, call: Call, fields: dict[str, Any]) -> bool:
+    def _take(self, call: TrackedCall, fields: dict[str, Any]) -> bool:
         started = perf_counter()
         taken = call.take(fields, self._metrics)
         self._metrics.detecting += perf_counter() - started
         return taken
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: TrackedCall) -> None:
         call.ledger.settle(self._metrics)
         self._told.add(call.id)
         del self._calls[call.id]
 
-    def _later(self, call: Call, taken: bool) -> Literal[True]:
+    def _later(self, call: TrackedCall, taken: bool) -> Literal[True]:
         if taken:
             self._outbox.later(call)
         else:

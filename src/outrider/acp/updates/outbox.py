@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
-from outrider.acp.updates.call import Call
+from outrider.acp.updates.call import TrackedCall
 from outrider.acp.updates.metrics import Metrics
 from outrider.acp.updates.raw import plain
 from outrider.acp.updates.update import Update
@@ -38,7 +38,7 @@ class Outbox:
         self,
         send: Callable[[Update], int],
         metrics: Metrics,
-        told: Callable[[Call], None],
+        told: Callable[[TrackedCall], None],
         *,
         full: bool,
         repeated: int | None,
@@ -59,12 +59,12 @@ class Outbox:
         self._pause = self._delay = interval or INTERVAL
         """Seconds until what could not be written, or is not due, is looked at again."""
         self._congested = congested
-        self._waiting: dict[str, Call] = {}
+        self._waiting: dict[str, TrackedCall] = {}
         self._timer: Timer | None = None
         self._armed_for = 0.0
         self._is_writing = self._is_closed = False
 
-    def later(self, call: Call) -> None:
+    def later(self, call: TrackedCall) -> None:
         """The call has changed: it is written with whatever else changes until the timer fires."""
         if call.id in self._waiting:
             self._metrics.coalesced += 1
@@ -75,7 +75,7 @@ class Outbox:
         else:
             self.write(only_urgent=self._congested())
 
-    def now(self, call: Call) -> None:
+    def now(self, call: TrackedCall) -> None:
         """The call has changed and is written at once: what waits goes first, so that changes are seen in their order.
 
         While the observer reads slowly, only announcements and ends are.
@@ -113,7 +113,7 @@ class Outbox:
             self._timer.cancel()
             self._timer = None
 
-    def _write_call(self, call: Call, *, hurried: bool) -> None:
+    def _write_call(self, call: TrackedCall, *, hurried: bool) -> None:
         """Write what differs. The call waits on if a write fails, or changes it, or if what it prints is not due."""
         changes = call.ledger.changes
         if call.prints:
@@ -124,7 +124,7 @@ class Outbox:
             if call.is_ended:
                 self._told(call)
 
-    def _write_parts(self, call: Call) -> bool:
+    def _write_parts(self, call: TrackedCall) -> bool:
         """The announcement, what was printed, and the rest, as far as there is something of each; whether all went."""
         if call.sent is None and not self._deliver(call, call.announcement(), is_new=True):
             return False
@@ -136,7 +136,7 @@ class Outbox:
         self._metrics.detecting += perf_counter() - started
         return not fields or self._deliver(call, fields)
 
-    def _deliver(self, call: Call, fields: dict[str, Any], *, is_new: bool = False) -> bool:
+    def _deliver(self, call: TrackedCall, fields: dict[str, Any], *, is_new: bool = False) -> bool:
         update = Update(call.id, is_new, **plain(fields))
         try:
             size = self._send(update)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.acp.agent import EditorAgent
-from outrider.acp.refusals import in_words
+from outrider.acp.refusals import as_wire_error
 from outrider.acp.schema.base import Meta
 from outrider.acp.schema.client_requests import OfTerminal
 from outrider.acp.schema.requests import (
@@ -38,8 +38,8 @@ from outrider.acp.wire import NOT_FOUND, Method, WireError
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.acp.editor_session import Held
-    from outrider.acp.v2.editor_session import DraftHeld
+    from outrider.acp.editor_session import EditorSession
+    from outrider.acp.v2.editor_session import DraftEditorSession
     from outrider.coding.config.settings import Settings
     from outrider.tools.tool import Tool
 
@@ -136,24 +136,24 @@ class DraftAgent(EditorAgent):
         held.foreground.repeat()
         return held.ready(with_id=False)
 
-    def _open_draft(self, asked: NewSession | Resume, id: str | None) -> DraftHeld:
+    def _open_draft(self, asked: NewSession | Resume, id: str | None) -> DraftEditorSession:
         if asked.mcp_servers:
             raise WireError.invalid_params("MCP servers are not supported yet: leave mcpServers empty")
         return self._draft(self._open(asked, id))
 
-    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> Held:
+    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> EditorSession:
         if not self._is_draft:
             return super()._hold(settings, folder, tools, id)
-        from outrider.acp.v2.editor_session import DraftHeld
+        from outrider.acp.v2.editor_session import DraftEditorSession
 
-        return DraftHeld(self._client, self._log, settings, folder, tools, id)
+        return DraftEditorSession(self._client, self._log, settings, folder, tools, id)
 
     async def _close_draft(self, asked: OfSession) -> Nothing:
         await self._close_held(asked.session_id)
         return Nothing()
 
     async def _begin(self, asked: Prompt) -> Accepted:
-        with in_words():
+        with as_wire_error():
             return Accepted(await self._draft(self._of(asked.session_id)).begin(asked.prompt))
 
     def _set_option(self, asked: SetOption) -> ConfigOptions:
@@ -166,8 +166,8 @@ class DraftAgent(EditorAgent):
         self._of(asked.session_id)
         raise WireError.invalid_params("this cannot be cancelled by itself: cancel the work of the session")
 
-    def _draft(self, held: Held) -> DraftHeld:
-        from outrider.acp.v2.editor_session import DraftHeld
+    def _draft(self, held: EditorSession) -> DraftEditorSession:
+        from outrider.acp.v2.editor_session import DraftEditorSession
 
-        assert isinstance(held, DraftHeld)
+        assert isinstance(held, DraftEditorSession)
         return held

@@ -13,17 +13,17 @@ from outrider.acp.asking import EditorAsker
 from outrider.acp.client import Client
 from outrider.acp.commands import CONTINUE, available, carried_out
 from outrider.acp.content import as_prompt
-from outrider.acp.editor_session import Held, wants_full
+from outrider.acp.editor_session import EditorSession, wants_full
 from outrider.acp.options import selectors
-from outrider.acp.refusals import in_words
+from outrider.acp.refusals import as_wire_error
 from outrider.acp.replay import replayed
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.updates.engine import Engine
 from outrider.acp.v2.asking import DraftAsker
-from outrider.acp.v2.event_translator import DraftFeed, is_told
+from outrider.acp.v2.event_translator import DraftEventTranslator, is_told
 from outrider.acp.v2.schema import Failure, Opened, State
 from outrider.acp.v2.state import Foreground
-from outrider.acp.v2.update_sender import DraftTeller
+from outrider.acp.v2.update_sender import DraftUpdateSender
 from outrider.acp.v2.updates import Updates
 from outrider.acp.v2.words import commands, config_options
 from outrider.acp.wire import CANCELLED, ClosedError, WireError
@@ -36,10 +36,10 @@ from outrider.runtime.run import RunResult
 from outrider.tools.tool import Tool
 
 
-class DraftHeld(Held):
+class DraftEditorSession(EditorSession):
     """One session. Prompts that come while it works wait for their turn."""
 
-    teller: DraftTeller
+    teller: DraftUpdateSender
     foreground: Foreground
 
     def __init__(
@@ -68,7 +68,7 @@ class DraftHeld(Held):
 
     def _tell_in_its_words(self, settings: AcpSettings) -> None:
         client, full = self._client, wants_full(settings, self._client)
-        self.teller = DraftTeller(client, self.id, self._read, self._spent)
+        self.teller = DraftUpdateSender(client, self.id, self._read, self._spent)
         self.foreground = Foreground(self._tell_state)
         self._updates = updates = Updates(self.teller.tell, self._read, self.bench.folder, full=full)
         self.engine = Engine(
@@ -80,7 +80,7 @@ class DraftHeld(Held):
             interval=settings.update_interval,
             congested=lambda: client.is_congested,
         )
-        self.feed = DraftFeed(self.engine, self.teller, self.bench.folder, updates, self.foreground)
+        self.feed = DraftEventTranslator(self.engine, self.teller, self.bench.folder, updates, self.foreground)
 
     def _tell_state(self, state: State) -> None:
         with suppress(ClosedError):  # nobody is there who would want to know
@@ -182,7 +182,7 @@ class DraftHeld(Held):
         """See the work to its end, and tell it."""
         stop, error = "error", None
         try:
-            with in_words():
+            with as_wire_error():
                 stop = self._stop_reason(await run)
         except WireError as fault:
             error = Failure(fault.code, fault.message)

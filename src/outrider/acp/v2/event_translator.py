@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from outrider.acp.calls import outcome
-from outrider.acp.event_translator import Feed
+from outrider.acp.event_translator import EventTranslator
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.state import CallState, Diff, Terminal, Text
 from outrider.acp.v2.output import printed
 from outrider.acp.v2.state import Foreground
-from outrider.acp.v2.update_sender import DraftTeller
+from outrider.acp.v2.update_sender import DraftUpdateSender
 from outrider.acp.v2.updates import Updates
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.prompts import prompt
 from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, ToolFinished, ToolStarted
 
 
-class DraftFeed(Feed):
+class DraftEventTranslator(EventTranslator):
     """Takes the events of one session. Each message is known by its place, also what the person says."""
 
     def __init__(
-        self, engine: Engine, teller: DraftTeller, folder: Path, updates: Updates, foreground: Foreground
+        self, engine: Engine, teller: DraftUpdateSender, folder: Path, updates: Updates, foreground: Foreground
     ) -> None:
         super().__init__(engine, teller, folder, appends=True)
         self._teller = teller

@@ -9,7 +9,7 @@ from secrets import token_hex
 from outrider.acp.schema import notifications
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import NoticeTold
-from outrider.acp.update_sender import Teller
+from outrider.acp.update_sender import UpdateSender
 from outrider.acp.v2.schema import (
     AgentChunk,
     AgentMessage,
@@ -25,7 +25,7 @@ from outrider.conversation.messages import Message
 from outrider.text import clean
 
 
-class DraftTeller(Teller):
+class DraftUpdateSender(UpdateSender):
     """Tells of one session. The id of a message is its place, so that it is the same when the session is resumed."""
 
     _place = 0

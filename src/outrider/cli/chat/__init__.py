@@ -14,7 +14,7 @@ from outrider.cli.plain import plain_lines
 from outrider.errors import OutriderError
 
 if TYPE_CHECKING:
-    from outrider.log.entries import Settings
+    from outrider.log.entries import SessionSettings
 
 DESCRIPTION = """\
 Talk with an agent that works in this folder: it reads and changes files, runs commands and looks things up, and asks
@@ -58,15 +58,15 @@ def _talk(options: argparse.Namespace) -> int:
     return 0
 
 
-def _session(options: argparse.Namespace) -> tuple[str | None, Settings]:
+def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
     """The session to go on with, and what the log knows of it."""
-    from outrider.log.entries import Settings
+    from outrider.log.entries import SessionSettings
 
     if not (options.resume or options.latest):
-        return None, Settings()
+        return None, SessionSettings()
     from outrider.cli.last_session import find_session
     from outrider.sync import default_log
 
     with default_log() as log:
         found = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
-        return found, log.settings(found) if found else Settings()
+        return found, log.settings(found) if found else SessionSettings()

@@ -20,7 +20,7 @@ from outrider.coding.toolbox.titles import title
 PREVIEW_LINES = 12
 
 
-class Asker:
+class QuestionPrompt:
     """Asks the person. One question at a time; Escape and Ctrl-C say no and stop the turn."""
 
     def __init__(self, view: View, keyboard: Keyboard, folder: Path, interrupt: Callable[[bool], None]) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.cli.chat.asking import Asker
+from outrider.cli.chat.asking import QuestionPrompt
 from outrider.cli.chat.commands import Commands, Next
 from outrider.cli.chat.current import Current, history_file, home_relative
 from outrider.cli.chat.editor import PROMPT, Editor
@@ -50,7 +50,7 @@ class Chat:
         self._view.typed = lambda: self._keyboard.typed
         self._commands = Commands(self._current, self._view)
         self._keyboard = Keyboard(self._interrupt)
-        self._asker = Asker(self._view, self._keyboard, folder, self._interrupt)
+        self._asker = QuestionPrompt(self._view, self._keyboard, folder, self._interrupt)
         self._editor = Editor(folder, history_file(), self._commands.purposes, self._status, self._next_mode)
         self._prepared: asyncio.Future[None] | None = None
         self._is_told = False

@@ -14,7 +14,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ConfigError
-from outrider.tools.approval import Permit
+from outrider.tools.approval import Approver
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Permissions:
         """Why a file may not be attached to the result of a call, as if it was read with Read; empty if it may."""
         return await self._attachable(use, given, real, "")
 
-    def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Permit:
+    def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Approver:
         """The same permissions for a sub-agent, whose shell may stand elsewhere: its questions say whose they are."""
         return _OnBehalf(self, asker, cwd or self._cwd)
 

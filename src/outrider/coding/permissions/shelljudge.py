@@ -19,7 +19,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.permissions.script import Assignment, Command, Redirection, Script, is_plain_variable
 from outrider.coding.permissions.shell import read_script
-from outrider.coding.permissions.standing import MOST, Standing
+from outrider.coding.permissions.standing import MOST, ShellCwd
 from outrider.coding.permissions.suggestions import lasting_rule
 from outrider.coding.permissions.words import Word
 from outrider.coding.permissions.wrappers import MOVERS, inner_scripts, runs_the_unknown, unwrapped
@@ -44,7 +44,7 @@ class ShellJudge:
 
     def __init__(self, policy: Policy, places: Sequence[str], depth: int = 0) -> None:
         self._policy = policy
-        self._standing = Standing(places, str(policy.folder))
+        self._standing = ShellCwd(places, str(policy.folder))
         self._depth = depth
         self._free = policy.mode == "all" or any(
             rule.tool == "Bash" and rule.pattern is None and policy.mode != "plan" for rule in policy.allow

@@ -16,7 +16,7 @@ MOST = 8
 _BACKGROUND = re.compile(r"(?<![&>])&(?![&>])")
 
 
-class Standing:
+class ShellCwd:
     """The folders in which the next command may run."""
 
     def __init__(self, places: Sequence[str], home: str) -> None:
