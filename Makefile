@@ -14,7 +14,12 @@ help:
 	@echo "make clean   remove .venv and what tools left behind"
 
 .venv/.ready: pyproject.toml scripts/setup
-	@PYTHON=$(PYTHON) sh scripts/setup
+	@PYTHON=$(PYTHON) sh scripts/setup dev
+	@touch $@
+
+# The demo needs no development tools; where they are installed already, that will do.
+.venv/.runs: pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) sh scripts/setup run
 	@touch $@
 
 check: .venv/.ready
@@ -26,7 +31,7 @@ check: .venv/.ready
 test: .venv/.ready
 	$(BIN)/pytest -n 2
 
-demo: .venv/.ready
+demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
 
 bench: .venv/.ready

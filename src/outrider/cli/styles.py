@@ -22,6 +22,11 @@ def styled(text: str, *styles: str) -> str:
     return f"{''.join(styles)}{text}{RESET}" if text and styles else text
 
 
+def unstyled(text: str) -> str:
+    """Remove the styles from text."""
+    return _CODES.sub("", text)
+
+
 def fit(text: str, width: int) -> str:
     """Plain text cut to a number of columns, with an ellipsis if something is missing.
 
@@ -60,7 +65,7 @@ def broken(text: str, width: int) -> Iterator[str]:
 
 def columns(text: str) -> int:
     """How wide text is on a terminal; colours take no room."""
-    text = _CODES.sub("", text)
+    text = unstyled(text)
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 

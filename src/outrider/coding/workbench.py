@@ -123,7 +123,7 @@ class Workbench:
         """Who can be sent out."""
         return self._found.profiles
 
-    def agent(self, *, model: str | None = None, report: Report | None = None) -> Agent:
+    def agent(self, *, model: str | Provider | None = None, report: Report | None = None) -> Agent:
         """Who works here."""
         agent = Agent(
             model=model or self.settings.model or default_model(),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 DESCRIPTION = """\
-Watch five short stories: calls that are answered in order on every API, a picture and a PDF from a tool, an editor, a
-typed report, and a script that holds its conversation. The demo model answers: it is not an LLM, needs no key, and
-nothing leaves this machine.
+Watch five short stories: a coding task, a picture and a PDF from a tool, an editor, a typed report, and a script that
+holds its conversation. No key is needed: the demo model is not an LLM, and nothing leaves this machine.
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from outrider.cli.demo.blocks import blocks_on_the_wire
+from outrider.cli.demo.coding import coding_task
 from outrider.cli.demo.editor import watching_from_an_editor
 from outrider.cli.demo.files import picture_from_a_tool
 from outrider.cli.demo.report import typed_report
@@ -19,7 +19,7 @@ from outrider.cli.screen import Screen
 
 Story: TypeAlias = Callable[[Stage], str]
 STORIES: dict[str, Story] = {
-    "Blocks on the wire": blocks_on_the_wire,
+    "A coding task": coding_task,
     "A picture from a tool": picture_from_a_tool,
     "Watching from an editor": watching_from_an_editor,
     "A typed report": typed_report,
