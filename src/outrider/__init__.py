@@ -16,6 +16,7 @@ Scripts
 Agents and sessions
     Agent               who answers: a model, its instructions, tools and limits
     Session             a conversation with an agent that goes on; streams events, can be cancelled
+    Allow, Deny         the answers of an approver, which decides whether a call may run
 
 Messages and blocks
     Message             a role and its blocks
@@ -107,6 +108,8 @@ if TYPE_CHECKING:
     from outrider.sync import loads as loads
     from outrider.sync import run as run
     from outrider.sync import think as think
+    from outrider.tools.approval import Allow as Allow
+    from outrider.tools.approval import Deny as Deny
     from outrider.tools.result import ToolResult as ToolResult
     from outrider.tools.tool import Tool as Tool
     from outrider.tools.tool import ToolContext as ToolContext
@@ -152,6 +155,7 @@ _HOMES = {
     "tools.result": ("ToolResult",),
     "subagents.delegating": ("with_subagents",),
     "subagents.profile": ("Profile",),
+    "tools.approval": ("Allow", "Deny"),
     "tools.tool": ("Tool", "ToolContext", "tool"),
 }
 _MODULES = {"errors": "errors", "events": "runtime.events", "providers": "providers"}

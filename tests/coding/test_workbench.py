@@ -39,7 +39,7 @@ async def results_of_open(bench: Workbench, *calls: tuple[str, dict[str, Any]]) 
     """What comes of calls that a model makes in one reply."""
     uses = [ToolUseBlock(f"c{number}", *call) for number, call in enumerate(calls)]
     agent = bench.agent(model=ScriptedModel([Message.assistant(*uses), "Fine."]))  # type: ignore[arg-type]
-    result = await Session(agent, cwd=bench.folder, permit=bench.permissions).run("go")
+    result = await Session(agent, cwd=bench.folder, approve=bench.permissions).run("go")
     return list(result.conversation[2].tool_results)
 
 
@@ -78,7 +78,7 @@ async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(f
     paths = ["../secret.png", "../open/chart.png"]
     model = ScriptedModel([[call("Read", file_path=path, original=True) for path in paths], "Fine."])
     events: list[Event] = []
-    session = Session(bench.agent(model=model), cwd=bench.folder, permit=bench.permissions, observer=events.append)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=bench.folder, approve=bench.permissions, observer=events.append)  # type: ignore[arg-type]
     assert (await session.run("go")).text == "Fine."
     bench.close()
     refused, attached = session.messages[2].tool_results

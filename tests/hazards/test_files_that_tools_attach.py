@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Attachment, ScriptedModel, Session, ToolResult, tool
+from outrider import Agent, Allow, Attachment, Deny, ScriptedModel, Session, ToolResult, tool
 from outrider.coding.permissions.asking import Permissions
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.workbench import Workbench
@@ -97,7 +97,7 @@ async def attached(bench: Workbench, way: Tool, path: Path) -> Seen:
     events: list[Event] = []
     model = ScriptedModel([[call(way.name, path=str(path))], "Fine."])
     agent = bench.agent(model=model)  # type: ignore[arg-type]
-    session = Session(agent, cwd=bench.folder, permit=bench.permissions, observer=events.append)
+    session = Session(agent, cwd=bench.folder, approve=bench.permissions, observer=events.append)
     try:
         assert (await session.run("go")).text == "Fine."  # the turn goes on
     finally:
@@ -200,7 +200,7 @@ async def test_read_is_asked_about_once_and_shows_its_picture(folder: Path, tmp_
 
     bench = bench_of(folder, ask=ask)
     model = ScriptedModel([[call("Read", file_path="../chart.png")], "Fine."])
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     await session.run("go")
     bench.close()
     assert [file.name for file in results_of(session)[0].attachments] == ["chart.png"]
@@ -211,7 +211,7 @@ async def test_read_is_asked_about_once_and_shows_its_picture(folder: Path, tmp_
 async def test_the_whole_output_of_a_command_is_stored(folder: Path, command: str) -> None:
     bench = bench_of(folder, "all")
     model = ScriptedModel([[call("Bash", command=command)], "Fine."])
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     await session.run("go")
     bench.close()
     (result,) = results_of(session)
@@ -259,7 +259,7 @@ async def test_a_link_that_changes_meanwhile_does_not_open_a_secret(
     other = "notes.txt" if first == ".env" else ".env"
     setattr(permissions, moment, pointing(link, other))
     model = ScriptedModel([[call("returned", path=str(link))], "Fine."])
-    session = Session(Agent(model=model, tools=[returned]), permit=permissions)
+    session = Session(Agent(model=model, tools=[returned]), approve=permissions)
     await session.run("go")
     contents = [session.store.read(file) for file in results_of(session)[0].attachments]
     assert SECRET not in contents
@@ -310,7 +310,7 @@ async def test_a_sub_agent_attaches_no_more_than_its_sender(folder: Path) -> Non
     bench = bench_of(folder, "all")
     model = play([[task("a", "General")], "Done."], {"a": [[call("returned", path=str(folder / ".env"))], "Fine."]})
     events: list[Event] = []
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions, observer=events.append)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions, observer=events.append)  # type: ignore[arg-type]
     await session.run("go")
     bench.close()
     inside = [event.event for event in events if isinstance(event, SubagentEvent)]
@@ -363,35 +363,35 @@ async def test_the_editor_is_asked_and_a_no_keeps_the_file(folder: Path, tmp_pat
 
 
 async def test_in_a_program_of_ones_own_a_tool_attaches_what_it_likes(folder: Path) -> None:
-    async def anything(use: ToolUseBlock, tool: Tool) -> str:
-        return ""
+    async def anything(use: ToolUseBlock, tool: Tool) -> bool:
+        return True
 
-    for permit in (None, anything):
+    for approve in (None, anything):
         model = ScriptedModel([[call("returned", path=str(folder / ".env"))], "Fine."])
-        session = Session(Agent(model=model, tools=[returned]), permit=permit)
+        session = Session(Agent(model=model, tools=[returned]), approve=approve)
         await session.run("go")
         (file,) = results_of(session)[0].attachments
         assert session.store.read(file) == SECRET
 
 
-async def test_a_permit_of_ones_own_may_judge_files_too(folder: Path) -> None:
+async def test_an_approver_of_ones_own_may_judge_files_too(folder: Path) -> None:
     class Own:
-        async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:
-            return ""
+        async def __call__(self, use: ToolUseBlock, tool: Tool) -> bool:
+            return True
 
-        async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
-            return "" if real.endswith(".txt") else "only text is attached here"
+        async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
+            return Allow() if real.endswith(".txt") else Deny("only text is attached here")
 
     for name, is_error in ((".env", True), ("notes.txt", False)):
         model = ScriptedModel([[call("returned", path=str(folder / name))], "Fine."])
-        session = Session(Agent(model=model, tools=[returned]), permit=Own())
+        session = Session(Agent(model=model, tools=[returned]), approve=Own())
         await session.run("go")
         assert results_of(session)[0].is_error is is_error
 
 
 async def test_the_person_attaches_what_they_name(folder: Path) -> None:
     bench = bench_of(folder)
-    session = Session(bench.agent(model=ScriptedModel(["Fine."])), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=ScriptedModel(["Fine."])), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     await session.run(["Look:", Attachment.from_path(folder / ".env"), Attachment.from_path(folder / "diary.txt")])
     bench.close()
     files = [block for block in session.messages[0].content if hasattr(block, "sha256")]

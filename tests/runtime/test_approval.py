@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
+from outrider import Agent, Allow, Deny, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
 from outrider.log.entries import CallResult, Intent
 from outrider.runtime.events import Event, ToolFinished, ToolStarted
 from outrider.tools.approval import Approver
@@ -15,12 +17,12 @@ from outrider.tools.tool import Tool
 
 
 def asking(answers: dict[str, str], asked: list[str] | None = None) -> Approver:
-    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         if asked is not None:
             asked.append(use.id)
-        return answers.get(use.name, "")
+        return Deny(answers[use.name]) if use.name in answers else Allow()
 
-    return permit
+    return approve
 
 
 def calls(*names: str) -> Message:
@@ -51,7 +53,7 @@ def agent(done: list[str]) -> Agent:
 
 async def test_a_refused_call_is_not_run_and_its_siblings_are(agent: Agent, done: list[str]) -> None:
     seen: list[Event] = []
-    session = Session(agent, permit=asking({"write": "the user said no"}), observer=seen.append)
+    session = Session(agent, approve=asking({"write": "the user said no"}), observer=seen.append)
     result = await session.run("go")
     assert result.status == "done"
     assert done == ["look", "look"]
@@ -65,33 +67,33 @@ async def test_a_refused_call_is_not_run_and_its_siblings_are(agent: Agent, done
 async def test_a_call_that_must_be_alone_is_asked_about_after_those_before_it(agent: Agent, done: list[str]) -> None:
     order: list[tuple[str, list[str]]] = []
 
-    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         order.append((use.id, list(done)))
-        return ""
+        return Allow()
 
-    await Session(agent, permit=permit).run("go")
+    await Session(agent, approve=approve).run("go")
     assert order == [("c1", []), ("c2", ["look"]), ("c3", ["look", "write"])]
 
 
 async def test_whoever_cannot_decide_has_refused(agent: Agent, done: list[str]) -> None:
-    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         raise ValueError("no idea")
 
-    session = Session(agent, permit=permit)
+    session = Session(agent, approve=approve)
     await session.run("go")
     assert done == []
-    assert "nobody could decide" in session.messages[2].tool_results[0].text
+    assert "look was not run: the approver failed: ValueError: no idea" in session.messages[2].tool_results[0].text
 
 
 async def test_a_cancel_while_a_person_is_asked_answers_every_call(agent: Agent, done: list[str]) -> None:
     asked = asyncio.Event()
 
-    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         asked.set()
         await asyncio.Event().wait()
-        return ""
+        return Allow()
 
-    session = Session(agent, permit=permit)
+    session = Session(agent, approve=approve)
     running = asyncio.ensure_future(session.run("go"))
     await asked.wait()
     session.cancel()
@@ -110,14 +112,14 @@ async def test_unknown_tools_and_broken_arguments_are_not_asked_about() -> None:
         return ""
 
     model = ScriptedModel([Message.assistant(ToolUseBlock("c1", "nothing", {}), broken), "Fine."])
-    await Session(Agent(model=model, tools=[look]), permit=asking({}, asked)).run("go")
+    await Session(Agent(model=model, tools=[look]), approve=asking({}, asked)).run("go")
     assert asked == []
 
 
 async def test_an_intent_is_on_disk_only_for_calls_that_were_allowed(
     agent: Agent, done: list[str], tmp_path: Path
 ) -> None:
-    with Log(tmp_path) as log, Session.open(log, agent=agent, permit=asking({"write": "no"})) as session:
+    with Log(tmp_path) as log, Session.open(log, agent=agent, approve=asking({"write": "no"})) as session:
         await session.run("go")
         entries = [record.entry for record in log.records(session.id)]
     assert [entry.call_id for entry in entries if isinstance(entry, Intent)] == ["c1", "c3"]
@@ -131,7 +133,7 @@ async def test_a_call_that_was_cut_off_is_asked_about_again(agent: Agent, done: 
             await session.think("go")
             name = session.id
         refusing = asking({"look": "not any more", "write": "neither"}, asked)
-        with Session.open(log, name, agent, permit=refusing) as session:
+        with Session.open(log, name, agent, approve=refusing) as session:
             await session.run()
     assert asked == ["c1", "c2", "c3"]
     assert done == []
@@ -146,7 +148,7 @@ async def test_arguments_that_do_not_fit_are_answered_as_such_and_nobody_is_aske
         return path
 
     model = ScriptedModel([Message.assistant(ToolUseBlock("c1", "look", {"path": 7})), "Fine."])
-    session = Session(Agent(model=model, tools=[look]), permit=asking({"look": "no"}, asked))
+    session = Session(Agent(model=model, tools=[look]), approve=asking({"look": "no"}, asked))
     await session.run("go")
     assert asked == []
     assert "not valid" in session.messages[2].tool_results[0].text
@@ -166,11 +168,54 @@ async def test_a_call_that_may_run_begins_while_a_person_thinks_about_the_next()
         """Send."""
         return "sent"
 
-    async def permit(use: ToolUseBlock, tool: Tool) -> str:
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         if use.name == "send":
             await asyncio.wait_for(begun.wait(), 10)
         return ""
 
     model = ScriptedModel([calls("look", "send"), "Fine."])
-    result = await Session(Agent(model=model, tools=[look, send]), permit=permit).run("go")
+    result = await Session(Agent(model=model, tools=[look, send]), approve=approve).run("go")
     assert [each.text for each in result.conversation[2].tool_results] == ["seen", "sent"]
+
+
+@pytest.mark.parametrize("answer", [None, "no", 1, 0, "", [], object(), Deny, Allow, False, Deny("not today"), Deny()])
+@pytest.mark.parametrize("kind", ["async", "sync", "returns an awaitable"])
+async def test_a_call_runs_on_allow_or_true_and_on_nothing_else(
+    agent: Agent, done: list[str], answer: object, kind: str
+) -> None:
+    session = Session(agent, approve=_answering(answer, kind))
+    await session.run("go")
+    assert done == []
+    results = session.messages[2].tool_results
+    assert all(result.is_error and " was not run: " in result.text for result in results)
+    if isinstance(answer, Deny) and answer.reason:
+        assert results[0].text == "look was not run: not today"
+
+
+@pytest.mark.parametrize("answer", [True, Allow()])
+@pytest.mark.parametrize("kind", ["async", "sync", "returns an awaitable"])
+async def test_allow_and_true_let_a_call_run(agent: Agent, done: list[str], answer: object, kind: str) -> None:
+    await Session(agent, approve=_answering(answer, kind)).run("go")
+    assert done == ["look", "write", "look"]
+
+
+async def test_a_sync_approver_may_block_without_holding_up_the_loop(agent: Agent, done: list[str]) -> None:
+    free = threading.Event()
+
+    def approve(use: ToolUseBlock, tool: Tool) -> bool:
+        return free.wait(30)
+
+    running = asyncio.ensure_future(Session(agent, approve=approve).run("go"))
+    await asyncio.sleep(0)
+    free.set()  # reached only because the loop runs while the approver waits
+    assert (await running).status == "done"
+    assert done == ["look", "write", "look"]
+
+
+def _answering(answer: Any, kind: str) -> Any:
+    async def later(use: ToolUseBlock, tool: Tool) -> Any:
+        return answer
+
+    if kind == "async":
+        return later
+    return (lambda use, tool: answer) if kind == "sync" else lambda use, tool: later(use, tool)

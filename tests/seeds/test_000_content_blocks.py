@@ -385,7 +385,7 @@ async def test_the_payload_on_the_wire_is_the_anthropic_format(folder: Path, mon
         monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         bench = bench_in(folder)
-        session = Session(bench.agent(model="anthropic/claude-sonnet-4-5"), cwd=folder, permit=bench.permissions)
+        session = Session(bench.agent(model="anthropic/claude-sonnet-4-5"), cwd=folder, approve=bench.permissions)
         assert (await session.run("Look.")).status == "done"
         bench.close()
     asked, answered = server.requests[1].json["messages"][1:]

@@ -160,7 +160,7 @@ async def test_tools_attach_authorized_files_only(tmp_path: Path, mode: str) -> 
     names = [".env", "link.txt", "../outside.txt", "chart.png"]
     bench = bench_in(folder, own=[give], permissions__mode=mode)
     model = ScriptedModel([[call("give", path=str(folder / name)) for name in names], "Done."])
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     await session.run("Go.")
     bench.close()
     refused = [not result.attachments for result in results_of(session)]

@@ -67,12 +67,12 @@ class Team:
         limits: Limits | None = None,
         log: Log | None = None,
         at_once: int = AT_ONCE,
-        permit: Approver | None = None,
+        approve: Approver | None = None,
     ) -> None:
         self.model = model
         self.events: list[Event] = []
         agent = with_subagents(Agent(model=model, tools=tools, limits=limits or Limits()), profiles, at_once=at_once)
-        watched: dict[str, Any] = {"observer": self.events.append, "permit": permit}
+        watched: dict[str, Any] = {"observer": self.events.append, "approve": approve}
         self.session = Session.open(log, agent=agent, **watched) if log else Session(agent, **watched)
 
     async def run(self, prompt: str = "go") -> RunResult:
@@ -123,7 +123,7 @@ def bench_in(folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), **f
 
 async def run_in(bench: Workbench, model: ScriptedModel) -> Session:
     """A session at a workbench, which has come to its end."""
-    session = Session(bench.agent(model=model), cwd=bench.folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=bench.folder, approve=bench.permissions)  # type: ignore[arg-type]
     try:
         await session.run("go")
     finally:

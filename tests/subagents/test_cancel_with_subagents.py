@@ -271,7 +271,7 @@ async def test_what_a_sub_agent_runs_in_the_background_ends_with_it(folder: Path
     ]
     bench = bench_in(folder, permissions__mode="all")
     model = play([[task("a", "Bash")], "Done."], {"a": child})
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     running = asyncio.ensure_future(session.run("go"))
     pid = await _pid_in(folder / "pid")
     if ending == "cancelled":
@@ -288,7 +288,7 @@ async def test_what_a_sub_agent_runs_in_the_background_ends_with_it(folder: Path
 async def test_a_command_that_a_sub_agent_waits_for_ends_with_a_cancel(folder: Path) -> None:
     bench = bench_in(folder, permissions__mode="all")
     model = play([[task("a", "Bash")], "Done."], {"a": [[call("Bash", command="echo $$ > pid && exec sleep 300")]]})
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     running = asyncio.ensure_future(session.run("go"))
     pid = await _pid_in(folder / "pid")
     session.cancel()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Session
+from outrider import Allow, Deny, Session
 from outrider.coding.permissions.question import Answer, Question
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, Step, call
@@ -104,7 +104,7 @@ async def test_a_cancel_while_the_person_thinks_takes_the_question_back(folder: 
     model = play(
         [[task("a", "General"), task("b", "General")], "Done."], {name: [write(f"{name}.txt")] for name in "ab"}
     )
-    session = Session(bench.agent(model=model), cwd=folder, permit=bench.permissions)  # type: ignore[arg-type]
+    session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     running = asyncio.ensure_future(session.run("go"))
     await asyncio.wait_for(asked.wait(), 20)
     session.cancel()
@@ -184,15 +184,15 @@ async def test_a_mode_that_changes_counts_for_those_who_are_out(folder: Path) ->
 async def test_in_a_team_the_permit_of_the_session_is_asked_about_sub_agents_too() -> None:
     asked: list[str] = []
 
-    async def permit(use: Any, _: Any) -> str:
+    async def approve(use: Any, _: Any) -> Allow | Deny:
         asked.append(use.name)
-        return "it is Sunday" if use.name == "work" else ""
+        return Deny("it is Sunday") if use.name == "work" else Allow()
 
     def work() -> str:
         """Work."""
         return "done"
 
-    team = Team(play([[task("a")], "Done."], {"a": [[call("work")], "I may not."]}), [work], permit=permit)
+    team = Team(play([[task("a")], "Done."], {"a": [[call("work")], "I may not."]}), [work], approve=approve)
     await team.run()
     assert asked == ["Task", "work"]
     assert "it is Sunday" in str(team.nested)

@@ -66,7 +66,7 @@ async def test_a_sub_agent_from_python_asks_under_its_name(tmp_path: Path) -> No
         return call("change", what="x") if len(request.messages) == 1 else "done"
 
     team = with_subagents(Agent(model=ScriptedModel(answer), tools=[change]), [WORKER])
-    await Session(team, permit=Permissions(Policy(folder=tmp_path), ask=ask)).run("go")
+    await Session(team, approve=Permissions(Policy(folder=tmp_path), ask=ask)).run("go")
     assert [question.asker for question in asked] == ["Worker: work 1"]
 
 

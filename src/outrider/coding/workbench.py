@@ -147,7 +147,7 @@ class Workbench:
         if id is not None:
             model = model or log.settings(id).model
         agent = self.agent(model=model, report=report)
-        return Session.open(log, id, agent, cwd=self.folder, observer=observer, permit=self.permissions)
+        return Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions)
 
     # Sub-agents
 
@@ -167,9 +167,9 @@ class Workbench:
             limits=profile.limits_within(self.settings.limits),
             name=profile.name,
         )
-        permit = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
+        approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
         try:
-            yield SubagentSetup(agent, permit, self.folder)
+            yield SubagentSetup(agent, approve, self.folder)
         finally:
             workspace.close()
 

@@ -53,7 +53,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Approver | None = None,
+        approve: Approver | None = None,
     ) -> str: ...
     @overload
     async def ask(
@@ -64,7 +64,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Approver | None = None,
+        approve: Approver | None = None,
     ) -> T: ...
     @overload
     async def ask(
@@ -75,13 +75,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Approver | None = None,
+        approve: Approver | None = None,
     ) -> Any: ...
     async def ask(self, prompt: Prompt, output: Any = None, **session: Any) -> Any:
         """Ask in a session of its own, and get the answer: text, or what `output` describes.
 
         `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. `cwd`,
-        `store`, `observer` and `permit` are those of a Session. Raises AnswerError if the agent ends without an answer;
+        `store`, `observer` and `approve` are those of a Session. Raises AnswerError if no answer comes;
         its `result` has the run.
 
         >>> import asyncio

@@ -29,13 +29,13 @@ async def answer(
     cwd: str | Path | None = None,
     store: AttachmentStore | None = None,
     observer: Callable[[Event], None] | None = None,
-    permit: Approver | None = None,
+    approve: Approver | None = None,
 ) -> Any:
     """What the agent answers, in a session of its own. Raises AnswerError, which has the run, if nothing comes."""
     report = None if output is None else Report(output)
     if report:
         agent = msgspec.structs.replace(agent, model=agent.provider, tools=[*agent.tools, report.tool])
-    session = Session(agent, store=store, cwd=cwd, observer=observer, permit=permit)
+    session = Session(agent, store=store, cwd=cwd, observer=observer, approve=approve)
     result = await (run_to_report(session, report, prompt) if report else session.run(prompt))
     if report and report.has_data:
         return report.value

@@ -22,7 +22,7 @@ from outrider.log.entries import CallResult, Intent
 from outrider.runtime.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.runtime.limits import Limits
 from outrider.text import clean, shorten
-from outrider.tools.approval import Approver, FilePermit
+from outrider.tools.approval import Approver, FileApprover, denial_in, denial_of
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Spawn, Tool, ToolContext
@@ -49,8 +49,8 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     cwd: Path
     journal: Journal | None = None
     """Where intents and answers are made durable, if they are."""
-    permit: Approver | None = None
-    """Who is asked whether a call may run; without one, each may."""
+    approve: Approver | None = None
+    """Decides whether a call may run; without one, every call may."""
     spawn: Spawn | None = None
     """What opens a session for a sub-agent; None in the session of one."""
 
@@ -68,7 +68,7 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
     try:
         for batch in _batches(calls):
             # Where somebody is asked, each begins when it may: what was judged is not to change meanwhile.
-            for together in [[call] for call in batch] if batch[0].around.permit else [batch]:
+            for together in [[call] for call in batch] if batch[0].around.approve else [batch]:
                 await together[0].ask()
                 await _record_intents(together)
                 for call in together:
@@ -89,7 +89,7 @@ def first_intents(calls: Sequence[Call]) -> list[Intent]:
     None where somebody is to be asked before: an intent says that the call is being carried out.
     """
     for batch in _batches(calls):
-        if batch[0].around.permit:
+        if batch[0].around.approve:
             break
         return [intent for call in batch if (intent := call.intent())]
     return []
@@ -190,19 +190,19 @@ class Call:
 
     async def ask(self) -> None:
         """Find out whether it may run; a refusal is its answer."""
-        permit, tool = self.around.permit, self._tool
-        if permit is None or tool is None or self.intent() is None:
+        approve, tool = self.around.approve, self._tool
+        if approve is None or tool is None or self.intent() is None:
             return
         try:
             tool.check(self.use.input)
         except ValidationError:
             return  # it will not run, and says itself what is wrong
         try:
-            refusal = await permit(self.use, tool)
-        except Exception as error:  # noqa: BLE001 - whatever keeps it from deciding, the call does not run
-            refusal = f"nobody could decide whether it may run: {_said_by(error)}"
-        if refusal and not self.answer:
-            self._finish(_error(self.use.id, f"{tool.name} was not run: {clean(refusal)}"))
+            reason = await denial_of(approve, self.use, tool, self.around.threads)
+        except Exception as error:  # noqa: BLE001 - whatever keeps the approver from deciding, the call does not run
+            reason = f"the approver failed: {_said_by(error)}"
+        if reason and not self.answer:
+            self._finish(_error(self.use.id, f"{tool.name} was not run: {clean(reason)}"))
 
     def recall(self, answer: CallResult, *, recorded: bool) -> None:
         """It was answered before: in another process, or when the log could not be written."""
@@ -377,9 +377,9 @@ class Call:
     async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
         """The stored file's reference, or what is wrong with it, of which observers are told as well."""
         try:
-            permit: object = self.around.permit
-            if isinstance(permit, FilePermit) and isinstance(attachment.source, Path):
-                return await self._put_judged(permit, attachment, limit)
+            approve: object = self.around.approve
+            if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
+                return await self._put_judged(approve, attachment, limit)
             return await self.around.threads.run(self.around.store.put, attachment, limit)
         except Exception as error:  # noqa: BLE001 - a store of the user's may break the contract, and the turn goes on
             said = clean(str(error)) if isinstance(error, AttachmentError) else _said_by(error)
@@ -387,14 +387,14 @@ class Call:
                 self.around.emit(Notice(f"{self.use.name}: {said}"))
             return said
 
-    async def _put_judged(self, permit: FilePermit, attachment: Attachment, limit: int) -> AttachmentBlock:
+    async def _put_judged(self, approver: FileApprover, attachment: Attachment, limit: int) -> AttachmentBlock:
         """As above, of a file that may be one that this session must not read. It is opened once, and then judged."""
         file = await self.around.threads.run(attachment.held, limit)
         try:
             for timer in self._timers:  # the tool is through, and a person who is asked may take their time
                 timer.cancel()
             given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just read it
-            if refusal := await permit.attach(self.use, given, file.real):
+            if refusal := denial_in(await approver.attach(self.use, given, file.real)):
                 raise AttachmentError(f"{attachment.label}: {refusal}")
             return await self.around.threads.run(self.around.store.put, file, limit)
         finally:

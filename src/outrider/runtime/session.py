@@ -70,7 +70,7 @@ class Results(msgspec.Struct, frozen=True):
 class Session:
     """A conversation with an agent that goes on.
 
-    `permit` is asked before each call whether it may run.
+    `approve` is asked before each call whether it may run.
 
     >>> session = Session(Agent(model="demo"))
     >>> asyncio.run(session.run("What is 2+2?")).status
@@ -85,7 +85,7 @@ class Session:
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Approver | None = None,
+        approve: Approver | None = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model=…)")
@@ -110,7 +110,7 @@ class Session:
             Threads(),
             agent.limits,
             Path(cwd or ".").resolve(),
-            permit=permit,
+            approve=approve,
             spawn=self._spawn,
         )
         self._standing = OpenCalls()
@@ -134,7 +134,7 @@ class Session:
         *,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
-        permit: Approver | None = None,
+        approve: Approver | None = None,
     ) -> Session:
         """A session in a log, which goes on where it stopped, however it stopped; without an id, a new one.
 
@@ -148,7 +148,7 @@ class Session:
         journal = None if id is None else log.open(id)
         try:
             recorded = journal.settings if journal else SessionSettings()
-            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer, permit=permit)
+            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer, approve=approve)
             journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
             session._take_up(journal, log)
             if log.warning:
@@ -468,14 +468,14 @@ class Session:
 
     # Sub-agents
 
-    async def _spawn(self, errand: SubagentTask, agent: Agent, permit: Approver | None, cwd: Path | None) -> Session:
+    async def _spawn(self, errand: SubagentTask, agent: Agent, approve: Approver | None, cwd: Path | None) -> Session:
         """A session for a sub-agent, which sends out none itself. In a log, the one that this errand had before."""
         around = self._around
         if self._progress:
             self._progress.send_out()
         about = clean(" ".join(f"{agent.name}: {errand.title}".split()))[:LONGEST_TITLE]
         child = Session(
-            agent, store=around.store, cwd=cwd or around.cwd, permit=permit or for_subagent(around.permit, about)
+            agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)
         )
         child._within = self._progress
         child._around = msgspec.structs.replace(child._around, spawn=None)

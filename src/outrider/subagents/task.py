@@ -49,7 +49,7 @@ class SubagentSetup(msgspec.Struct, frozen=True):
     """A sub-agent that is ready to be sent out."""
 
     agent: Agent
-    permit: Approver | None = None
+    approve: Approver | None = None
     """Who is asked about its calls; None for whoever is asked about those of its sender."""
     cwd: Path | None = None
 
@@ -106,7 +106,7 @@ class Task:
         async with self._places_here():
             with self._engage(profile, description, model) as worker:
                 agent = _with_report(worker.agent, report)
-                child = await context.spawn(agent, title=description, permit=worker.permit, cwd=worker.cwd)
+                child = await context.spawn(agent, title=description, approve=worker.approve, cwd=worker.cwd)
                 with child:
                     result = await _run(child, report, prompt)
         return _told(profile, child, result, report)

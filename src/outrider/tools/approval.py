@@ -1,34 +1,80 @@
-"""Whether a call may run: the seam between the loop and whoever decides."""
+"""Approval: whether a call may run, and who decides.
+
+An approver is any function that takes a call and its tool. The call runs only if the answer is `Allow()` or `True`.
+Every other answer denies it, and so does an exception: a mistake in an approver must not run a tool.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
+import msgspec
+
 from outrider.conversation.messages import ToolUseBlock
-from outrider.tools.tool import Tool
+from outrider.tools.threads import Threads
+from outrider.tools.tool import Tool, is_async
 
-Approver: TypeAlias = Callable[[ToolUseBlock, Tool], Awaitable[str]]
-"""Says of a call why it may not run, in words for the model; empty if it may.
+DENIED = "the call was denied"
 
-Asked once for each call, in call order, just before that call begins; a call that must be alone is asked about when
-those before it are done. It may wait for a person. What it raises counts as a refusal.
+
+class Allow(msgspec.Struct, frozen=True):
+    """Let the call run."""
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """Do not run the call.
+
+    >>> Deny("not on a Friday").reason
+    'not on a Friday'
+    """
+
+    reason: str = ""
+    """What the model is told."""
+
+
+Decision: TypeAlias = Allow | Deny | bool
+Approver: TypeAlias = Callable[[ToolUseBlock, Tool], Decision | Awaitable[Decision]]
+"""Decide whether a call may run.
+
+Called once for each call, in call order, just before that call begins; a call that must run alone is decided when those
+before it are done. An async function may wait for a person; a sync function runs in a thread.
 """
 
 
 @runtime_checkable
-class FilePermit(Protocol):
-    """A permit that also judges the files that tools attach by their paths. `Permissions` is one."""
+class FileApprover(Protocol):
+    """An approver that also decides about the files that tools attach by path. `Permissions` is one."""
 
-    async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
-        """Say why a file may not be attached to the result of a call, in words for the model; empty if it may.
+    async def attach(self, use: ToolUseBlock, given: str, real: str) -> Decision:
+        """Decide whether a file may be attached to the result of a call.
 
         `given` is the absolute path that the tool named. `real` is where the file is that is open and would be read.
         """
         ...
 
 
-def for_subagent(permit: Approver | None, asker: str) -> Approver | None:
-    """The same permit for a sub-agent: one that can say who asks, as `Permissions` can, does so."""
-    on_behalf_of: Callable[[str], Approver] | None = getattr(permit, "on_behalf_of", None)
-    return on_behalf_of(asker) if on_behalf_of else permit
+async def denial_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads: Threads) -> str:
+    """Return why the approver denies a call, in words for the model, or "" if the call may run. Exceptions go on."""
+    decision: object = approver(call, tool) if is_async(approver) else await threads.run(approver, call, tool)
+    if inspect.isawaitable(decision):
+        decision = await decision
+    return denial_in(decision)
+
+
+def denial_in(decision: object) -> str:
+    """Return why a decision denies, or "" if it allows."""
+    if decision is True or isinstance(decision, Allow):
+        return ""
+    if isinstance(decision, Deny):
+        return str(decision.reason) or DENIED
+    if decision is False:
+        return DENIED
+    return f"the approver returned {type(decision).__name__}; only Allow() or True lets a call run"
+
+
+def for_subagent(approver: Approver | None, label: str) -> Approver | None:
+    """Return the approver for a sub-agent's calls: one with `on_behalf_of`, as `Permissions`, is told who asks."""
+    on_behalf_of: Callable[[str], Approver] | None = getattr(approver, "on_behalf_of", None)
+    return on_behalf_of(label) if on_behalf_of else approver

@@ -110,19 +110,19 @@ class ToolContext:
         return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
 
     async def spawn(
-        self, agent: Agent, *, title: str = "", permit: Approver | None = None, cwd: Path | None = None
+        self, agent: Agent, *, title: str = "", approve: Approver | None = None, cwd: Path | None = None
     ) -> Session:
         """A session for a sub-agent: run it, and close it. Observers see what it does below this call.
 
         In a log it is a session of its own. When this call is carried out again after a crash, it is the same session,
-        with all that was said there: go on with `run()`. A sub-agent cannot send out others. Without a permit of its
+        with all that was said there: go on with `run()`. A sub-agent cannot send out others. Without an approver of its
         own it has that of this session, and what it uses counts for the run that this call belongs to.
         """
         if self._spawn is None:
             raise RuntimeError("a sub-agent cannot send out sub-agents")
         self._spawned += 1
         name = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
-        return await self._spawn(SubagentTask(self.call_id, name, title, lambda: self._answered), agent, permit, cwd)
+        return await self._spawn(SubagentTask(self.call_id, name, title, lambda: self._answered), agent, approve, cwd)
 
     @property
     def has_spawned(self) -> bool:
@@ -312,7 +312,7 @@ def make_tool(
         effect,
         timeout,
         concurrent,
-        asynchronous=_is_async(function),
+        asynchronous=is_async(function),
         **more,
     )
 
@@ -351,7 +351,7 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives something to await or iterate. Decorators are judged by what they are."""
     while isinstance(function, functools.partial):
         function = function.func

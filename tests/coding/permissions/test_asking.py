@@ -13,8 +13,17 @@ from outrider.coding.permissions.asking import Permissions
 from outrider.coding.permissions.question import Answer, Question
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
+from outrider.tools.approval import Deny
 from outrider.tools.tool import Tool, tool
 from tests.coding.permissions.workspace import EFFECTS, Ground
+
+
+class Reasons(Permissions):
+    """Permissions that say why a call is denied; "" if it is allowed."""
+
+    async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:  # type: ignore[override]
+        decision = await super().__call__(use, tool)
+        return decision.reason if isinstance(decision, Deny) else ""
 
 
 def call(name: str, **input: Any) -> tuple[ToolUseBlock, Tool]:
@@ -46,7 +55,7 @@ class Person:
 
 async def test_what_is_allowed_is_not_asked_about(ground: Ground) -> None:
     person = Person()
-    permissions = Permissions(ground.policy(), ask=person)
+    permissions = Reasons(ground.policy(), ask=person)
     assert await permissions(*call("Read", file_path="notes.txt")) == ""
     assert await permissions(*call("Bash", command="ls")) == ""
     assert person.questions == []
@@ -54,7 +63,7 @@ async def test_what_is_allowed_is_not_asked_about(ground: Ground) -> None:
 
 async def test_what_is_denied_is_not_asked_about_and_says_why(ground: Ground) -> None:
     person = Person()
-    permissions = Permissions(ground.policy("all", deny=["Bash(rm:*)"]), ask=person)
+    permissions = Reasons(ground.policy("all", deny=["Bash(rm:*)"]), ask=person)
     assert ".env is among the secrets" in await permissions(*call("Read", file_path=".env"))
     assert "Bash(rm:*)" in await permissions(*call("Bash", command="rm x"))
     assert person.questions == []
@@ -62,7 +71,7 @@ async def test_what_is_denied_is_not_asked_about_and_says_why(ground: Ground) ->
 
 async def test_once_is_for_this_call_alone(ground: Ground) -> None:
     person = Person(Answer("once"), Answer("no", "use pnpm"))
-    permissions = Permissions(ground.policy(), ask=person)
+    permissions = Reasons(ground.policy(), ask=person)
     assert await permissions(*call("Bash", command="npm test")) == ""
     refusal = await permissions(*call("Bash", command="npm test"))
     assert refusal == "the user does not want this: use pnpm"
@@ -72,14 +81,14 @@ async def test_once_is_for_this_call_alone(ground: Ground) -> None:
 
 
 async def test_a_no_without_words(ground: Ground) -> None:
-    permissions = Permissions(ground.policy(), ask=Person(Answer("no")))
+    permissions = Reasons(ground.policy(), ask=Person(Answer("no")))
     assert await permissions(*call("Bash", command="npm test")) == "the user does not want this"
 
 
 async def test_always_is_remembered_and_holds_at_once(ground: Ground) -> None:
     stored: list[Sequence[str]] = []
     person = Person(Answer("always"))
-    permissions = Permissions(ground.policy(), ask=person, remember=stored.append)
+    permissions = Reasons(ground.policy(), ask=person, remember=stored.append)
     assert await permissions(*call("Bash", command="npm test")) == ""
     assert await permissions(*call("Bash", command="npm test -- -x")) == ""
     assert stored == [("Bash(npm test:*)",)]
@@ -114,7 +123,7 @@ async def test_what_changes_while_the_person_thinks_is_not_done(
         away.symlink_to(target)
         return Answer(verdict)
 
-    permissions = Permissions(own_ground.policy(), ask=think, remember=stored.append)
+    permissions = Reasons(own_ground.policy(), ask=think, remember=stored.append)
     name, arguments = call_of
     assert "it changed while the user was asked" in await permissions(*call(name, **arguments))
     assert stored == []
@@ -126,13 +135,13 @@ async def test_what_is_allowed_by_the_time_of_the_answer_is_done(ground: Ground)
         permissions.mode = "all"
         return Answer("once")
 
-    permissions = Permissions(ground.policy(), ask=relent)
+    permissions = Reasons(ground.policy(), ask=relent)
     assert await permissions(*call("Write", file_path="x.md")) == ""
 
 
 async def test_always_for_what_no_rule_can_allow_is_once(ground: Ground) -> None:
     stored: list[Sequence[str]] = []
-    permissions = Permissions(
+    permissions = Reasons(
         ground.policy(ask=["Bash(make:*)"]), ask=Person(Answer("always"), Answer("no")), remember=stored.append
     )
     assert await permissions(*call("Bash", command="make x")) == ""
@@ -142,7 +151,7 @@ async def test_always_for_what_no_rule_can_allow_is_once(ground: Ground) -> None
 
 async def test_questions_come_one_at_a_time_and_an_answer_settles_those_that_wait(ground: Ground) -> None:
     person = Person(Answer("always"), Answer("once"))
-    permissions = Permissions(ground.policy(), ask=person)
+    permissions = Reasons(ground.policy(), ask=person)
     calls = [call("Bash", command="npm test"), call("Bash", command="npm test -- y"), call("Bash", command="foo")]
     assert await asyncio.gather(*(permissions(*each) for each in calls)) == ["", "", ""]
     assert [question.input["command"] for question in person.questions] == ["npm test", "foo"]
@@ -161,7 +170,7 @@ async def test_a_cancelled_question_is_a_cancel_and_the_next_can_be_asked(ground
         assert answer is not None
         return answer
 
-    permissions = Permissions(ground.policy(), ask=ask)
+    permissions = Reasons(ground.policy(), ask=ask)
     waiting = asyncio.create_task(permissions(*call("Bash", command="foo")))
     await begun.wait()
     waiting.cancel()
@@ -181,20 +190,20 @@ async def test_a_cancelled_question_is_a_cancel_and_the_next_can_be_asked(ground
     ],
 )
 async def test_without_a_terminal_the_refusal_names_the_flag(ground: Ground, name: str, input: Any, told: str) -> None:
-    refusal = await Permissions(ground.policy())(*call(name, **input))
+    refusal = await Reasons(ground.policy())(*call(name, **input))
     assert refusal.startswith("it needs permission (")
     assert "there is no terminal to ask: run again with" in refusal
     assert told in refusal
 
 
 async def test_a_mode_that_would_not_help_is_not_named(ground: Ground) -> None:
-    refusal = await Permissions(ground.policy(ask=["Bash(make:*)"]))(*call("Bash", command="make x"))
+    refusal = await Reasons(ground.policy(ask=["Bash(make:*)"]))(*call("Bash", command="make x"))
     assert "--permissions" not in refusal
     assert refusal.endswith("there is no terminal to ask; run it in a terminal")
 
 
 async def test_the_mode_can_be_changed(ground: Ground) -> None:
-    permissions = Permissions(ground.policy())
+    permissions = Reasons(ground.policy())
     assert permissions.mode == "ask"
     assert await permissions(*call("Write", file_path="x")) != ""
     permissions.mode = "edits"
@@ -204,7 +213,7 @@ async def test_the_mode_can_be_changed(ground: Ground) -> None:
 
 async def test_relative_paths_in_commands_begin_where_the_shell_stands(ground: Ground) -> None:
     standing: list[Path] = [ground.work / "src"]
-    permissions = Permissions(ground.policy(), cwd=lambda: standing[0])
+    permissions = Reasons(ground.policy(), cwd=lambda: standing[0])
     assert await permissions(*call("Bash", command="cat main.py ../notes.txt")) == ""
     standing[0] = ground.work
     assert await permissions(*call("Bash", command="cat ../notes.txt")) != ""

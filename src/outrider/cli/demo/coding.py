@@ -55,7 +55,7 @@ def coding_task(stage: Stage) -> str:
     bench = Workbench(Settings(permissions=permissions, sandbox=SandboxSettings(use="off")), project)
     try:
         agent = bench.agent(model=ScriptedModel(_replies()))
-        session = Session(agent, cwd=project, observer=observe, permit=bench.permissions)
+        session = Session(agent, cwd=project, observer=observe, approve=bench.permissions)
         stage.screen.question(PROMPT)
         ended = asyncio.run(session.run(PROMPT))
     finally:

@@ -14,7 +14,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ConfigError
-from outrider.tools.approval import Approver
+from outrider.tools.approval import Allow, Approver, Deny
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Permissions:
-    """Says of each call whether it may run; asks a person if that is not settled. A Permit."""
+    """Says of each call whether it may run; asks a person if that is not settled. An approver."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Permissions:
     def mode(self, mode: Mode) -> None:
         self._policy = msgspec.structs.replace(self._policy, mode=mode)
 
-    async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:
-        """Why a call may not run, in words for the model; empty if it may."""
-        return await self._judged(Case(use, tool.effect, self._cwd))
+    async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
+        """Decide whether a call may run."""
+        return _decision(await self._judged(Case(use, tool.effect, self._cwd)))
 
-    async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
-        """Why a file may not be attached to the result of a call, as if it was read with Read; empty if it may."""
-        return await self._attachable(use, given, real, "")
+    async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
+        """Decide whether a file may be attached to the result of a call, as if Read had read it."""
+        return _decision(await self._attachable(use, given, real, ""))
 
     def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Approver:
         """The same permissions for a sub-agent, whose shell may stand elsewhere: its questions say whose they are."""
@@ -97,6 +97,7 @@ class Permissions:
         return use.name == "Read" and place(use.input.get("file_path"), str(self._policy.folder)).resolved == real
 
     async def _judged(self, case: Case) -> str:
+        """Return a denial reason, or "" to allow."""
         decision = self._decide(case)
         if decision.verdict == "ask" and self._ask is not None:
             async with self._asking:
@@ -156,15 +157,19 @@ class Permissions:
 
 
 class _OnBehalf:
-    """The permissions of a session for one of its sub-agents. A Permit, and a FilePermit."""
+    """The permissions of a session for one of its sub-agents. An approver of calls and files."""
 
     def __init__(self, permissions: Permissions, asker: str, cwd: Callable[[], Path]) -> None:
         self._permissions = permissions
         self._asker = asker
         self._cwd = cwd
 
-    async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:
-        return await self._permissions._judged(Case(use, tool.effect, self._cwd, self._asker))
+    async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
+        return _decision(await self._permissions._judged(Case(use, tool.effect, self._cwd, self._asker)))
 
-    async def attach(self, use: ToolUseBlock, given: str, real: str) -> str:
-        return await self._permissions._attachable(use, given, real, self._asker)
+    async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
+        return _decision(await self._permissions._attachable(use, given, real, self._asker))
+
+
+def _decision(reason: str) -> Allow | Deny:
+    return Deny(reason) if reason else Allow()
