@@ -104,7 +104,7 @@ async def _on_and_off(
 ) -> Figure:
     agent = Agent(model=model, tools=[tool], limits=Limits(turns=TURNS, repeats=None))
 
-    kept = [Session.open(log, agent=agent) for _ in range(ROUNDS)]
+    kept = [Session.open(log, agent=agent).now() for _ in range(ROUNDS)]
 
     async def without() -> None:
         assert (await Session(agent).run("Begin.")).turns == TURNS

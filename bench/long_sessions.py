@@ -102,7 +102,7 @@ def _list(log: Log, _: Path) -> Callable[[], None]:
 
 
 def _open(log: Log, stored: Path) -> Callable[[], None]:
-    session = Session.open(log, stored.read_text(), AGENT)
+    session = Session.open(log, stored.read_text(), AGENT).now()
     if stored.name == "long":
         provider = session.provider
         assert isinstance(provider, ApiProvider)

@@ -85,7 +85,7 @@ def _team(asked: Sequence[Step], said: Step) -> Agent:
 
 
 def _session(agent: Agent, log: Log | None) -> Session:
-    return Session(agent) if log is None else Session.open(log, agent=agent)
+    return Session(agent) if log is None else Session.open(log, agent=agent).now()
 
 
 async def memory() -> float:

@@ -50,7 +50,7 @@ async def _profile(kind: str, url: str, folder: Path) -> None:
     log = Log(folder) if kind == "log" else None
 
     async def converse() -> None:
-        session = Session.open(log, agent=agent) if log else Session(agent)
+        session = Session.open(log, agent=agent).now() if log else Session(agent)
         async for _ in session.stream("go"):
             pass
         session.close()

@@ -30,6 +30,7 @@ from outrider import (
     errors,
     loads,
     run,
+    spawn,
     think,
     tool,
 )
@@ -88,7 +89,7 @@ def a_tool_sends_out_more_sub_agents_than_it_may(where: Path) -> object:
         "Send out two."
         try:
             for _ in range(2):
-                (await context.spawn(Agent(model="demo"))).close()
+                (await spawn(context, Agent(model="demo"))).close()
         except OutriderError as error:
             failures.append(error)
         return "done"
@@ -196,12 +197,12 @@ def a_setting_is_misspelt(where: Path) -> object:
     return load(where, environment=os.environ)
 
 
-@provokes(errors.AnswerError, culprit=r"without an answer \(max_turns\)", way_out=r"Limits\(turns=…\).*`result`")
+@provokes(errors.RunError, culprit=r"without an answer \(max_turns\)", way_out=r"Limits\(turns=…\).*`result`")
 def an_agent_runs_out_of_turns(where: Path) -> object:
     return ask("Go on.", limits=Limits(turns=1), model=ScriptedModel([call("look")]))
 
 
-@provokes(errors.AnswerError, culprit="without an answer.*overloaded", way_out="try again later")
+@provokes(errors.RunError, culprit="without an answer.*overloaded", way_out="try again later")
 def an_agent_is_asked_and_its_model_fails(where: Path) -> object:
     return ask("Go on.", model=ScriptedModel([errors.ProviderError("overloaded; try again later")]))
 
@@ -256,7 +257,7 @@ def change(log: Log, statement: str) -> None:
 @provokes(errors.LogError, culprit=r"/log\.db cannot be written: Not a directory", way_out="check its folder")
 def a_log_is_put_where_a_file_is(where: Path) -> object:
     (where / "file").write_text("")
-    return Session.open(Log(where / "file"), agent=Agent(model="demo"))
+    return Session.open(Log(where / "file"), agent=Agent(model="demo")).now()
 
 
 @provokes(errors.LogError, culprit="session was closed", way_out="open it again")
@@ -268,7 +269,7 @@ def a_closed_session_is_used(where: Path) -> object:
 
 @provokes(errors.UnknownSessionError, culprit="no session 'nonsense'", way_out="`outrider sessions` lists them")
 def a_session_is_not_in_the_log(where: Path) -> object:
-    return Session.open(stored(where)[0], "nonsense")
+    return Session.open(stored(where)[0], "nonsense").now()
 
 
 @provokes(
@@ -281,7 +282,7 @@ def two_processes_want_one_session(where: Path) -> object:
         assert holder.stdout
         assert holder.stdout.readline() == "open\n"
         with pytest.raises(errors.SessionHeldError, match=f"process {holder.pid} ") as raised:
-            Session.open(log, session)
+            Session.open(log, session).now()
     raise raised.value
 
 

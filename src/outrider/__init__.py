@@ -35,6 +35,7 @@ Files
 Sub-agents
     with_subagents      an agent that sends out others
     Profile             a kind of sub-agent
+    spawn               a session for a sub-agent of your own tool
 
 The log
     Log                 sessions that outlive their process
@@ -50,7 +51,7 @@ Limits and results
 
 Errors
     OutriderError       catches them all; help(outrider.errors) has the tree
-    AnswerError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
+    RunError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
@@ -78,13 +79,13 @@ if TYPE_CHECKING:
     from outrider.conversation.messages import Usage as Usage
     from outrider.conversation.store import FolderStore as FolderStore
     from outrider.conversation.store import MemoryStore as MemoryStore
-    from outrider.errors import AnswerError as AnswerError
     from outrider.errors import AttachmentError as AttachmentError
     from outrider.errors import ConfigError as ConfigError
     from outrider.errors import ConversationError as ConversationError
     from outrider.errors import LogError as LogError
     from outrider.errors import OutriderError as OutriderError
     from outrider.errors import ProviderError as ProviderError
+    from outrider.errors import RunError as RunError
     from outrider.errors import SchemaError as SchemaError
     from outrider.errors import SessionBusyError as SessionBusyError
     from outrider.errors import SessionCancelledError as SessionCancelledError
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from outrider.runtime.session import Session as Session
     from outrider.subagents.delegating import with_subagents as with_subagents
     from outrider.subagents.profile import Profile as Profile
+    from outrider.subagents.spawning import spawn as spawn
     from outrider.sync import Turn as Turn
     from outrider.sync import ask as ask
     from outrider.sync import default_log as default_log
@@ -110,10 +112,10 @@ if TYPE_CHECKING:
     from outrider.sync import think as think
     from outrider.tools.approval import Allow as Allow
     from outrider.tools.approval import Deny as Deny
+    from outrider.tools.context import ToolContext as ToolContext
+    from outrider.tools.decorator import tool as tool
     from outrider.tools.result import ToolResult as ToolResult
     from outrider.tools.tool import Tool as Tool
-    from outrider.tools.tool import ToolContext as ToolContext
-    from outrider.tools.tool import tool as tool
 
 # Where each public name lives. It is imported when it is first asked for, so that a program which only wants the
 # version, or the help, does not pay for the event loop.
@@ -121,7 +123,7 @@ _HOMES = {
     "runtime.agent": ("Agent",),
     "conversation.attachments": ("Attachment",),
     "errors": (
-        "AnswerError",
+        "RunError",
         "AttachmentError",
         "ConfigError",
         "ConversationError",
@@ -155,8 +157,11 @@ _HOMES = {
     "tools.result": ("ToolResult",),
     "subagents.delegating": ("with_subagents",),
     "subagents.profile": ("Profile",),
+    "subagents.spawning": ("spawn",),
     "tools.approval": ("Allow", "Deny"),
-    "tools.tool": ("Tool", "ToolContext", "tool"),
+    "tools.context": ("ToolContext",),
+    "tools.decorator": ("tool",),
+    "tools.tool": ("Tool",),
 }
 _MODULES = {"errors": "errors", "events": "runtime.events", "providers": "providers"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -7,7 +7,7 @@ OutriderError
 ├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
 ├── AttachmentError        a file that is missing, too large, or not what its label says
 ├── ConfigError            settings that cannot be used; names the file and the key (a ValueError)
-├── AnswerError            an agent was asked, and ended without an answer; has the result of its run
+├── RunError            an agent was asked, and ended without an answer; has the result of its run
 ├── UnknownModelError      a model name that no provider answers to (a ValueError)
 ├── ProviderError              the model's side failed; the conversation is as it was
 │   ├── AuthenticationError    no key, or one that is not accepted
@@ -64,8 +64,8 @@ class ConfigError(OutriderError, ValueError):
     """Settings that cannot be used."""
 
 
-class AnswerError(OutriderError):
-    """An agent was asked, and ended without an answer: it failed, was stopped by a limit, or gave no report."""
+class RunError(OutriderError):
+    """A run ended without an answer: it failed, a limit stopped it, or the model gave no report."""
 
     def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)

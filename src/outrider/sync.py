@@ -43,6 +43,11 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
     """Why the reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
 
     @property
+    def text(self) -> str:
+        """The text of the reply, as in `RunResult.text`."""
+        return self.content
+
+    @property
     def has_tool_calls(self) -> bool:
         """Whether the model asks for calls."""
         return bool(self.tool_calls)
@@ -195,7 +200,7 @@ def ask(
     """Ask, let the model work with tools, and get the answer: text, or what `output` describes.
 
     `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. Raises
-    AnswerError if the model ends without an answer; its `result` has the run.
+    RunError if the model ends without an answer; its `result` has the run.
 
     >>> ask("What's 2+2?", model="demo")
     '4'

@@ -9,7 +9,7 @@ from typing import Any
 from outrider.conversation.store import FolderStore
 from outrider.log.replay import Replay
 from outrider.runtime.calls import Call
-from outrider.tools.tool import ToolContext
+from outrider.tools.context import ToolContext
 from tests.crash.points import Connection
 
 

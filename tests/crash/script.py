@@ -23,8 +23,10 @@ from outrider.runtime.events import Event, MessageAdded, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 from tests.conversations import JPEG_BYTES, PNG_BYTES
 from tests.crash.ledger import Ledger
 

@@ -86,7 +86,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def open_session(log: Log, folder: Path, id: str | None = None) -> Session:
-    return Session.open(log, id, agent(folder), observer=show(folder))
+    return Session.open(log, id, agent(folder), observer=show(folder)).now()
 
 
 async def faults_of(session: Session, log: Log, folder: Path, make_room: Callable[[], None]) -> list[str]:

@@ -20,7 +20,7 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.subagents import with_subagents
-from outrider.tools.tool import tool
+from outrider.tools.decorator import tool
 from tests.crash import family
 from tests.crash.family_judge import OnDisk, faults_of_family
 from tests.crash.family_trial import FamilyTrial

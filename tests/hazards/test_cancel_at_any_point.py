@@ -18,8 +18,8 @@ from outrider.errors import SessionCancelledError
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import Delay, ScriptedModel, call
 from outrider.runtime.events import Delta, Event, RunFinished, TextDelta
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import ToolContext
 from tests.watching import Watched, last_results
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from outrider.conversation.attachments import Attachment
 from outrider.providers.testing.scripted import call
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import ToolContext
 from tests.watching import Watched, last_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16

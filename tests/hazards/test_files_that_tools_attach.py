@@ -17,7 +17,8 @@ from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.environment import config_file
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Event, Notice, SubagentEvent
-from outrider.tools.tool import Tool, ToolContext
+from outrider.tools.context import ToolContext
+from outrider.tools.tool import Tool
 from tests.acp.editor import introduced, selecting
 from tests.cli.asking import ask as ask_program
 from tests.cli.asking import everywhere, messages

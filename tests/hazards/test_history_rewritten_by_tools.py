@@ -6,7 +6,8 @@ from typing import Any
 
 from outrider import dumps
 from outrider.providers.testing.scripted import call
-from outrider.tools.tool import ToolContext, tool
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from tests.watching import Watched
 
 

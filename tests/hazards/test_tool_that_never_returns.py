@@ -9,7 +9,7 @@ import threading
 
 from outrider.providers.testing.scripted import call
 from outrider.runtime.limits import Limits
-from outrider.tools.tool import tool
+from outrider.tools.decorator import tool
 from tests.watching import Watched, last_results
 
 HANGING_SCRIPT = """

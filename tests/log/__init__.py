@@ -74,7 +74,7 @@ def open_session(
     """A session in a log whose model is a script."""
     model = steps if isinstance(steps, ScriptedModel) else ScriptedModel(steps)
     agent = Agent(model=model, tools=tools, limits=limits or Limits())
-    return Session.open(log, id, agent, observer=observer)
+    return Session.open(log, id, agent, observer=observer).now()
 
 
 def entries_of(log: Log, id: str) -> list[Entry]:
@@ -191,5 +191,5 @@ def echo(request):
     return "You said: " + request.messages[-1].text
 
 def talk(log, id=None, tools=()):
-    return Session.open(log, id, Agent(model=ScriptedModel(echo), tools=tools))
+    return Session.open(log, id, Agent(model=ScriptedModel(echo), tools=tools)).now()
 """

@@ -32,7 +32,8 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 from outrider.runtime.limits import Limits
-from outrider.tools.tool import ToolContext, tool
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from tests.log import DEADLINE, change, entries_of, kinds_of, let_everything_happen, open_session, until_so
 
 

@@ -146,7 +146,7 @@ def write_more(log: Log) -> None:
             session,
             "Begin another.",
         )
-    Session.open(log, ids[0], agent([]))
+    Session.open(log, ids[0], agent([])).now()
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -292,7 +292,7 @@ write_more(log)
 """
 HOLD = """
 from outrider import Agent, Log, Session
-session = Session.open(Log(sys.argv[1]), sys.argv[2], Agent(model="demo"))
+session = Session.open(Log(sys.argv[1]), sys.argv[2], Agent(model="demo")).now()
 """
 
 
@@ -847,7 +847,7 @@ def test_it_is_refused_while_a_living_process_holds_a_session(
     whole: Path, closed: Original, said: Key, damaged: bool
 ) -> None:
     with Log(whole) as log:
-        session = Session.open(log, closed.ids[2], agent(["Still here."]))
+        session = Session.open(log, closed.ids[2], agent(["Still here."])).now()
         if damaged:
             spoil(whole, closed, said)
         with pytest.raises(LogError, match=r"the log is in use: .*\(this process\).*Close the sessions there first"):

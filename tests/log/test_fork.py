@@ -36,8 +36,8 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.text import clean
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import tool
 from outrider.version import __version__
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))

@@ -16,7 +16,7 @@ from outrider.log.log import Log
 
 async def main():
     log = Log(sys.argv[1])
-    session = Session.open(log, agent=Agent(model="demo"))
+    session = Session.open(log, agent=Agent(model="demo")).now()
     await session.run("What is 2+2?")
     log.sessions()
     print("ready", flush=True)

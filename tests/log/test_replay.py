@@ -23,8 +23,10 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, MessageAdded, ToolFinished, ToolStarted
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 from tests.log import entries_of
 
 USED = Usage(7, 3, 2, 1, 1, cost=0.25)
@@ -137,7 +139,7 @@ class Ill:
     def _open(self, name: str | None) -> Session:
         model = ScriptedModel(self._next, usage=USED, chunk=3)
         agent = Agent(model=model, system="Be brief.", tools=self.work.tools(), limits=Limits(turns=4))
-        return Session.open(self.log, name, agent, observer=self._observe)
+        return Session.open(self.log, name, agent, observer=self._observe).now()
 
     def _next(self, request: Request) -> Step:
         return self.script.pop(0) if self.script else "Enough."

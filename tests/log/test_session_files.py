@@ -106,7 +106,7 @@ async def test_to_mention_another_sessions_file_is_not_to_have_it(log: Log) -> N
 async def test_another_sessions_file_is_a_note_to_the_model_and_the_turn_goes_on(log: Log, case: Case) -> None:
     _, reference = await shown(log, Attachment(STORE.read(PNG), name="secret.png"))
     async with ModelServer([Answer("I cannot see it.")]) as server:
-        session = Session.open(log, agent=Agent(model=case.adapter(server.url, key="k")))
+        session = Session.open(log, agent=Agent(model=case.adapter(server.url, key="k"))).now()
         result = await session.run(["What is this?", reference])
         assert (result.status, result.text) == ("done", "I cannot see it.")
         (request,) = server.requests
@@ -372,7 +372,7 @@ async def test_a_file_reaches_another_provider_after_a_reload_in_another_process
         process.kill()
     picture.unlink()
     async with ModelServer([Answer("A chart.")]) as server:
-        session = Session.open(log, name, Agent(model=case.adapter(server.url, key="k")))
+        session = Session.open(log, name, Agent(model=case.adapter(server.url, key="k"))).now()
         result = await session.run("What does it show?")
         assert (result.status, result.text) == ("done", "A chart.")
         (request,) = server.requests

@@ -455,7 +455,7 @@ def test_a_file_of_another_session_cannot_be_read_by_mentioning_it(log: Log, tal
     assert imported.missing == (file.label,)
     with pytest.raises(AttachmentError, match="did not come into this session"):
         log.files(imported.id).read(file)
-    session = Session.open(log, imported.id, agent(["No."]))
+    session = Session.open(log, imported.id, agent(["No."])).now()
     with session, pytest.raises(AttachmentError, match="did not come into this session"):
         session.store.read(file)
     fork = log.fork(imported.id)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, AnswerError, Limits, Log, ScriptedModel, Session, tool
+from outrider import Agent, Limits, Log, RunError, ScriptedModel, Session, tool
 from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.events import Event, RunFinished, SubagentEvent, ToolFinished
 from outrider.runtime.structured_output import MISSING, Report, run_to_report
@@ -118,7 +118,7 @@ async def test_ask_shows_it_to_observers_and_keeps_it_in_its_error() -> None:
     agent = Agent(model=ScriptedModel([call("report_back", result=7)]))
     assert await agent.ask("How many?", int, observer=events.append) == 7
     assert data_of(events[-1]) == (7, True)
-    with pytest.raises(AnswerError) as missing:
+    with pytest.raises(RunError) as missing:
         await Agent(model=ScriptedModel(["No.", "No."])).ask("How many?", int)
     assert missing.value.result is not None
     assert data_of(missing.value.result) == (None, False)

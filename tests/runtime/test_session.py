@@ -37,8 +37,9 @@ from outrider.runtime.events import (
 )
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import ToolContext, tool
 from tests.watching import Watched, last_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16

@@ -26,8 +26,8 @@ from outrider.runtime.session import Session
 from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, TOOL, Report, run_to_report
 from outrider.subagents import with_subagents
 from outrider.sync import ask, run
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 
 PERSON = {

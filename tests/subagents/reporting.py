@@ -55,7 +55,7 @@ class Team:
         self.log = log
         observer = self.events.append
         if log:
-            self.session = Session.open(log, agent=self.agent, observer=observer)
+            self.session = Session.open(log, agent=self.agent, observer=observer).now()
         else:
             self.session = Session(self.agent, observer=observer)
 

@@ -73,7 +73,7 @@ class Team:
         self.events: list[Event] = []
         agent = with_subagents(Agent(model=model, tools=tools, limits=limits or Limits()), profiles, at_once=at_once)
         watched: dict[str, Any] = {"observer": self.events.append, "approve": approve}
-        self.session = Session.open(log, agent=agent, **watched) if log else Session(agent, **watched)
+        self.session = Session.open(log, agent=agent, **watched).now() if log else Session(agent, **watched)
 
     async def run(self, prompt: str = "go") -> RunResult:
         return await self.session.run(prompt)

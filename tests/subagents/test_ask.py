@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 import outrider
-from outrider import Agent, AnswerError, Limits, ScriptedModel, tool
+from outrider import Agent, Limits, RunError, ScriptedModel, tool
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ProviderError, SchemaError
 from outrider.providers.base import Request
@@ -145,8 +145,8 @@ async def test_what_does_not_fit_goes_back_with_every_violation(wrong: Any, said
 # Without an answer
 
 
-async def _failed(someone: Agent, output: Any = None) -> AnswerError:
-    with pytest.raises(AnswerError, match="ended without an answer") as failed:
+async def _failed(someone: Agent, output: Any = None) -> RunError:
+    with pytest.raises(RunError, match="ended without an answer") as failed:
         await someone.ask("Who?", output)
     assert isinstance(failed.value.result, RunResult)
     assert failed.value.result.conversation[0].text == "Who?"
@@ -185,7 +185,7 @@ async def test_a_report_that_never_fits_is_an_error() -> None:
 
 
 def test_a_script_hears_of_it_too() -> None:
-    with pytest.raises(AnswerError) as failed:
+    with pytest.raises(RunError) as failed:
         outrider.ask("Who?", Person, model=ScriptedModel([ProviderError("overloaded")]))
     assert failed.value.result.error == "overloaded"
     assert isinstance(failed.value, outrider.OutriderError)
@@ -251,7 +251,7 @@ async def test_a_plain_ask_works_where_a_loop_runs_already() -> None:
 
     assert outrider.ask("Where?", Point, model=ScriptedModel(answer)) == Point(1)
     assert threads != [threading.get_ident()]
-    with pytest.raises(AnswerError) as failed:
+    with pytest.raises(RunError) as failed:
         outrider.ask("Where?", Point, model=ScriptedModel(["Here.", "There."]))
     assert failed.value.result.text == "There."
     await asyncio.sleep(0)

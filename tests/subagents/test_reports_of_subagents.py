@@ -19,7 +19,7 @@ from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.subagents import Profile
-from outrider.tools.tool import tool
+from outrider.tools.decorator import tool
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in
 

@@ -88,7 +88,9 @@ async def test_a_session_that_is_closed_in_the_middle_stops_its_sub_agents(tmp_p
         return call("wait")
 
     with Log(tmp_path) as log:
-        session = Session.open(log, agent=with_subagents(Agent(model=ScriptedModel(answer), tools=[wait]), [WORKER]))
+        session = Session.open(
+            log, agent=with_subagents(Agent(model=ScriptedModel(answer), tools=[wait]), [WORKER])
+        ).now()
         run = asyncio.ensure_future(session.run("go"))
         await begun.wait()
         session.close()

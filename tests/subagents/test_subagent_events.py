@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider import Agent, Log, ScriptedModel, ToolContext, tool
+from outrider import Agent, Log, ScriptedModel, ToolContext, spawn, tool
 from outrider.errors import ProviderError
 from outrider.providers.testing.scripted import Cut, call
 from outrider.runtime.events import (
@@ -153,7 +153,7 @@ async def test_a_tool_of_one_s_own_sends_out_several_below_one_call(log: Log | N
         """Ask three."""
         said = []
         for name in "abc":
-            with await context.spawn(Agent(model=ScriptedModel([f"{name}."]), name=name), title=name) as child:
+            with await spawn(context, Agent(model=ScriptedModel([f"{name}."]), name=name), title=name) as child:
                 said.append((await child.run("go")).text)
         return said
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Log, Profile, ScriptedModel, Session, Tool, ToolContext, tool, with_subagents
+from outrider import Agent, Log, Profile, ScriptedModel, Session, Tool, ToolContext, spawn, tool, with_subagents
 from outrider.coding.config.settings import Settings
 from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
 from outrider.prompts import prompt
@@ -207,7 +207,7 @@ async def test_a_sub_agent_has_no_task_and_cannot_send_out_others_by_itself(log:
     @tool
     async def delegate(context: ToolContext) -> str:
         """Send somebody out."""
-        child = await context.spawn(Agent(model=ScriptedModel(["I am out."])))
+        child = await spawn(context, Agent(model=ScriptedModel(["I am out."])))
         return (await child.run("go")).text
 
     child = [[call("delegate"), task("b")], "I could not."]

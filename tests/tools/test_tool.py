@@ -19,9 +19,11 @@ from outrider.providers.testing.scripted import call
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import ToolProgress
 from outrider.runtime.limits import Limits
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext, make_tool, tool
+from outrider.tools.tool import Tool, make_tool
 from tests.watching import Watched, last_results
 
 

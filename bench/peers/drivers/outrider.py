@@ -38,7 +38,7 @@ async def opened(options: common.Options) -> common.Run:
     log = Log(_folder()) if options.more.log else None
 
     async def run() -> object:
-        session = Session(agent) if log is None else Session.open(log, agent=agent)
+        session = Session(agent) if log is None else Session.open(log, agent=agent).now()
         if options.stream:
             async for _ in session.stream("go"):
                 pass
@@ -64,13 +64,13 @@ def _agent(options: common.Options) -> Agent:
 
 def _sender(options: common.Options) -> Agent:
     """One that sends a sub-agent out with each call: a session below its own, as Task sends them."""
-    from outrider import Agent, ToolContext
+    from outrider import Agent, ToolContext, spawn
 
     worker = _agent(replace(options, child=None))
 
     async def answer(path: str, context: ToolContext) -> str:
         """Send out a sub-agent."""
-        with await context.spawn(worker) as child:
+        with await spawn(context, worker) as child:
             await child.run("go")
         return options.result()
 

@@ -147,7 +147,7 @@ class Workbench:
         if id is not None:
             model = model or log.settings(id).model
         agent = self.agent(model=model, report=report)
-        return Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions)
+        return Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
 
     # Sub-agents
 

@@ -10,7 +10,7 @@ import msgspec
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from outrider.errors import ProviderError, UnavailableError
 from outrider.providers.api import ApiProvider, error_message
-from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.render import (
@@ -77,7 +77,7 @@ class Anthropic(ApiProvider):
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
         if request.tools:
             head["tools"] = self.tools_once(request, _tools)
-        head |= self._options
+        head |= _settings(request.settings) | self._options | request.settings.options
         # Consecutive user messages count as one, so the reminder need not be put into the last.
         extra = b""
         if request.reminder:
@@ -130,6 +130,21 @@ def _thought(thinking: str, data: Any) -> dict[str, Any] | None:
 def provider(model: str) -> Anthropic:
     """The adapter for a model's name."""
     return Anthropic(model)
+
+
+def _settings(settings: ModelSettings) -> dict[str, Any]:
+    """Return the settings as fields of a request."""
+    fields: dict[str, Any] = {}
+    if settings.effort:
+        fields["output_config"] = {"effort": settings.effort}
+    if settings.temperature is not None:
+        fields["temperature"] = settings.temperature
+    if settings.max_tokens:
+        fields["max_tokens"] = settings.max_tokens
+    if choice := settings.tool_choice:
+        kinds = {"auto": "auto", "required": "any", "none": "none"}
+        fields["tool_choice"] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+    return fields
 
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:

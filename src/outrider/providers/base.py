@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -38,6 +38,36 @@ REMARKABLE = {
 """Ends of a reply that a person should be told of, and in which words."""
 
 
+Effort: TypeAlias = Literal["low", "medium", "high"]
+"""How much a reasoning model thinks before it answers."""
+
+
+class ModelSettings(msgspec.Struct, frozen=True):
+    """How a model is to answer. None leaves a setting to the provider."""
+
+    effort: Effort | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    """The longest reply, in tokens."""
+    tool_choice: str | None = None
+    """`auto`, `required`, `none` or the name of a tool."""
+    options: dict[str, Any] = {}
+    """Fields for the body of the request, as the API has them. They win over everything else."""
+
+    def __post_init__(self) -> None:
+        if self.effort not in (None, "low", "medium", "high"):
+            raise ValueError(f"effort is {self.effort!r}; it must be low, medium or high")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise ValueError(f"temperature is {self.temperature!r}; it must be a number from 0 to 2")
+        if self.max_tokens is not None and not self.max_tokens > 0:
+            raise ValueError(f"max_tokens is {self.max_tokens!r}; it must be a number over 0")
+
+    @property
+    def after_first(self) -> ModelSettings:
+        """The settings for the later requests of a run: a tool that must be called would be called without end."""
+        return self if self.tool_choice is None else msgspec.structs.replace(self, tool_choice=None)
+
+
 class ToolSpec(msgspec.Struct, frozen=True):
     """A tool as a model is told of it."""
 
@@ -60,6 +90,8 @@ class Request(msgspec.Struct, frozen=True):
     """Words for this request alone, shown to the model after the last message and marked as not the user's."""
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
     """The session's scratch paper for adapters: what was rendered once is kept here for its next request."""
+    settings: ModelSettings = ModelSettings()
+    """How the model is to answer."""
 
 
 class Reply(msgspec.Struct, frozen=True):

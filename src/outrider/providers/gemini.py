@@ -11,7 +11,7 @@ import msgspec
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import Request, ToolSpec
+from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
 from outrider.providers.render import Part, Renderer, Result, is_own, object_schema, reminder_text, safe_name
@@ -55,8 +55,10 @@ class Gemini(ApiProvider):
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
         if request.tools:
             head["tools"] = [{"functionDeclarations": self.tools_once(request, _declarations)}]
-        config = {"maxOutputTokens": self.capabilities.output_tokens} | self._options.get("generationConfig", {})
-        head |= self._options | {"generationConfig": config}
+        options = self._options | request.settings.options
+        config = {"maxOutputTokens": self.capabilities.output_tokens} | _generation_config(request.settings)
+        head |= _tool_config(request.settings) | options
+        head["generationConfig"] = config | options.get("generationConfig", {})
         # Consecutive user contents are taken, so the reminder need not be put into the last.
         extra = b""
         if request.reminder:
@@ -137,6 +139,27 @@ class Gemini(ApiProvider):
 def provider(model: str) -> Gemini:
     """The adapter for a model's name."""
     return Gemini(model)
+
+
+def _generation_config(settings: ModelSettings) -> dict[str, Any]:
+    """Return the settings that stand in `generationConfig`."""
+    fields: dict[str, Any] = {}
+    if settings.effort:
+        fields["thinkingConfig"] = {"thinkingLevel": settings.effort}
+    if settings.temperature is not None:
+        fields["temperature"] = settings.temperature
+    if settings.max_tokens:
+        fields["maxOutputTokens"] = settings.max_tokens
+    return fields
+
+
+def _tool_config(settings: ModelSettings) -> dict[str, Any]:
+    """Return the choice of a tool as a field of the request."""
+    if not (choice := settings.tool_choice):
+        return {}
+    modes = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+    config = {"mode": modes[choice]} if choice in modes else {"mode": "ANY", "allowedFunctionNames": [choice]}
+    return {"toolConfig": {"functionCallingConfig": config}}
 
 
 def _declarations(request: Request) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from outrider.conversation.messages import Message, ProviderState, ThinkingBlock
 from outrider.errors import ProviderError
 from outrider.providers import prompted_tools
 from outrider.providers.api import ApiProvider, error_message
-from outrider.providers.base import Reply, Request
+from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.providers.body import Body
 from outrider.providers.chat_stream import REASONING_FIELDS, IncomingReply
 from outrider.providers.deltas import Delta, Notice
@@ -120,7 +120,7 @@ class OpenAIChat(ApiProvider):
         elif request.tools:
             head["response_format"] = prompted_tools.response_format(request.tools)
             system = prompted_tools.system_prompt(system, request.tools)
-        head |= self._options
+        head |= self._settings(request.settings) | self._options | request.settings.options
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode({"role": "user", "content": reminder_text(request.reminder)})
@@ -129,6 +129,20 @@ class OpenAIChat(ApiProvider):
             comma = b"," if transcript.size or extra else b""
             before += msgspec.json.encode({"role": "system", "content": system}) + comma
         return transcript.enclosed(before, b"]}", extra)
+
+    def _settings(self, settings: ModelSettings) -> dict[str, Any]:
+        """Return the settings as fields of a request."""
+        fields: dict[str, Any] = {}
+        if settings.effort:
+            fields["reasoning_effort"] = settings.effort
+        if settings.temperature is not None:
+            fields["temperature"] = settings.temperature
+        if settings.max_tokens:  # OpenAI's reasoning models refuse the older name, which is all that other servers know
+            fields["max_completion_tokens" if self.is_openai else "max_tokens"] = settings.max_tokens
+        if (choice := settings.tool_choice) and self.capabilities.tools:
+            is_mode = choice in ("auto", "required", "none")
+            fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
+        return fields
 
     def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
         """The message; results are messages of their own, and what they could not hold follows after all of them."""

@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.conversation.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import Request
+from outrider.providers.base import ModelSettings, Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.render import (
@@ -55,7 +55,7 @@ class OpenAIResponses(ApiProvider):
             head["instructions"] = request.system
         if request.tools:
             head["tools"] = self.tools_once(request, _tools)
-        head |= self._options
+        head |= _settings(request.settings) | self._options | request.settings.options
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))
@@ -103,6 +103,21 @@ class OpenAIResponses(ApiProvider):
 def provider(model: str) -> OpenAIResponses:
     """The adapter for a model's name."""
     return OpenAIResponses(model)
+
+
+def _settings(settings: ModelSettings) -> dict[str, Any]:
+    """Return the settings as fields of a request."""
+    fields: dict[str, Any] = {}
+    if settings.effort:
+        fields["reasoning"] = {"effort": settings.effort}
+    if settings.temperature is not None:
+        fields["temperature"] = settings.temperature
+    if settings.max_tokens:
+        fields["max_output_tokens"] = settings.max_tokens
+    if choice := settings.tool_choice:
+        is_mode = choice in ("auto", "required", "none")
+        fields["tool_choice"] = choice if is_mode else {"type": "function", "name": choice}
+    return fields
 
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:

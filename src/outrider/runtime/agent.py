@@ -1,49 +1,100 @@
-"""An agent: a frozen description of who answers, with which tools, within which limits."""
+"""An agent: a model with its instructions, tools and limits, and the verbs that put it to work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-import msgspec
-
+from outrider.conversation.codec import MessageLike
 from outrider.conversation.prompt import Prompt
-from outrider.providers import resolve
-from outrider.providers.base import Provider
+from outrider.conversation.store import AttachmentStore
+from outrider.providers.base import Effort, Provider
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
-from outrider.tools.tool import make_tools
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from outrider.conversation.store import AttachmentStore
-    from outrider.runtime.events import Event
-    from outrider.tools.approval import Approver
+from outrider.runtime.run import RunResult
+from outrider.runtime.session import Session
+from outrider.runtime.structured_output import Report, run_to_report
+from outrider.tools.approval import Approver
 
 T = TypeVar("T")
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Who answers: a model, its instructions, its tools and its limits. Many sessions may share one agent.
+class Agent(AgentSpec, frozen=True, dict=True):
+    """A frozen description of an agent: a model, its instructions, its tools and its limits.
+
+    `run`, `stream` and `ask` each use a session of their own; `session` opens one that goes on.
 
     >>> def shout(text: str) -> str:
     ...     "Say it louder."
     ...     return text.upper()
-    >>> Agent(model="demo", tools=[shout]).tools[0].description
+    >>> Agent("demo", tools=[shout]).tools[0].description
     'Say it louder.'
     """
 
-    model: str | Provider
-    system: str = ""
-    """The system prompt."""
-    tools: Sequence[Callable[..., Any]] = ()
-    """Functions, which are made into tools, and tools."""
-    limits: Limits = Limits()
-    name: str = "agent"
+    if TYPE_CHECKING:  # functions are accepted as tools, and are tools afterwards
 
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))
+        def __init__(
+            self,
+            model: str | Provider,
+            *,
+            system: str = "",
+            tools: Iterable[Callable[..., Any]] = (),
+            limits: Limits = ...,
+            name: str = "agent",
+            deps: Any = None,
+            effort: Effort | None = None,
+            temperature: float | None = None,
+            max_tokens: int | None = None,
+            tool_choice: str | None = None,
+            options: Mapping[str, Any] = ...,
+        ) -> None: ...
+
+    def session(
+        self,
+        messages: Iterable[MessageLike] = (),
+        *,
+        store: AttachmentStore | None = None,
+        cwd: str | Path | None = None,
+        observer: Callable[[Event], None] | None = None,
+        approve: Approver | None = None,
+    ) -> Session:
+        """Open a session in memory, with the messages of an earlier conversation if there are any."""
+        return Session(self, messages, store=store, cwd=cwd, observer=observer, approve=approve)
+
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        store: AttachmentStore | None = None,
+        cwd: str | Path | None = None,
+        observer: Callable[[Event], None] | None = None,
+        approve: Approver | None = None,
+    ) -> RunResult:
+        """Let the model work with its tools until it is done. Model and tool failures set `status`; they do not raise.
+
+        >>> import asyncio
+        >>> asyncio.run(Agent("demo").run("What is 2+2?")).text
+        '4'
+        """
+        return await self.session(store=store, cwd=cwd, observer=observer, approve=approve).run(prompt)
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        *,
+        store: AttachmentStore | None = None,
+        cwd: str | Path | None = None,
+        approve: Approver | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
+        events = self.session(store=store, cwd=cwd, approve=approve).stream(prompt)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()
 
     @overload
     async def ask(
@@ -77,28 +128,23 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         observer: Callable[[Event], None] | None = None,
         approve: Approver | None = None,
     ) -> Any: ...
-    async def ask(self, prompt: Prompt, output: Any = None, **session: Any) -> Any:
-        """Ask in a session of its own, and get the answer: text, or what `output` describes.
+    async def ask(self, prompt: Prompt, output: Any = None, **options: Any) -> Any:
+        """Ask, and return the answer: text, or what `output` describes.
 
-        `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. `cwd`,
-        `store`, `observer` and `approve` are those of a Session. Raises AnswerError if no answer comes;
-        its `result` has the run.
+        `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. Raises
+        RunError if no answer comes; its `result` has the run.
 
         >>> import asyncio
-        >>> asyncio.run(Agent(model="demo").ask("What is 2+2?"))
+        >>> asyncio.run(Agent("demo").ask("What is 2+2?"))
         '4'
         """
-        from outrider.runtime.answers import answer  # it needs the loop, which needs agents
-
-        return await answer(self, prompt, output, **session)
-
-    @cached_property
-    def instructions(self) -> str:
-        """The system prompt, with what the tools have to say in it."""
-        guidance = (tool.guidance_for(self) for tool in make_tools(self.tools))
-        return "\n\n".join(part for part in (self.system, *guidance) if part.strip())
-
-    @cached_property
-    def provider(self) -> Provider:
-        """Who answers to the model's name. The agent's sessions share it, and with it its connections."""
-        return resolve(self.model)
+        if output is None:
+            result = await self.session(**options).run(prompt)
+            result.raise_for_status()
+            return result.text
+        report = Report(output)
+        reporter = self.replace(model=self.provider, tools=[*self.tools, report.tool])
+        result = await run_to_report(reporter.session(**options), report, prompt)
+        if not report.has_data:
+            result.raise_for_status()
+        return report.value

@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.errors import LogError
 from outrider.log.entries import SessionSettings
-from outrider.runtime.agent import Agent
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.limits import Limits
 from outrider.text import clean
 from outrider.tools.tool import make_tools
@@ -17,7 +17,7 @@ from outrider.tools.tool import make_tools
 _KEPT = ("turns", "tokens", "cost", "seconds")
 
 
-def settings_of(agent: Agent, cwd: Path) -> SessionSettings:
+def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
     """What the log should know. No tools are not recorded: whoever goes on without them sees which there were."""
     model = agent.model if isinstance(agent.model, str) else agent.provider.name
     tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
@@ -25,11 +25,11 @@ def settings_of(agent: Agent, cwd: Path) -> SessionSettings:
     return SessionSettings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)))
 
 
-def agent_of(settings: SessionSettings) -> Agent:
+def agent_of(settings: SessionSettings) -> AgentSpec:
     """The agent, without its tools."""
     if settings.model is None:
-        raise LogError("the log does not say which model answered; pass agent=Agent(model=…)")
-    return Agent(model=settings.model, system=settings.system or "", limits=limits_of(settings))
+        raise LogError("the log does not say which model answered; pass agent=Agent(…)")
+    return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings))
 
 
 def limits_of(settings: SessionSettings) -> Limits:

@@ -23,9 +23,10 @@ from outrider.runtime.events import Event, Notice, ToolFinished, ToolProgress, T
 from outrider.runtime.limits import Limits
 from outrider.text import clean, shorten
 from outrider.tools.approval import Approver, FileApprover, denial_in, denial_of
+from outrider.tools.context import OpenChild, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Spawn, Tool, ToolContext
+from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -51,8 +52,10 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     """Where intents and answers are made durable, if they are."""
     approve: Approver | None = None
     """Decides whether a call may run; without one, every call may."""
-    spawn: Spawn | None = None
-    """What opens a session for a sub-agent; None in the session of one."""
+    open_child: OpenChild | None = None
+    """Opens a session for a sub-agent; None in the session of a sub-agent."""
+    deps: Any = None
+    """The dependencies that tools receive."""
 
 
 MOST_AT_ONCE = 64
@@ -149,7 +152,7 @@ class Call:
         self._tool = tool
         self._key = begun.key if begun else f"{around.session}/{use.id}"
         self._context = ToolContext(
-            use.id, around.cwd, around.threads, self._progress, self._key, around.store, around.spawn
+            use.id, around.cwd, around.threads, self._progress, self._key, around.store, around.open_child, around.deps
         )
         self._task: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []

@@ -18,6 +18,11 @@ class ExclusiveTask:
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = False
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task is running."""
+        return self._task is not None
+
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this, and wait for it. Raises SessionCancelledError if it is cancelled by `cancel`."""
         if self._task is not None:

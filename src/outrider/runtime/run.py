@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.conversation.items import ByItem
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.errors import OutriderError
+from outrider.errors import OutriderError, RunError
 from outrider.log.entries import CallResult
 from outrider.providers.base import Reply, StopReason
 from outrider.runtime.events import RunStatus
@@ -49,6 +49,18 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
     """Whether there was one: it tells the report null from no report."""
+
+    def raise_for_status(self) -> RunResult:
+        """Raise RunError unless the run is done; return the result otherwise."""
+        if self.status == "done":
+            return self
+        sentence = f"the run ended without an answer ({self.status})"
+        limit = self.status.removeprefix("max_")
+        if limit != self.status:
+            sentence += f"; allow more with Limits({limit}=…), or continue from the `result` of this error"
+        elif self.error:
+            sentence += f": {self.error}"
+        raise RunError(sentence, self)
 
 
 class Progress:

@@ -18,15 +18,15 @@ from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
-from outrider.errors import ConversationError, LogError, ProviderError, SessionCancelledError
+from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
 from outrider.log.entries import CallResult, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.open_calls import OpenCalls
 from outrider.log.replay import changes
 from outrider.log.write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
-from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.calls import Call, CallEnvironment, first_intents, run_calls
 from outrider.runtime.events import (
     Event,
@@ -41,13 +41,15 @@ from outrider.runtime.events import (
     TurnStarted,
 )
 from outrider.runtime.exclusive_task import ExclusiveTask
+from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Inbox, Observers
+from outrider.runtime.opening import SessionOpening
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.run import Progress, RunResult
 from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
+from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
-from outrider.tools.tool import SubagentTask, make_tools
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -72,14 +74,15 @@ class Session:
 
     `approve` is asked before each call whether it may run.
 
-    >>> session = Session(Agent(model="demo"))
+    >>> from outrider import Agent
+    >>> session = Session(Agent("demo"))
     >>> asyncio.run(session.run("What is 2+2?")).status
     'done'
     """
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentSpec,
         messages: Iterable[MessageLike] = (),
         *,
         store: AttachmentStore | None = None,
@@ -87,11 +90,7 @@ class Session:
         observer: Callable[[Event], None] | None = None,
         approve: Approver | None = None,
     ) -> None:
-        if not isinstance(agent, Agent):
-            raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model=…)")
         self.id = os.urandom(16).hex()
-        self.agent = agent
-        self.provider = agent.provider
         self.history = History(read_conversation(messages))
         self.usage = Usage()
         """What all requests of this session used, without those of its sub-agents."""
@@ -100,9 +99,7 @@ class Session:
         if observer:
             self._observers.add(observer)
         self._emit = self._observers.emit
-        tools = make_tools(agent.tools)
-        self._tools = {tool.name: tool for tool in tools}
-        self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools)
+        _check_agent(agent)
         self._around = CallEnvironment(
             self.id,
             self._emit,
@@ -111,7 +108,7 @@ class Session:
             agent.limits,
             Path(cwd or ".").resolve(),
             approve=approve,
-            spawn=self._spawn,
+            open_child=self._open_child,
         )
         self._standing = OpenCalls()
         self._memory: dict[str, Any] = {}
@@ -124,31 +121,67 @@ class Session:
         """The turns of a sub-agent that was cut off, what they used, and its last words: it goes on from there."""
         self._opening = asyncio.Lock()
         self._log: Log | None = None
+        self._use(agent)
+
+    def _use(self, agent: AgentSpec) -> None:
+        """Take the model, the tools, the prompt and the limits of an agent."""
+        provider = agent.provider  # raises before anything is changed
+        self._agent = agent
+        self.provider = provider
+        self._tools = {tool.name: tool for tool in agent.tools}
+        self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools)
+        self._around = msgspec.structs.replace(self._around, limits=agent.limits, deps=agent.deps)
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The agent that answers. Assigning another changes model, tools, prompt and limits together, between runs.
+
+        Raises SessionBusyError while the session is at work.
+        """
+        return self._agent
+
+    @agent.setter
+    def agent(self, agent: AgentSpec) -> None:
+        _check_agent(agent)
+        if self._doing.is_busy:
+            raise SessionBusyError("this session is at work; change its agent between two runs")
+        if journal := self._around.journal:
+            agent.provider  # noqa: B018 - raises for an unknown model before anything is written
+            if changed := changes(journal.settings, settings_of(agent, self._around.cwd)):
+                journal.write_now(changed)
+        self._use(agent)
 
     @classmethod
     def open(
         cls,
         log: Log,
         id: str | None = None,
-        agent: Agent | None = None,
+        agent: AgentSpec | None = None,
         *,
         cwd: str | Path | None = None,
         observer: Callable[[Event], None] | None = None,
         approve: Approver | None = None,
-    ) -> Session:
-        """A session in a log, which goes on where it stopped, however it stopped; without an id, a new one.
+    ) -> SessionOpening[Session]:
+        """Open a session in a log: a new one, or by its id one that stopped, however it stopped.
 
-        Without an agent, the model and the instructions are those that the log has; tools cannot be stored, so whoever
-        has some passes an agent. Calls that were cut off are settled by their effect: `run` carries out again what may
-        be carried out again; what may not is answered with an error that says so. Raises LogError: SessionHeldError if
-        another process has the session open.
+        Use `async with Session.open(…) as session:` or `await Session.open(…)`; in sync code `with`. Without an agent
+        the session keeps the model and the instructions that the log has; tools cannot be stored, so pass an agent to
+        have any. Calls that were interrupted are settled by their effect: `run` repeats a call that may be repeated,
+        and answers any other with an error that says so. Raises LogError: SessionHeldError if another process has the
+        session open.
         """
         if agent is None and id is None:
-            raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(model=…))")
+            raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
+        return SessionOpening(partial(cls._opened_in, log, id, agent, cwd=cwd, observer=observer, approve=approve))
+
+    @classmethod
+    def _opened_in(
+        cls, log: Log, id: str | None, agent: AgentSpec | None, *, cwd: str | Path | None, **options: Any
+    ) -> Session:
         journal = None if id is None else log.open(id)
         try:
             recorded = journal.settings if journal else SessionSettings()
-            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer, approve=approve)
+            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
             journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
             session._take_up(journal, log)
             if log.warning:
@@ -165,6 +198,17 @@ class Session:
         if journal := self._around.journal:
             with contextlib.suppress(LogError):  # it is let go all the same, also if that could not be written down
                 journal.close()
+
+    async def aclose(self) -> None:
+        """Close the session without blocking the loop."""
+        self.cancel()
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     def __enter__(self) -> Session:
         return self
@@ -211,17 +255,18 @@ class Session:
         """Run the calls that wait for an answer, and add one user message with their results."""
         return await self._work(self._act(self.history.pending))
 
-    async def run(self, prompt: Prompt = ()) -> RunResult:
+    async def run(self, prompt: Prompt = (), *, limits: Limits | None = None) -> RunResult:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
 
-        Ends with a status, not with an exception, for all that a model or a tool can do.
+        Model and tool failures set `status`; they do not raise. `limits` replaces the agent's for this run.
         """
-        progress = Progress(self.agent.limits, self._within)
+        limits = limits or self.agent.limits
+        progress = Progress(limits, self._within)
         (progress.turns, progress.usage, progress.text), self._before = self._before, _NOTHING_BEFORE
         status: RunStatus = "cancelled"
         error = ""
         try:
-            status = await self._work(self._run(prompt, progress))
+            status = await self._work(self._run(prompt, progress, limits.seconds))
         except (ProviderError, LogError) as failure:
             status, error = "error", str(failure)
         except TimeoutError:
@@ -267,10 +312,10 @@ class Session:
 
     # The loop
 
-    async def _run(self, prompt: Prompt, progress: Progress) -> RunStatus:
+    async def _run(self, prompt: Prompt, progress: Progress, seconds: float | None) -> RunStatus:
         self._progress = progress
         try:
-            async with asyncio.timeout(self.agent.limits.seconds):
+            async with asyncio.timeout(seconds):
                 status = await self._turns(prompt, progress)
                 await deliver_cancel()  # while it still counts as the time-out that it may be
                 return status
@@ -288,7 +333,7 @@ class Session:
                 return reached
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
-            reply = await self._think(self._reminder(progress), acting=True)
+            reply = await self._think(self._reminder(progress), acting=True, first=progress.turns == 1)
             progress.count(reply)
             if progress.cost_is_unknown:
                 self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
@@ -298,13 +343,14 @@ class Session:
         progress.end_with(final)
         return "done"
 
-    async def _think(self, reminder: str = "", *, acting: bool = False) -> Reply:
+    async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """One reply. If its calls are to be carried out at once, their intents become durable together with it."""
         await self._have_all()
         messages = self.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: what was said is blank")
-        request = Request(messages, self.store, self.agent.instructions, self._specs, reminder, self._memory)
+        settings = self.agent.settings if first else self.agent.settings.after_first
+        request = Request(messages, self.store, self.agent.instructions, self._specs, reminder, self._memory, settings)
         receiver = Receiver(self.provider, self._emit)
         try:
             reply = await receiver.receive(request)
@@ -468,8 +514,10 @@ class Session:
 
     # Sub-agents
 
-    async def _spawn(self, errand: SubagentTask, agent: Agent, approve: Approver | None, cwd: Path | None) -> Session:
-        """A session for a sub-agent, which sends out none itself. In a log, the one that this errand had before."""
+    async def _open_child(
+        self, errand: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
+    ) -> Session:
+        """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
         around = self._around
         if self._progress:
             self._progress.send_out()
@@ -478,11 +526,11 @@ class Session:
             agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)
         )
         child._within = self._progress
-        child._around = msgspec.structs.replace(child._around, spawn=None)
+        child._around = msgspec.structs.replace(child._around, open_child=None)
         if self._log and around.journal:
             settings = msgspec.structs.replace(settings_of(agent, child._around.cwd), title=about)
-            open_child = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
-            child._take_up(await self._opened(open_child), self._log)
+            open_journal = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
+            child._take_up(await self._opened(open_journal), self._log)
             said = [message for message in child.messages if message.role == "assistant"]
             child._before = len(said), child.usage, said[-1].text if said else ""
         if not errand.is_over():
@@ -490,10 +538,10 @@ class Session:
         child.observe(partial(self._relay, errand, child.id))
         return child
 
-    async def _opened(self, open_child: Callable[[], Journal]) -> Journal:
+    async def _opened(self, open_journal: Callable[[], Journal]) -> Journal:
         """What is opened in a thread; let go at once if nobody waits for it any more."""
         async with self._opening:  # one after the other, so that they stand in the log in the order of their calls
-            opening = asyncio.ensure_future(self._around.threads.run(open_child))
+            opening = asyncio.ensure_future(self._around.threads.run(open_journal))
             try:
                 return await asyncio.shield(opening)
             except asyncio.CancelledError:
@@ -528,3 +576,8 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise
+
+
+def _check_agent(agent: object) -> None:
+    if not isinstance(agent, AgentSpec):
+        raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")

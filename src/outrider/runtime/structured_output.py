@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -128,8 +127,7 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
         return msgspec.structs.replace(_reported(first, report), status=left, error=NO_TURNS_LEFT)
-    with _limited(session, left):
-        second = await session.run(prompt_text("report_reminder"))
+    second = await session.run(prompt_text("report_reminder"), limits=left)
     report.recall(second.conversation)
     return _reported(_joined(first, second), report)
 
@@ -170,16 +168,6 @@ def _left_of(limits: Limits, used: RunResult, seconds: float) -> Limits | RunSta
     spent = {"turns": used.turns, "tokens": used.usage.total_tokens, "cost": used.usage.cost or 0, "seconds": seconds}
     left = {name: getattr(limits, name) - amount for name, amount in spent.items() if getattr(limits, name) is not None}
     return msgspec.structs.replace(limits, **left)
-
-
-@contextmanager
-def _limited(session: Session, limits: Limits) -> Iterator[None]:
-    agent = session.agent
-    session.agent = msgspec.structs.replace(agent, limits=limits)
-    try:
-        yield
-    finally:
-        session.agent = agent
 
 
 def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:

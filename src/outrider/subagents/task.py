@@ -21,9 +21,11 @@ from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
+from outrider.subagents.spawning import spawn
 from outrider.tools.approval import Approver
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, ToolContext, make_tool
+from outrider.tools.tool import Tool, make_tool
 
 TOOL = "Task"
 AT_ONCE = 8
@@ -106,7 +108,7 @@ class Task:
         async with self._places_here():
             with self._engage(profile, description, model) as worker:
                 agent = _with_report(worker.agent, report)
-                child = await context.spawn(agent, title=description, approve=worker.approve, cwd=worker.cwd)
+                child = await spawn(context, agent, title=description, approve=worker.approve, cwd=worker.cwd)
                 with child:
                     result = await _run(child, report, prompt)
         return _told(profile, child, result, report)

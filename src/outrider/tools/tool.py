@@ -1,7 +1,7 @@
 """Tools: Python functions that a model may call.
 
-A tool returns a string, a `ToolResult`, an `Attachment`, any JSON value, or yields progress and then its result. What
-it raises becomes an error result that the model reads.
+A tool returns a string, a `ToolResult`, an `Attachment`, any JSON value, or yields progress and then its result. An
+exception becomes an error result that the model reads.
 """
 
 from __future__ import annotations
@@ -10,28 +10,31 @@ import contextlib
 import functools
 import inspect
 import re
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.attachments import Attachment, sha256
-from outrider.conversation.messages import AttachmentBlock
-from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore
-from outrider.errors import AttachmentError, ToolDefinitionError, ValidationError
-from outrider.tools.result import ToolResult, as_attachment, as_result
+from outrider.errors import ToolDefinitionError, ValidationError
+from outrider.tools.context import ToolContext
+from outrider.tools.result import ToolResult, as_result
 from outrider.tools.schema import Schema, Signature
-from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from outrider.runtime.agent import Agent
-    from outrider.runtime.session import Session
-    from outrider.tools.approval import Approver
+    from typing_extensions import ParamSpec, TypeVar
+
+    P = ParamSpec("P", default=...)
+    R = TypeVar("R", default=Any)
+else:  # defaults of type variables come with Python 3.13
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
+Guidance: TypeAlias = str | Callable[[Any], str]
+"""Text for the system prompt, or a function that makes it for an agent."""
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OF_MODELS = "models give it a meaning of their own"
@@ -44,109 +47,10 @@ RESERVED_NAMES = {
 """Names that a user's tool cannot have, and why."""
 
 
-class SubagentTask(msgspec.Struct, frozen=True):
-    """What a sub-agent is sent out for."""
+class Tool(msgspec.Struct, Generic[P, R], frozen=True):
+    """A function with what a model and the loop must know of it. Calling a tool calls its function."""
 
-    call_id: str
-    """The call that sends it."""
-    session: str
-    """The id that its session has in a log: the same when the call is carried out again."""
-    title: str
-    """What it is to do, in a few words."""
-    is_over: Callable[[], bool]
-    """Whether the call has its answer: what the sub-agent still does is then shown to nobody."""
-
-
-Spawn: TypeAlias = "Callable[[SubagentTask, Agent, Approver | None, Path | None], Awaitable[Session]]"
-Guidance: TypeAlias = str | Callable[[Any], str]
-"""Words for the system prompt: the same for every agent that has the tool, or made for each, which it is given."""
-
-
-class ToolContext:
-    """What a running tool knows of its call. Ask for it with a parameter of this type."""
-
-    __slots__ = (
-        *("_answered", "_attachments", "_cancelled", "_progress", "_spawn", "_spawned", "_store", "_threads"),
-        *("call_id", "cwd", "key"),
-    )
-
-    def __init__(
-        self,
-        call_id: str,
-        cwd: Path,
-        threads: Threads,
-        progress: Callable[[Any], None],
-        key: str = "",
-        store: AttachmentStore | None = None,
-        spawn: Spawn | None = None,
-    ) -> None:
-        self.call_id = call_id
-        """The id of the call in the conversation."""
-        self.key = key
-        """The idempotency key: the same when the call is carried out again after a crash, and no other call's."""
-        self.cwd = cwd
-        """The session's working directory."""
-        self._threads = threads
-        self._progress = progress
-        self._store = store
-        self._spawn = spawn
-        self._spawned = 0
-        self._attachments: list[Attachment] = []
-        self._cancelled = False
-        self._answered = False
-
-    def progress(self, content: Any) -> None:
-        """Show observers how far it is: text or any JSON value. Safe from any thread."""
-        self._progress(content)
-
-    def attach(self, attachment: Attachment | str | Path) -> None:
-        """Add a file to the result."""
-        self._attachments.append(as_attachment(attachment))
-
-    def stored(self, sha256: str) -> bytes:
-        """The bytes of a file of this session, by its hash. Raises AttachmentError."""
-        if self._store is None:
-            raise AttachmentError("this session has no stored files")
-        return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
-
-    async def spawn(
-        self, agent: Agent, *, title: str = "", approve: Approver | None = None, cwd: Path | None = None
-    ) -> Session:
-        """A session for a sub-agent: run it, and close it. Observers see what it does below this call.
-
-        In a log it is a session of its own. When this call is carried out again after a crash, it is the same session,
-        with all that was said there: go on with `run()`. A sub-agent cannot send out others. Without an approver of its
-        own it has that of this session, and what it uses counts for the run that this call belongs to.
-        """
-        if self._spawn is None:
-            raise RuntimeError("a sub-agent cannot send out sub-agents")
-        self._spawned += 1
-        name = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
-        return await self._spawn(SubagentTask(self.call_id, name, title, lambda: self._answered), agent, approve, cwd)
-
-    @property
-    def has_spawned(self) -> bool:
-        """Whether it has sent out a sub-agent."""
-        return self._spawned > 0
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more. A tool in a thread should look now and then, and stop."""
-        return self._cancelled
-
-    def cancel(self) -> None:
-        """Tell the tool that nobody waits for it any more."""
-        self._cancelled = True
-
-    def close(self) -> None:
-        """The call has its answer: nothing more is shown of it."""
-        self._answered = True
-
-
-class Tool(msgspec.Struct, frozen=True):
-    """A function with what a model and the loop must know of it. Calling it calls the function."""
-
-    function: Callable[..., Any]
+    function: Callable[P, R]
     name: str
     description: str
     signature: Signature
@@ -189,7 +93,7 @@ class Tool(msgspec.Struct, frozen=True):
                 f"result_characters of {self.name} is {self.result_characters}; it must be more than 0"
             )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
     @property
@@ -201,26 +105,26 @@ class Tool(msgspec.Struct, frozen=True):
         """Raise ValidationError if these arguments do not fit."""
         self.signature.bind(self._prepared(arguments))
 
-    def guidance_for(self, agent: Agent) -> str:
+    def guidance_for(self, agent: Any) -> str:
         """What the system prompt of this agent says of the tool."""
         return self.guidance if isinstance(self.guidance, str) else self.guidance(agent)
 
-    async def invoke(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    async def invoke(self, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
         """Validate the arguments, run the function, and make a result of whatever it gives back."""
         args, kwargs = self.signature.bind(self._prepared(arguments))
         if self.signature.injected:
             kwargs[self.signature.injected] = context
         if self.asynchronous:
-            outcome = self.function(*args, **kwargs)
+            outcome: Any = self.function(*args, **kwargs)
         else:
-            outcome = await context._threads.run(_call, self.function, args, kwargs, context)
+            outcome = await context.threads.run(_call, self.function, args, kwargs, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
         if isinstance(outcome, AsyncIterator):
             outcome = await _last(outcome, context)
         result = as_result(outcome)
-        if context._attachments:
-            result = msgspec.structs.replace(result, attachments=(*result.attachments, *context._attachments))
+        if context.attachments:
+            result = msgspec.structs.replace(result, attachments=(*result.attachments, *context.attachments))
         return result
 
     def _prepared(self, arguments: dict[str, Any]) -> Any:
@@ -229,7 +133,7 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class ToolMethod:
-    """A tool written in a class: each instance has its own."""
+    """A tool written in a class: each instance has its own tool."""
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self._function = function
@@ -237,48 +141,6 @@ class ToolMethod:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else make_tool(self._function.__get__(instance, owner), **self._options)
-
-
-@overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: Effect = "write",
-    timeout: float | None = None,
-    concurrent: bool = True,
-    schema: Mapping[str, Any] | None = None,
-    guidance: Guidance = "",
-    final_turn: str = "",
-    result_characters: int | None = None,
-) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a tool of a function: its name, its docstring and its annotations are what the model is told.
-
-    `name` and `description` replace those of the function. `effect` says what a call may change: "read" nothing,
-    "idempotent" the same thing however often it runs, "write" anything. `timeout` is in seconds; `concurrent=False`
-    lets it run alone. With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are.
-    `guidance` stands in the system prompt wherever an agent has the tool: words, or a function that makes them for an
-    agent. `final_turn` is what the model is told on its last turn, in place of "give your final answer".
-    `result_characters` is what it gets to read of a result, if that is less than the agent's limits allow.
-
-    >>> @tool(effect="read")
-    ... def add(a: int, b: int = 1) -> int:
-    ...     "Add two numbers."
-    ...     return a + b
-    >>> add.parameters["required"], add(2, 2)
-    (['a'], 4)
-    """
-    namespace = sys._getframe(1).f_locals  # for annotations that name types of the caller
-
-    def decorate(function: Callable[..., Any]) -> Tool | ToolMethod:
-        if _is_method_in_class_body(function):
-            return ToolMethod(function, options)
-        return make_tool(function, namespace=namespace, **options)
-
-    return decorate if function is None else decorate(function)
 
 
 def make_tool(
@@ -359,13 +221,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in candidates)
 
 
-def _is_method_in_class_body(function: Callable[..., Any]) -> bool:
-    code = getattr(function, "__code__", None)
-    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
-    return bool(code and code.co_varnames[:1] == ("self",) and owner and not owner.endswith("<locals>"))
-
-
-def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], context: ToolContext) -> Any:
+def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], context: ToolContext[Any]) -> Any:
     """Call a function in its thread; a generator is run to its end there too."""
     outcome = function(*args, **kwargs)
     if not inspect.isgenerator(outcome):
@@ -384,7 +240,7 @@ def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any],
     return last
 
 
-async def _last(items: AsyncIterator[Any], context: ToolContext) -> Any:
+async def _last(items: AsyncIterator[Any], context: ToolContext[Any]) -> Any:
     """Show each item as progress. A ToolResult ends the call; without one the last item is the result."""
     last: Any = None
     try:

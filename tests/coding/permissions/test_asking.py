@@ -14,7 +14,8 @@ from outrider.coding.permissions.question import Answer, Question
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
 from outrider.tools.approval import Deny
-from outrider.tools.tool import Tool, tool
+from outrider.tools.decorator import tool
+from outrider.tools.tool import Tool
 from tests.coding.permissions.workspace import EFFECTS, Ground
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext
+from outrider.tools.tool import Tool
 
 
 async def call(

@@ -10,9 +10,10 @@ from outrider.coding.toolbox.files.read import read
 from outrider.coding.toolbox.files.write import write
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import MemoryStore
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext
+from outrider.tools.tool import Tool
 
 
 class FileTools:

@@ -12,9 +12,9 @@ from typing import Any
 from outrider.coding.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import ToolContext
 
 PATIENCE = 20.0
 

@@ -367,7 +367,7 @@ PROGRAM = textwrap.dedent("""
     from outrider.tools.threads import Threads
     from outrider.coding.toolbox.shell.bash import bash
     from outrider.coding.toolbox.workspace import Workspace
-    from outrider.tools.tool import ToolContext
+    from outrider.tools.context import ToolContext
 
     async def main():
         folder, end, *commands = sys.argv[1:]

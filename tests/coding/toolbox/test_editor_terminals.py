@@ -18,9 +18,9 @@ from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import call
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import ToolContext
 from tests.coding.toolbox.shelling import new_nap, sleepers, until
 from tests.watching import Watched, last_results
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from outrider.coding.toolbox.workspace import Todo, Workspace
 from outrider.text import counted
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, tool
+from outrider.tools.tool import Tool
 
 MOST_STEPS = 100
 LONGEST_STEP = 2000

@@ -14,8 +14,10 @@ from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.encodings import Encoding, encoding_of
 from outrider.text import clean, counted, human_size
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 
 AROUND = 3
 """Lines that are shown before and after a change."""

@@ -29,8 +29,10 @@ from outrider.conversation.documents.document import kind_of_archive
 from outrider.conversation.encodings import HEAD, Encoding, encoding_of, is_utf8
 from outrider.errors import AttachmentError
 from outrider.text import human_size
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 
 STORED = "attachment:"
 """What the name of a stored result begins with."""

@@ -14,7 +14,7 @@ from outrider.coding.toolbox.files.versions import Version, version
 from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
 from outrider.coding.toolbox.workspace import Stamp, Workspace
 from outrider.filesystem import sync_folder
-from outrider.tools.tool import ToolContext
+from outrider.tools.context import ToolContext
 
 
 def save(workspace: Workspace, path: Path, name: str, data: bytes, before: Version, context: ToolContext) -> str:

@@ -17,8 +17,10 @@ from outrider.conversation.attachments import sniff
 from outrider.conversation.documents import kinds
 from outrider.conversation.encodings import Encoding, encoding_of
 from outrider.text import clean, counted
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 
 
 def write(workspace: Workspace) -> Tool:

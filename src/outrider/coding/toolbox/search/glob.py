@@ -13,9 +13,11 @@ from outrider.coding.toolbox.search.searched import Hidden, locate, newest, noth
 from outrider.coding.toolbox.search.wildcards import matcher, split
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.text import counted
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 
 MOST_FILES = 1000
 

@@ -11,9 +11,11 @@ from outrider.coding.toolbox.search.matches import Matches, OutputMode
 from outrider.coding.toolbox.search.searched import Hidden, locate, nothing
 from outrider.coding.toolbox.search.selection import Selection
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 
 LONGEST_PATTERN = 20_000
 LONGEST_LINE = 500

@@ -19,9 +19,10 @@ from outrider.coding.toolbox.shell.output import Output
 from outrider.coding.toolbox.shell.shell import FolderReport, Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.text import clean
+from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext, make_tool
+from outrider.tools.tool import Tool, make_tool
 
 DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 120_000, 600_000
 """Milliseconds, as models know them."""

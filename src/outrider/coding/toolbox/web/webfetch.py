@@ -10,9 +10,11 @@ from outrider.coding.toolbox.pace import Pace
 from outrider.coding.toolbox.refusals import RefusalError
 from outrider.conversation.attachments import Attachment, sniff
 from outrider.text import human_size
+from outrider.tools.context import ToolContext
+from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, ToolContext, tool
+from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.web.addresses import Resolve

@@ -1,0 +1,81 @@
+"""The frozen description of an agent, as the loop uses it. `Agent` adds the verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+import msgspec
+
+from outrider.providers import resolve
+from outrider.providers.base import Effort, ModelSettings, Provider
+from outrider.runtime.limits import Limits
+from outrider.tools.tool import Tool, make_tools
+
+Self = TypeVar("Self", bound="AgentSpec")
+
+
+class _Answering(msgspec.Struct, frozen=True, dict=True):
+    """The one field that is given by position."""
+
+    model: str | Provider
+    """The name of the model, or a provider object."""
+
+
+class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
+    """A model with its instructions, tools, settings and limits. Many sessions may share one."""
+
+    system: str = ""
+    """The system prompt."""
+    tools: tuple[Tool, ...] = ()
+    """The tools; functions that are given here are made into tools."""
+    limits: Limits = Limits()
+    """Where a run stops."""
+    name: str = "agent"
+    """The name that observers and logs show."""
+    deps: Any = None
+    """The dependencies that tools receive as `ToolContext.deps`."""
+    effort: Effort | None = None
+    """How much a reasoning model thinks; None for the provider's default."""
+    temperature: float | None = None
+    """The sampling temperature; None for the provider's default."""
+    max_tokens: int | None = None
+    """The longest reply, in tokens; None for the default of the model."""
+    tool_choice: str | None = None
+    """`auto`, `required`, `none` or the name of a tool. It holds for the first request of a run."""
+    options: Mapping[str, Any] = {}
+    """Fields for the body of each request, as the provider's API has them, for what no argument covers."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))
+        choice = self.tool_choice
+        names = [tool.name for tool in self.tools]
+        if choice is not None and choice not in ("auto", "required", "none", *names):
+            known = ", ".join(names) or "none"
+            raise ValueError(f"tool_choice is {choice!r}; it is auto, required, none, or a tool of the agent ({known})")
+        self.settings  # noqa: B018 - refuses wrong values now, not in the first request
+
+    @cached_property
+    def settings(self) -> ModelSettings:
+        """The settings of each request."""
+        return ModelSettings(self.effort, self.temperature, self.max_tokens, self.tool_choice, dict(self.options))
+
+    @cached_property
+    def instructions(self) -> str:
+        """The system prompt, with the guidance of the tools."""
+        guidance = (tool.guidance_for(self) for tool in self.tools)
+        return "\n\n".join(part for part in (self.system, *guidance) if part.strip())
+
+    @cached_property
+    def provider(self) -> Provider:
+        """The provider of the model. The agent's sessions share it, and with it its connections."""
+        return resolve(self.model)
+
+    def replace(self: Self, **changes: Any) -> Self:
+        """Return a copy with these fields changed.
+
+        >>> AgentSpec("demo").replace(system="Be brief.").system
+        'Be brief.'
+        """
+        return msgspec.structs.replace(self, **changes)

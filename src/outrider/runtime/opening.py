@@ -1,0 +1,70 @@
+"""Opening a session in a log: with `async with`, `await` or `with`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Closable(Protocol):
+    """What is opened here can be closed, with and without a loop."""
+
+    def close(self) -> None:
+        """Close it, blocking."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close it without blocking the loop."""
+        ...
+
+
+SessionT = TypeVar("SessionT", bound=Closable)
+
+
+class SessionOpening(Generic[SessionT]):
+    """A session that is about to be opened. `async with` and `await` open it in a thread, so the loop is not blocked.
+
+    In sync code use `with`, or `now()`.
+    """
+
+    def __init__(self, open_session: Callable[[], SessionT]) -> None:
+        self._open_session = open_session
+        self._session: SessionT | None = None
+
+    def now(self) -> SessionT:
+        """Open the session and return it. Blocks for some milliseconds."""
+        return self._open_session()
+
+    def __await__(self) -> Generator[Any, None, SessionT]:
+        return self._opened().__await__()
+
+    async def _opened(self) -> SessionT:
+        opening = asyncio.ensure_future(asyncio.to_thread(self._open_session))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
+
+    async def __aenter__(self) -> SessionT:
+        self._session = await self._opened()
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session:
+            await self._session.aclose()
+
+    def __enter__(self) -> SessionT:
+        self._session = self.now()
+        return self._session
+
+    def __exit__(self, *_: object) -> None:
+        if self._session:
+            self._session.close()
+
+
+def _close_unwanted(opening: asyncio.Future[SessionT]) -> None:
+    """Close a session whose opener was cancelled."""
+    if not opening.cancelled() and not opening.exception():
+        opening.result().close()

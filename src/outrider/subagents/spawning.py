@@ -1,0 +1,29 @@
+"""Sub-agents of a tool: a session below the call that starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.session import Session
+from outrider.tools.approval import Approver
+from outrider.tools.context import ToolContext
+
+
+async def spawn(
+    context: ToolContext[Any],
+    agent: AgentSpec,
+    *,
+    title: str = "",
+    approve: Approver | None = None,
+    cwd: Path | None = None,
+) -> Session:
+    """Open a session for a sub-agent of a running call: run it, and close it. Observers see its events below the call.
+
+    In a log it is a session of its own. When the call runs again after a crash, it gets the same session with all its
+    messages: continue it with `run()`. A sub-agent cannot start others. Without an approver of its own it has that of
+    the call's session. Its usage counts for the run that the call belongs to.
+    """
+    session: Session = await context.open_child(agent, title, approve, cwd)
+    return session

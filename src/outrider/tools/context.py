@@ -1,0 +1,123 @@
+"""The context of a running call: what a tool can ask for with a parameter of the type `ToolContext`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+import msgspec
+
+from outrider.conversation.attachments import Attachment, sha256
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore
+from outrider.errors import AttachmentError
+from outrider.tools.result import as_attachment
+from outrider.tools.threads import Threads
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    DepsT = TypeVar("DepsT", default=None)
+else:  # defaults of type variables come with Python 3.13
+    from typing import TypeVar
+
+    DepsT = TypeVar("DepsT")
+
+
+class SubagentTask(msgspec.Struct, frozen=True):
+    """The task for which a call starts a sub-agent."""
+
+    call_id: str
+    """The call that starts the sub-agent."""
+    session: str
+    """The id of the sub-agent's session in a log: the same when the call runs again after a crash."""
+    title: str
+    """The task in a few words."""
+    is_over: Callable[[], bool]
+    """Return whether the call has its result: observers then see nothing more of the sub-agent."""
+
+
+OpenChild: TypeAlias = Callable[[SubagentTask, Any, Any, Path | None], Awaitable[Any]]
+"""Opens a sub-agent's session: task, agent, approver, folder. `outrider.subagents.spawn` is its typed front."""
+
+
+class ToolContext(Generic[DepsT]):
+    """What a running tool knows of its call.
+
+    `ToolContext[Deps]` tells type checkers what `context.deps` is: the `deps=` of the agent.
+    """
+
+    __slots__ = (
+        *("_answered", "_cancelled", "_open_child", "_progress", "_spawned", "_store"),
+        *("attachments", "call_id", "cwd", "deps", "key", "threads"),
+    )
+
+    def __init__(
+        self,
+        call_id: str,
+        cwd: Path,
+        threads: Threads,
+        progress: Callable[[Any], None],
+        key: str = "",
+        store: AttachmentStore | None = None,
+        open_child: OpenChild | None = None,
+        deps: DepsT = None,  # type: ignore[assignment]
+    ) -> None:
+        self.call_id = call_id
+        """The id of the call in the conversation."""
+        self.key = key
+        """The idempotency key: the same when the call runs again after a crash, and different for every other call."""
+        self.cwd = cwd
+        """The working directory of the session."""
+        self.deps: DepsT = deps
+        """The dependencies that the agent carries."""
+        self.threads = threads
+        self.attachments: list[Attachment] = []
+        self._progress = progress
+        self._store = store
+        self._open_child = open_child
+        self._spawned = 0
+        self._cancelled = False
+        self._answered = False
+
+    def progress(self, content: Any) -> None:
+        """Show progress to observers: text or any JSON value. Safe from any thread."""
+        self._progress(content)
+
+    def attach(self, attachment: Attachment | str | Path) -> None:
+        """Add a file to the result."""
+        self.attachments.append(as_attachment(attachment))
+
+    def stored(self, sha256: str) -> bytes:
+        """Return the bytes of a file of this session by its hash. Raises AttachmentError."""
+        if self._store is None:
+            raise AttachmentError("this session has no stored files")
+        return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
+
+    async def open_child(self, agent: Any, title: str, approve: Any, cwd: Path | None) -> Any:
+        """Open a session for a sub-agent; `outrider.subagents.spawn` has the types."""
+        if self._open_child is None:
+            raise RuntimeError("a sub-agent cannot start sub-agents")
+        self._spawned += 1
+        session = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
+        task = SubagentTask(self.call_id, session, title, lambda: self._answered)
+        return await self._open_child(task, agent, approve, cwd)
+
+    @property
+    def has_spawned(self) -> bool:
+        """Whether the call has started a sub-agent."""
+        return self._spawned > 0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was cancelled. A tool in a thread should check this from time to time, and stop."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Mark the call as cancelled."""
+        self._cancelled = True
+
+    def close(self) -> None:
+        """Mark the call as answered: observers see no more progress of it."""
+        self._answered = True
