@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pypdf
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops, ImageDraw, ImageStat
 
@@ -334,5 +334,19 @@ def test_a_damaged_pdf_is_read_or_refused_and_nothing_else(changes: list[tuple[i
         damaged[place] = byte
     for read in (documents.pdf_text, documents.pages_of, lambda data: documents.pdf_pictures(data, 100)):
         assert objection(read, bytes(damaged)) in ("", "it is not a PDF that can be read")
-    said = objection(lambda data: documents.fitting_pdf(data, Capabilities(pdf_bytes=1000)), bytes(damaged))
-    assert said == "it is not a PDF that can be read" or said.startswith(("encoded it has ", "it has "))
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(0, len(PDF_BYTES) - 1), st.integers(0, 255)), min_size=1, max_size=30))
+@example([(PDF_BYTES.index(b"/Kids"), 48)])  # the list of pages has no name any more
+def test_a_damaged_pdf_keeps_its_pages_when_it_is_made_smaller(changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(PDF_BYTES)
+    for place, byte in changes:
+        damaged[place] = byte
+
+    def keep_pages(data: bytes) -> None:
+        smaller = documents.fitting_pdf(data, Capabilities(pdf_bytes=1000))
+        assert documents.pages_of(smaller) == documents.pages_of(data)
+
+    said = objection(keep_pages, bytes(damaged))
+    assert said == "" or said.startswith(("it is not a PDF that can be read", "encoded it has ", "it has "))

@@ -231,6 +231,13 @@ def test_a_text_over_the_api_s_limit_keeps_its_head_and_tail_and_says_so() -> No
     assert (user.results[0].text, user.said) == (expected, (expected,))
 
 
+def test_a_text_file_keeps_the_api_s_limit_as_well() -> None:
+    block, store = stored(b"0123456789" * 1000, "text/plain", "long.txt")
+    (only,) = render(Capabilities(text_characters=2000), result("c1", block), store=store).results
+    assert "left out here" in only.text
+    assert len(only.text) < 2300
+
+
 @pytest.mark.parametrize(
     ("mime_type", "family"),
     [

@@ -126,7 +126,8 @@ def fitting_pdf(data: bytes, can: Capabilities) -> bytes:
     if encoded_size(data) > can.pdf_bytes:
         for side, quality in PDF_PICTURES:
             smaller = _with_smaller_pictures(data, side, quality)
-            if encoded_size(smaller) <= can.pdf_bytes:
+            # A damaged file may lose pages when it is written anew.
+            if encoded_size(smaller) <= can.pdf_bytes and pages_of(smaller) == pages:
                 return smaller
     check_size(data, can.pdf_bytes)
     return data

@@ -29,7 +29,7 @@ from outrider.errors import AttachmentError
 from outrider.providers import documents
 from outrider.providers.body import Embedded
 from outrider.providers.capabilities import Capabilities, Placement
-from outrider.providers.captions import Caption, one_line
+from outrider.providers.captions import LONGEST_NAME, Caption, one_line
 from outrider.providers.excerpts import excerpt, room_for_file
 from outrider.providers.transcript import LeftOut
 from outrider.text import human_size, shorten
@@ -241,7 +241,8 @@ class Renderer:
                 _check_document(block, data)
             elif family == "pdf":
                 data = documents.fitting_pdf(data, self._can)
-            documents.check_size(data, self._can.pdf_bytes)
+            else:
+                documents.check_size(data, self._can.pdf_bytes)
             return [File(family, block.mime_type, caption, documents.base64_of(data))]
         except AttachmentError as error:
             return [*self._in_words(block, str(error))]
@@ -299,7 +300,7 @@ class Renderer:
 
     def _excerpt(self, block: AttachmentBlock, text: str, *, by_line: bool = True) -> str:
         """As much of a file's text as its share of the model's window holds, and where the rest is."""
-        room = room_for_file(self._can.context_tokens, self.words)
+        room = min(room_for_file(self._can.context_tokens, self.words), self._can.text_characters)
         shown = excerpt(text, room, f"The whole is stored as attachment:{block.sha256}", by_line=by_line)
         if shown is not text:
             self.notices.append(f"{_described(block)} is shown in part: the model's window has no room for all of it")
@@ -313,7 +314,7 @@ class Renderer:
 
 def _described(block: AttachmentBlock) -> str:
     """A file that is not there, for a note."""
-    return f"{Caption.of(block).name} ({block.mime_type}, {human_size(block.size)})"
+    return f"{Caption.of(block).name} ({one_line(block.mime_type, LONGEST_NAME)}, {human_size(block.size)})"
 
 
 def family_of(mime_type: str) -> Family:
