@@ -433,7 +433,9 @@ async def test_in_the_real_program_updates_are_partial_or_on_demand_whole(tmp_pa
     for update in before:
         assert all(known.get(name) != value for name, value in update.items() if name != "toolCallId"), update
         known |= update
-    assert end.keys() == {"toolCallId", "status", "content", "rawOutput"}
+    # On a slow machine the arguments may arrive as late as the end; then they have changed as well.
+    others = end.keys() - {"toolCallId", "status", "content", "rawOutput"}
+    assert all(known.get(name) != end[name] for name in others), end
 
 
 async def test_in_the_real_program_a_status_after_a_question_comes_alone(tmp_path: Path) -> None:
