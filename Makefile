@@ -26,6 +26,7 @@ check: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/check-types
 	$(BIN)/lint-imports
 
 test: .venv/.ready

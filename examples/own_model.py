@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 from outrider import Message, think
+from outrider.events import Delta, TextDelta
 from outrider.providers.base import Reply, Request
-from outrider.runtime.events import Delta, TextDelta
 
 
 class Echo:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 from outrider import Agent, ScriptedModel, Session, ToolResult, tool
+from outrider.events import RunFinished, TextDelta, ToolFinished, ToolProgress
 from outrider.providers.testing.scripted import call
-from outrider.runtime.events import RunFinished, TextDelta, ToolFinished, ToolProgress
 
 
 @tool(effect="read")

@@ -156,7 +156,7 @@ def test_the_table_of_events_is_that_of_the_module() -> None:
         NAMES.findall(name)[0]: NAMES.findall(fields) for name, _, fields in rows(sections(PAGE)["Events"], "event")
     }
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    homes = (events.__name__, "outrider.providers.deltas")
+    homes = ("outrider.runtime.events", "outrider.providers.deltas")
     own = {kind.__name__: list(kind.__struct_fields__) for kind in kinds if kind.__module__ in homes}
     assert listed == own
 
@@ -186,7 +186,7 @@ def test_help_shows_every_name_with_what_it_says_of_itself() -> None:
         if name == "__version__":
             continue
         value = getattr(outrider, name)
-        beginning = rf"^    class {name}\(" if isinstance(value, type) else rf"^    {name}\("
+        beginning = rf"^    class {name}\(" if isinstance(value, type) else rf"^    (async )?{name}\("
         assert re.search(beginning, shown, re.M), name
         assert (inspect.getdoc(value) or "").partition("\n")[0] in shown, name
 

@@ -68,6 +68,7 @@ from outrider.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from outrider import errors as errors
+    from outrider import events as events
     from outrider import providers as providers
     from outrider.conversation.attachments import Attachment as Attachment
     from outrider.conversation.messages import AttachmentBlock as AttachmentBlock
@@ -95,7 +96,6 @@ if TYPE_CHECKING:
     from outrider.errors import ValidationError as ValidationError
     from outrider.log.log import Log as Log
     from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
-    from outrider.runtime import events as events
     from outrider.runtime.agent import Agent as Agent
     from outrider.runtime.limits import Limits as Limits
     from outrider.runtime.run import RunResult as RunResult
@@ -163,7 +163,7 @@ _HOMES = {
     "tools.decorator": ("tool",),
     "tools.tool": ("Tool",),
 }
-_MODULES = {"errors": "errors", "events": "runtime.events", "providers": "providers"}
+_MODULES = ("errors", "events", "providers")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_HOME_OF]
@@ -173,7 +173,7 @@ if not TYPE_CHECKING:  # whoever checks types would take it to mean that there a
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return import_module(f"outrider.{_MODULES[name]}")
+            return import_module(f"outrider.{name}")
         if name not in _HOME_OF:
             raise AttributeError(f"module 'outrider' has no attribute {name!r}")
         value = getattr(import_module(f"outrider.{_HOME_OF[name]}"), name)

@@ -418,7 +418,8 @@ def test_a_tool_with_any_details_is_answered_and_the_run_ends(tmp_path: Path, de
         async def odd():
             return ToolResult("It is done.", details=eval(arguments[1]))
 
-        session = Session.open(Log(arguments[0]), agent=Agent(model=ScriptedModel([call("odd"), "ok"]), tools=[odd])).now()
+        agent = Agent(ScriptedModel([call("odd"), "ok"]), tools=[odd])
+        session = Session.open(Log(arguments[0]), agent=agent).now()
         say("ready")
         say(asyncio.run(session.run("go")).status)
     """

@@ -639,7 +639,7 @@ async def test_a_prompt_that_is_none_is_refused(wrong: object) -> None:
 
 
 def test_a_session_without_an_agent_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"write Agent\(model="):
+    with pytest.raises(TypeError, match=r"write Agent\(model\)"):
         Session("demo")  # type: ignore[arg-type]
 
 

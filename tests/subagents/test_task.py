@@ -217,7 +217,7 @@ async def test_a_sub_agent_has_no_task_and_cannot_send_out_others_by_itself(log:
     assert team.results[0].text == "I am out.", "whoever is not a sub-agent may"
     unknown, refused = sorted((event.result for event in team.inside(ToolFinished)), key=lambda each: each.text)
     assert refused.is_error
-    assert "a sub-agent cannot send out sub-agents" in refused.text
+    assert "a sub-agent cannot start sub-agents" in refused.text
     assert unknown.is_error
     assert "There is no tool named 'Task'. The tools are: delegate." in unknown.text
 

@@ -1,0 +1,19 @@
+"""The events of a session, for observers and for `stream`: the public address of `outrider.runtime.events`."""
+
+from outrider.runtime.events import Delta as Delta
+from outrider.runtime.events import Event as Event
+from outrider.runtime.events import MessageAdded as MessageAdded
+from outrider.runtime.events import Notice as Notice
+from outrider.runtime.events import OwnEvent as OwnEvent
+from outrider.runtime.events import ReplyDiscarded as ReplyDiscarded
+from outrider.runtime.events import RunFinished as RunFinished
+from outrider.runtime.events import RunStatus as RunStatus
+from outrider.runtime.events import SubagentEvent as SubagentEvent
+from outrider.runtime.events import SubagentStarted as SubagentStarted
+from outrider.runtime.events import TextDelta as TextDelta
+from outrider.runtime.events import ThinkingDelta as ThinkingDelta
+from outrider.runtime.events import ToolCallDelta as ToolCallDelta
+from outrider.runtime.events import ToolFinished as ToolFinished
+from outrider.runtime.events import ToolProgress as ToolProgress
+from outrider.runtime.events import ToolStarted as ToolStarted
+from outrider.runtime.events import TurnStarted as TurnStarted
