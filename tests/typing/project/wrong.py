@@ -30,7 +30,7 @@ Agent("demo", tool=[add])  # wrong
 Agent("demo", effort="enormous")  # wrong
 Agent("demo", temperature="hot")  # wrong
 Agent()  # wrong
-agent.tools[0].descripton  # wrong
+print(agent.tools[0].descripton)  # wrong
 agent.tools = ()  # wrong
 Session(agent, approve=approve)  # wrong
 Session(agent, approve=Allow())  # wrong
