@@ -52,4 +52,4 @@ def forgets_the_report() -> None:
 
 def gives_all_turns_again() -> None:
     """A sub-agent that is taken up has the limits of one that begins."""
-    Session._before = property(lambda self: (0, Usage(), ""), lambda self, value: None)  # type: ignore[assignment]
+    Session._earlier_turns = property(lambda self: (0, Usage(), ""), lambda self, value: None)  # type: ignore[assignment]

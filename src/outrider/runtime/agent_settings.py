@@ -1,4 +1,4 @@
-"""What the log knows of an agent, and the agent that can be made of it. Tools are functions and cannot be stored."""
+"""The settings of an agent in the log, and the agent made from them. Tools are functions and cannot be stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT = ("turns", "tokens", "cost", "seconds")
 
 
 def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
-    """What the log should know. No tools are not recorded: whoever goes on without them sees which there were."""
+    """Return the settings to store. An empty tool list is not stored, so resuming shows the previous tools."""
     model = agent.model if isinstance(agent.model, str) else agent.provider.name
     tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
     limits = msgspec.to_builtins(agent.limits)
@@ -26,14 +26,14 @@ def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
 
 
 def agent_of(settings: SessionSettings) -> AgentSpec:
-    """The agent, without its tools."""
+    """Return the agent, without its tools."""
     if settings.model is None:
         raise LogError("the log does not say which model answered; pass agent=Agent(…)")
     return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings))
 
 
 def limits_of(settings: SessionSettings) -> Limits:
-    """The limits that the log has; the usual ones if it has none that can be used."""
+    """Return the stored limits, or the defaults if they cannot be used."""
     try:
         return msgspec.convert(settings.limits or {}, Limits)
     except (msgspec.ValidationError, ValueError):
@@ -41,12 +41,12 @@ def limits_of(settings: SessionSettings) -> Limits:
 
 
 def kept_limits(settings: SessionSettings) -> dict[str, Any]:
-    """A session keeps the limits that it was begun with, where they are not the usual ones. As settings, by key."""
+    """Return the limits that a resumed session keeps, because they differ from the defaults, by setting key."""
     kept, usual = limits_of(settings), Limits()
     changed = {name: getattr(kept, name) for name in _KEPT if getattr(kept, name) != getattr(usual, name)}
     return {f"limits.{name}": "none" if value is None else value for name, value in changed.items()}
 
 
 def cwd_of(settings: SessionSettings) -> str | None:
-    """The folder in which it worked, if that is still there."""
+    """Return the working directory of the session, if it still exists."""
     return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None

@@ -1,4 +1,4 @@
-"""One tool call on its way to its one answer, whatever happens to it."""
+"""One tool call from its start to its one result, through failures, time-outs and cancels."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from outrider.log.write import Write
 
 CANCELLED = "The call was cancelled before it finished."
-"""How the answer to a call begins that was cancelled; front ends know it by that."""
+"""The first sentence of a cancelled call's result; front ends recognise it."""
 CANCEL_GRACE = 1.0
-"""Seconds that a cancelled tool has to clean up before its call is answered without it."""
+"""Seconds that a cancelled tool has to clean up before its call gets a result without it."""
 
 
 class CallEnvironment(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     limits: Limits
     cwd: Path
     journal: Journal | None = None
-    """Where intents and answers are made durable, if they are."""
+    """Stores intents and results, in a session with a log."""
     approve: Approver | None = None
     """Decides whether a call may run; without one, every call may."""
     open_child: OpenChild | None = None
@@ -59,18 +59,18 @@ class CallEnvironment(msgspec.Struct, frozen=True):
 
 
 MOST_AT_ONCE = 64
-"""Calls of one reply that run at the same time; a reply with more is worked off in batches."""
+"""Calls of one reply that run at the same time; a reply with more runs in batches."""
 
 
 async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
-    """Run calls until each has its answer: side by side, but one that must be alone by itself and in its turn.
+    """Run calls until each has its result: concurrently, but a tool that is not concurrent alone and in order.
 
-    When the caller is cancelled, each call still gets an answer before the CancelledError goes on. When the log fails,
-    so does this, after each call that runs was stopped.
+    When the caller is cancelled, each call still gets a result before CancelledError is raised. When the log fails,
+    running calls are stopped before LogError is raised.
     """
     try:
         for batch in _batches(calls):
-            # Where somebody is asked, each begins when it may: what was judged is not to change meanwhile.
+            # With an approver each call starts once it is approved, so that it cannot change meanwhile.
             for together in [[call] for call in batch] if batch[0].around.approve else [batch]:
                 await together[0].ask()
                 await _record_intents(together)
@@ -87,9 +87,9 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
 
 
 def first_intents(calls: Sequence[Call]) -> list[Intent]:
-    """The intents of the calls that will be begun first: they can be recorded together with the reply.
+    """Return the intents of the calls that start first: they are stored together with the reply.
 
-    None where somebody is to be asked before: an intent says that the call is being carried out.
+    With an approver there are none: an intent says that the call is running.
     """
     for batch in _batches(calls):
         if batch[0].around.approve:
@@ -99,7 +99,7 @@ def first_intents(calls: Sequence[Call]) -> list[Intent]:
 
 
 async def _record_intents(calls: Sequence[Call]) -> None:
-    """Have on disk what is about to be done."""
+    """Store what is about to be done."""
     if journal := calls[0].around.journal:
         intents = [intent for call in calls if not call.begun and (intent := call.intent())]
         if intents:
@@ -134,7 +134,7 @@ async def _stop(calls: Sequence[Call]) -> None:
 
 
 class Call:
-    """A call from its start to its answer. The answer comes exactly once: by the tool, a time-out or a cancel."""
+    """One call. It gets exactly one result: from the tool, a time-out or a cancel."""
 
     def __init__(
         self, use: ToolUseBlock, tool: Tool | None, around: CallEnvironment, begun: Intent | None = None
@@ -142,10 +142,10 @@ class Call:
         self.use = use
         self.around = around
         self.begun = begun
-        """The intent that is on disk already."""
+        """The intent that is stored already."""
         self.answer: CallResult | None = None
         self.written: Write | None = None
-        """Done when the answer is on disk; None if there is no log."""
+        """The write of the result; None without a log."""
         self._loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[None] | None = None
         self._announced = False
@@ -157,49 +157,49 @@ class Call:
         self._task: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
-        """Why the call was given up, if it was."""
+        """Why the call was stopped, if it was."""
         self._came_through = False
-        """Whether the tool itself has given its result."""
+        """Whether the tool itself has returned."""
         self._loop_thread = threading.get_ident()
 
     @property
     def concurrent(self) -> bool:
-        """Whether it may run beside others."""
+        """Whether the call may run beside others."""
         return self._tool is None or self._tool.concurrent
 
     @property
     def _limit(self) -> int:
-        """Characters of the result that the model gets to read."""
+        """The most characters of the result that the model reads."""
         own = self._tool.result_characters if self._tool else None
         limit = self.around.limits.result_characters
         return limit if own is None else min(own, limit)
 
     @property
     def recorded(self) -> bool:
-        """Whether the answer is on disk."""
+        """Whether the result is stored."""
         return self._announced and not (self.written and self.written.error)
 
     @property
     def started(self) -> bool:
-        """Whether anything came of it yet."""
+        """Whether the call has started or has a result."""
         return self._task is not None or self.answer is not None
 
     def intent(self) -> Intent | None:
-        """What is about to be done; None if nothing will be."""
+        """Return the intent to store before the call starts, or None if it will not run."""
         tool, use = self._tool, self.use
         if tool is None or use.invalid_input is not None or self.answer:
             return None
         return Intent(use.id, tool.name, tool.effect, self._key, use.input)
 
     async def ask(self) -> None:
-        """Find out whether it may run; a refusal is its answer."""
+        """Ask the approver. A denial becomes the result."""
         approve, tool = self.around.approve, self._tool
         if approve is None or tool is None or self.intent() is None:
             return
         try:
             tool.check(self.use.input)
         except ValidationError:
-            return  # it will not run, and says itself what is wrong
+            return  # the call will not run: its error result names the violations
         try:
             reason = await denial_of(approve, self.use, tool, self.around.threads)
         except Exception as error:  # noqa: BLE001 - whatever keeps the approver from deciding, the call does not run
@@ -208,14 +208,14 @@ class Call:
             self._finish(_error(self.use.id, f"{tool.name} was not run: {clean(reason)}"))
 
     def recall(self, answer: CallResult, *, recorded: bool) -> None:
-        """It was answered before: in another process, or when the log could not be written."""
+        """Take a result from before: from another process, or one that could not be stored."""
         if recorded:
             self.answer, self._announced = answer, True
         else:
             self._finish(answer)
 
     def start(self, known: Iterable[str]) -> None:
-        """Begin. `known` are the names to suggest if the tool is not one of them."""
+        """Start the call. `known` are the tool names to list if this tool does not exist."""
         use, tool = self.use, self._tool
         if self.answer:
             return
@@ -234,7 +234,7 @@ class Call:
                 self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
 
     def stop(self, reason: str) -> None:
-        """Give the call up. A tool that cleans up is waited for, for a moment; one that is through keeps its result."""
+        """Stop the call. The tool has a moment to clean up; one that has returned keeps its result."""
         if self.answer or self._context.cancelled:
             return
         self._context.cancel()
@@ -244,15 +244,15 @@ class Call:
             self._finish(_error(self.use.id, reason))
         else:
             self._task.cancel()
-            # A sub-agent has calls of its own to stop, for which it has that time too.
+            # A sub-agent needs the same time to stop its own calls.
             self._after(CANCEL_GRACE * (2 if self._context.has_spawned else 1), self.abandon)
 
     def abandon(self) -> None:
-        """Answer now, without the tool."""
+        """Set a result now, without the tool."""
         self._finish(_error(self.use.id, self._stopped or "The call was given up."))
 
     async def wait(self) -> None:
-        """Wait until it is answered for good. Whoever waits may be cancelled without harm to the call."""
+        """Wait until the result is stored. Cancelling the wait does not harm the call."""
         if not self._announced:
             self._answered = self._loop.create_future()
             await self._answered
@@ -274,18 +274,18 @@ class Call:
             if self._stopped:
                 raise
             result = _failure(f"{tool.name} was cancelled from within.")
-        except BaseException as error:  # noqa: BLE001 - also sys.exit() in a tool must not end the loop
+        except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool must not end the loop either
             result = _failure(f"{tool.name} failed: {_said_by(error)}")
         try:
             return await self._answer(result)
         except asyncio.CancelledError:
-            # The tool has done its work; only storing what is too large, or a file, was cut short.
+            # The tool has done its work; only storing a long text or a file was interrupted.
             why = "it was cancelled before all of it could be stored"
             text = self._cut(clean(result.text), why, result.is_json) or f"[{why}]"
             return CallResult(_block(self.use.id, [TextBlock(text)], result.is_error), result.final, result.details)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        """An answer for a call that ended without one."""
+        """Set a result for a call that ended without one."""
         if task.cancelled():
             self.abandon()
         elif error := task.exception():
@@ -305,7 +305,7 @@ class Call:
             self._announce()
 
     def _announce(self) -> None:
-        """What is shown as done is on disk."""
+        """Announce the result, once it is stored."""
         self._announced = True
         if self._answered and not self._answered.done():
             self._answered.set_result(None)
@@ -327,7 +327,7 @@ class Call:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
 
     async def _answer(self, result: ToolResult) -> CallResult:
-        """The result as a block: its text within the limit, its files in the store."""
+        """Return the result as a block: its text within the limit, its files in the store."""
         text, whole = clean(result.text), None
         if result.whole is not None:
             text, whole = await self._completed(text, result.whole)
@@ -344,21 +344,21 @@ class Call:
         mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
         file = Attachment(data, mime_type, f"{self.use.name}-{self.use.id}.{ending}")
         where, kept = await self._keep_whole(file, len(data))
-        if is_json:  # which takes a while where it is long
+        if is_json:  # shortening long JSON takes a while
             return await self.around.threads.run(self._cut, text, where, is_json), kept
         return self._cut(text, where, is_json), kept
 
     def _cut(self, text: str, where: str, is_json: bool) -> str:
-        """What the model gets to read of a text, and where the rest is; JSON stays JSON."""
+        """Shorten a text to the limit and say where the rest is; JSON stays JSON."""
         where = where.replace("{", "{{").replace("}", "}}")
         if is_json:
             note = f"This is not all of it: {{total}} characters, of which some are left out here. {where}"
-            with contextlib.suppress(ValueError, RecursionError):  # then it is a text like any other
+            with contextlib.suppress(ValueError, RecursionError):  # not JSON after all: shorten it as text
                 return clean(shorten_json(text, self._limit, note))
         return shorten(text, self._limit, f"[{{left_out}} of {{total}} characters left out here. {where}]")
 
     async def _completed(self, text: str, file: Attachment) -> tuple[str, AttachmentBlock | None]:
-        """A text that is a part already, with where to find the whole."""
+        """Return a partial text with a note on where the whole is."""
         where, kept = await self._keep_whole(file, self.around.limits.attachment_bytes, file.description or "The whole")
         note = "[{left_out} of {total} characters left out here.]"
         return f"{shorten(text, self._limit, note)}\n[{where}]", kept
@@ -366,37 +366,37 @@ class Call:
     async def _keep_whole(
         self, file: Attachment, limit: int, what: str = "The whole"
     ) -> tuple[str, AttachmentBlock | None]:
-        """Where the whole of a result is, in words; and its reference, if it could be stored."""
+        """Store the whole of a result; return a sentence on where it is, and its reference if it could be stored."""
         whole = await self._put(file, limit)
         if isinstance(whole, str):
             return f"{what} could not be stored: {whole}", None
         return f"{what} is stored as attachment:{whole.sha256}", whole
 
     async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
-        """The file's reference, or a note to the model where there can be none; the turn goes on."""
+        """Store a file; return its reference, or a note for the model if that fails."""
         stored = await self._put(attachment, self.around.limits.attachment_bytes)
         return TextBlock(f"\n[A file could not be attached: {stored}.]") if isinstance(stored, str) else stored
 
     async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
-        """The stored file's reference, or what is wrong with it, of which observers are told as well."""
+        """Store a file; return its reference, or the reason why it failed, which observers see as a notice."""
         try:
             approve: object = self.around.approve
             if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
                 return await self._put_judged(approve, attachment, limit)
             return await self.around.threads.run(self.around.store.put, attachment, limit)
-        except Exception as error:  # noqa: BLE001 - a store of the user's may break the contract, and the turn goes on
+        except Exception as error:  # noqa: BLE001 - a user's store may break the contract, and the turn goes on
             said = clean(str(error)) if isinstance(error, AttachmentError) else _said_by(error)
             if not self.answer:
                 self.around.emit(Notice(f"{self.use.name}: {said}"))
             return said
 
     async def _put_judged(self, approver: FileApprover, attachment: Attachment, limit: int) -> AttachmentBlock:
-        """As above, of a file that may be one that this session must not read. It is opened once, and then judged."""
+        """Store a file by path if the approver allows it. It is opened once, then approved, then read."""
         file = await self.around.threads.run(attachment.held, limit)
         try:
-            for timer in self._timers:  # the tool is through, and a person who is asked may take their time
+            for timer in self._timers:  # the tool has returned, and a person who is asked may take their time
                 timer.cancel()
-            given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just read it
+            given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just resolved it
             if refusal := denial_in(await approver.attach(self.use, given, file.real)):
                 raise AttachmentError(f"{attachment.label}: {refusal}")
             return await self.around.threads.run(self.around.store.put, file, limit)
@@ -423,15 +423,15 @@ def _block(
 
 
 def _stopped_answer(answer: CallResult, reason: str) -> CallResult:
-    """What a tool still had to say when it was given up, flagged and with the reason before it."""
+    """Return the result of a stopped tool, flagged as an error and with the reason before it."""
     result = answer.result
     return CallResult(_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
 
 
 def _said_by(error: BaseException) -> str:
-    """An exception in words; its own code may fail as well."""
+    """Describe an exception; its own `__str__` may fail as well."""
     try:
         said = clean(str(error))
-    except Exception:  # noqa: BLE001 - whatever it raises, it has nothing to say
+    except Exception:  # noqa: BLE001 - then only its type is named
         said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

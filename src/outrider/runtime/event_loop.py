@@ -1,4 +1,4 @@
-"""Async work from where there is no await: scripts, and notebooks whose event loop runs already."""
+"""Run async code from sync code: in scripts, and in notebooks whose event loop is running already."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 GRACE = 1.0
-"""Seconds that tasks have to end when the work that began them is done."""
+"""Seconds that leftover tasks have to end."""
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run async work to its end, also where an event loop runs already, as in a notebook."""
+    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
     driver = _Driver(work)
     try:
         asyncio.get_running_loop()
@@ -29,7 +29,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Have signals wake the loop: one that comes as it is about to wait would be heard only when the wait is over."""
+    """Let signals wake the loop: otherwise one that arrives just before a wait is handled only after it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -48,7 +48,7 @@ def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 class _Driver(Generic[T]):
-    """One piece of work on an event loop of its own."""
+    """Runs one coroutine on an event loop of its own."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
@@ -56,7 +56,7 @@ class _Driver(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def run(self) -> T:
-        """Here. Ctrl-C cancels the work and is raised when it has ended."""
+        """Run in this thread. Ctrl-C cancels the work, and is raised when the work has ended."""
         loop = self._runner.get_loop()
         self._task = loop.create_task(self._work)
         with _woken_by_signals(loop):
@@ -70,7 +70,7 @@ class _Driver(Generic[T]):
                     return self._runner.run(outcome)
                 except RuntimeError as error:
                     outcome.close()
-                    # A tool that stopped the loop under us has not stopped the work.
+                    # A tool stopped the loop, but not the work.
                     if task.done():
                         raise
                     if loop.is_closed():
@@ -83,15 +83,15 @@ class _Driver(Generic[T]):
         return await self._task
 
     def run_in_thread(self) -> T:
-        """In a thread of its own, whose loop the running one cannot disturb. The caller waits, as it asked to."""
+        """Run in a new thread with its own loop, and wait for it."""
         outcome: list[T] = []
         failure: list[BaseException] = []
-        ended = threading.Event()  # not the thread itself: a join that was interrupted cannot be relied on again
+        ended = threading.Event()  # not Thread.join: after an interrupt it is not reliable
 
         def target() -> None:
             try:
                 outcome.append(self.run())
-            except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
                 failure.append(error)
             finally:
                 ended.set()
@@ -114,7 +114,7 @@ class _Driver(Generic[T]):
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Close a loop without waiting for tasks that do not end, as asyncio.run would."""
+    """Close a loop without waiting for tasks that do not end."""
     leftovers = asyncio.all_tasks(loop)
     if not loop.is_closed():
         for task in leftovers:
@@ -124,4 +124,4 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), GRACE))
         loop.close()
     for task in leftovers:
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # left behind on purpose
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # abandoned on purpose

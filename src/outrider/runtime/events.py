@@ -1,8 +1,8 @@
-"""What observers of a session see, as it happens.
+"""The events of a session, for observers.
 
-The order is a promise: a message is announced when it stands in the history; a call starts after the reply that asks
-for it was announced and finishes before the message with its result is; nothing comes after `RunFinished`. What a
-sub-agent does comes while the call that sent it out runs.
+The order is guaranteed: `MessageAdded` follows when the message is in the history; a call starts after the reply that
+requests it was added, and finishes before the message with its result is; nothing follows `RunFinished`. Events of a
+sub-agent come while the call that started it runs.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ RunStatus: TypeAlias = Literal[
 
 
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="turn_started"):
-    """The model is about to be asked."""
+    """A request to the model is about to be sent."""
 
     turn: int
     last: bool = False
-    """Whether the limit allows no turn after this one."""
+    """Whether this is the last turn that the limit allows."""
 
 
 class ReplyDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="reply_discarded"):
-    """What was shown of the reply so far does not count: forget it."""
+    """The deltas of the reply so far are void: discard them."""
 
     reason: str
 
 
 class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="message_added"):
-    """A message stands in the history."""
+    """A message was added to the history."""
 
     message: Message
     usage: Usage | None = None
-    """What the reply used, if it is one."""
+    """The usage of the reply, if the message is one."""
 
 
 class ToolStarted(msgspec.Struct, frozen=True, tag_field="type", tag="tool_started"):
-    """A call is being carried out."""
+    """A call has started."""
 
     call_id: str
     name: str
@@ -55,24 +55,24 @@ class ToolStarted(msgspec.Struct, frozen=True, tag_field="type", tag="tool_start
 
 
 class ToolProgress(msgspec.Struct, frozen=True, tag_field="type", tag="tool_progress"):
-    """A running tool has something to show: text or any JSON value."""
+    """A running tool shows progress: text or any JSON value."""
 
     call_id: str
     content: Any
 
 
 class ToolFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_finished"):
-    """A call has its one answer."""
+    """A call has its result."""
 
     call_id: str
     name: str
     result: ToolResultBlock
     details: Any = None
-    """What the tool has for people to see; the model is not told."""
+    """Details for people; the model does not see them."""
 
 
 class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="run_finished"):
-    """The run is over; the history can be sent and continued, whatever the status."""
+    """The run is over. The history can be continued, whatever the status."""
 
     status: RunStatus
     turns: int
@@ -84,18 +84,18 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     structured_output: Any = None
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
-    """Whether there was one: it tells the report null from no report."""
+    """Whether there was a report: tells the report null from no report."""
 
 
 class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_started"):
-    """A call has sent a sub-agent out, in a session of its own; or takes up one that was cut off."""
+    """A call has started a sub-agent in a session of its own, or continues one that was interrupted."""
 
     call_id: str
     session: str
     name: str
-    """Who it is."""
+    """The name of the sub-agent."""
     title: str
-    """What it is to do, in a few words."""
+    """Its task in a few words."""
 
 
 OwnEvent: TypeAlias = (
@@ -109,14 +109,14 @@ OwnEvent: TypeAlias = (
     | Notice
     | RunFinished
 )
-"""What a session itself does."""
+"""The events of the session itself."""
 
 
 class SubagentEvent(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_event"):
-    """Something happened in the session of a sub-agent."""
+    """An event of a sub-agent's session."""
 
     call_id: str
-    """The call that sent it out."""
+    """The call that started the sub-agent."""
     session: str
     event: OwnEvent
 

@@ -1,4 +1,4 @@
-"""What a session is doing: one thing at a time, in a task of its own, which can be cancelled from anywhere."""
+"""One asyncio task at a time, which can be cancelled from any thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class ExclusiveTask:
-    """Does one thing at a time. `cancel` ends that, and not whoever waits for it."""
+    """Runs one task at a time. `cancel` cancels the task, not its waiter."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
@@ -24,7 +24,7 @@ class ExclusiveTask:
         return self._task is not None
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this, and wait for it. Raises SessionCancelledError if it is cancelled by `cancel`."""
+        """Run a coroutine to its end. Raises SessionCancelledError if `cancel` ended it."""
         if self._task is not None:
             work.close()
             raise SessionBusyError("this session is still at work; wait for it, or cancel() it first")
@@ -39,10 +39,10 @@ class ExclusiveTask:
             raise
         finally:
             self._task = None
-            work.close()  # in case it was cancelled before it began
+            work.close()  # in case it was cancelled before it started
 
     def cancel(self) -> None:
-        """Stop what is being done; nothing if nothing is. Safe from any thread."""
+        """Cancel the task, if there is one. Safe from any thread."""
         if task := self._task:
             self._cancelling = True
             loop = task.get_loop()

@@ -1,4 +1,4 @@
-"""Where a run stops."""
+"""The limits of a run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from outrider.conversation.attachments import MAX_BYTES
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Where a run stops. None means no limit."""
+    """The limits of a run. None means no limit."""
 
     turns: int | None = 50
-    """Replies of the model in one run."""
+    """Turns: replies of the model in one run."""
     tokens: int | None = None
     """Tokens in and out, summed over the run's requests."""
     cost: float | None = None
@@ -19,13 +19,13 @@ class Limits(msgspec.Struct, frozen=True):
     seconds: float | None = None
     """Wall time of the run."""
     repeats: int | None = 10
-    """Turns in a row that bring nothing new: calls that were made before, with results that they had before."""
+    """Turns in a row that repeat earlier calls with the same results."""
     subagents: int | None = 200
-    """Sub-agents that one run sends out, one after the other or at once."""
+    """Sub-agents that one run starts, in sequence or at once."""
     tool_seconds: float | None = 600.0
-    """Wall time of one call, for tools that do not say otherwise."""
+    """Wall time of one call, for tools without a time-out of their own."""
     result_characters: int = 50_000
-    """What the model gets to read of one result; the whole is stored."""
+    """Characters of one result that the model reads; the whole is stored."""
     attachment_bytes: int = MAX_BYTES
     """The largest file that a tool or a person may send."""
 

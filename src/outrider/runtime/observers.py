@@ -1,4 +1,4 @@
-"""Whoever watches a session: each event goes to each of them, and none of them can harm it."""
+"""The observers of a session: each receives every event, and none can break the session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Observer: TypeAlias = Callable[[Event], None]
 
 
 class Inbox:
-    """The events that one reader has not read yet."""
+    """A queue of events for one reader."""
 
     def __init__(self) -> None:
         self._events: list[Event | None] = []
         self._waiting: asyncio.Future[None] | None = None
 
     def put(self, event: Event | None) -> None:
-        """One more; None says that no other follows."""
+        """Add an event; None ends the stream."""
         self._events.append(event)
         if self._waiting and not self._waiting.done():
             self._waiting.set_result(None)
@@ -34,34 +34,34 @@ class Inbox:
                 self._waiting = asyncio.get_running_loop().create_future()
                 await self._waiting
             taken, self._events = self._events, []
-            for event in taken:  # what came together is read together
+            for event in taken:  # events that arrived together are yielded together
                 if event is None:
                     return
                 yield event
 
 
 class Observers:
-    """The observers of one session, in the order in which they came."""
+    """The observers of one session, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._all: list[Observer] = [_log] if logger.isEnabledFor(logging.DEBUG) else []
         self._failed: list[Observer] = []
 
     def add(self, observer: Observer) -> None:
-        """Have each event from now on given to it."""
+        """Add an observer."""
         self._all.append(observer)
 
     def remove(self, observer: Observer) -> None:
-        """No longer."""
+        """Remove an observer."""
         self._all.remove(observer)
 
     def emit(self, event: Event) -> None:
-        """Give the event to all of them."""
+        """Send an event to every observer."""
         for observer in self._all:
             try:
                 observer(event)
-            except Exception:  # noqa: BLE001 - whatever it is, it is logged, and the session goes on
-                if observer not in self._failed:  # said once: a broken observer breaks on every event
+            except Exception:  # noqa: BLE001 - any failure is logged, and the session goes on
+                if observer not in self._failed:  # logged once: a broken observer fails on every event
                     self._failed.append(observer)
                     logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
 

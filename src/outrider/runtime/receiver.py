@@ -1,4 +1,4 @@
-"""One reply from a provider, held to the contract of `Provider.stream`, whatever the adapter does."""
+"""One reply from a provider, checked against the contract of `Provider.stream`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from outrider.runtime.events import Event, Notice, TextDelta, ThinkingDelta, Too
 from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180
-"""Levels of a call's arguments; the log takes a few more around them."""
+"""The deepest nesting of a call's arguments; the log adds a few levels around them."""
 SHOWN = (ThinkingDelta, ToolCallDelta, Notice)
 
 
 class Receiver:
-    """Receives one reply, shows what comes, and remembers the words for the case that it is cut off."""
+    """Receives one reply, emits its deltas, and keeps the text in case the reply is interrupted."""
 
     def __init__(self, provider: Provider, emit: Callable[[Event], None]) -> None:
         self._provider = provider
         self._emit = emit
         self._words: list[str] = []
         self.has_shown = False
-        """Whether observers saw anything of the reply."""
+        """Whether observers have seen a delta of the reply."""
 
     @property
     def words(self) -> str:
@@ -35,7 +35,7 @@ class Receiver:
         return "".join(self._words)
 
     async def receive(self, request: Request) -> Reply:
-        """The complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
+        """Return the complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
         try:
             return await self._receive(self._provider.stream(request))
         except ProviderError:
@@ -63,7 +63,7 @@ class Receiver:
                 else:
                     self._show(item)
         finally:
-            if close := getattr(stream, "aclose", None):  # so that a connection is given up at once
+            if close := getattr(stream, "aclose", None):  # release the connection at once
                 await close()
         if reply is None:
             raise IncompleteStreamError(f"the reply of {self._provider.name} ended before it was complete; ask again")
@@ -88,7 +88,7 @@ class Receiver:
 
 
 def _shallow(message: Message) -> Message:
-    """Arguments that are nested so deeply that nothing could store them are kept as text: the call is not run."""
+    """Replace arguments that are nested too deeply to be stored; such a call does not run."""
     if not any(too_deep(call.input, DEEPEST_ARGUMENTS) for call in message.tool_calls):
         return message
     return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
@@ -102,7 +102,7 @@ def _shallow_block(block: Block) -> Block:
 
 
 def _whole_numbers(usage: Usage) -> Usage:
-    """Tokens are counted in whole numbers, whatever the provider counts in."""
+    """Return the usage with integer token counts, whatever the provider sent."""
     tokens = {name: count for name, count in msgspec.structs.asdict(usage).items() if name != "cost"}
     if all(type(count) is int for count in tokens.values()):
         return usage

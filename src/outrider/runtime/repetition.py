@@ -1,4 +1,4 @@
-"""Whether a run still gets anywhere: calls that were made before, and came to the same, are no progress."""
+"""Detection of runs that repeat themselves: the same calls with the same results."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 
 WARNED_AT = 3
-"""After how many turns without anything new the model is told."""
+"""Turns without anything new after which the model is warned."""
 
 
 class Repetition:
-    """Remembers what the calls of a run came to, by hash."""
+    """Remembers the calls of a run and their results, by hash."""
 
     def __init__(self) -> None:
         self.streak = 0
-        """Turns in a row in which each call was made before, with the same result."""
+        """Turns in a row in which every call had been made before, with the same result."""
         self._seen: set[int] = set()
 
     def take(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
-        """One turn: its calls, and what they came to. A call that waits for something has another result one day."""
+        """Count one turn. Polling is no repetition once its result changes."""
         outcomes = {
             hash((call.name, call.invalid_input or repr(call.input), result.content))
             for call, result in zip(calls, results, strict=False)

@@ -1,4 +1,4 @@
-"""How far a run has come, and how it ended."""
+"""The progress of a run against its limits, and its result."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.repetition import WARNED_AT, Repetition
 
 ENDINGS: Mapping[RunStatus, str] = {
-    "max_turns": "The limit of turns is used up. Say “go on” to let it continue.",
-    "max_tokens": "The limit of tokens is used up. Say “go on” to let it continue.",
-    "max_cost": "The limit on the cost is used up. Say “go on” to let it continue.",
-    "max_repeats": "It made the same calls again and again, and was stopped. Tell it what to do differently.",
-    "max_seconds": "The time is used up. Say “go on” to let it continue.",
-    "cancelled": "Interrupted. What was said and done so far is kept.",
+    "max_turns": "The turn limit is reached. Say “go on” to continue.",
+    "max_tokens": "The token limit is reached. Say “go on” to continue.",
+    "max_cost": "The cost limit is reached. Say “go on” to continue.",
+    "max_repeats": "The model repeated the same calls and was stopped. Tell it what to do differently.",
+    "max_seconds": "The time limit is reached. Say “go on” to continue.",
+    "cancelled": "Interrupted. The conversation so far is kept.",
 }
-"""What to say to a person when a run did not end by itself."""
+"""What a person is told when a run was stopped."""
 
 
 class RunResult(ByItem, msgspec.Struct, frozen=True):
-    """How a run ended. The conversation can be continued, whatever the status. Also readable as `result["status"]`."""
+    """The result of a run. The conversation can be continued, whatever the status. `result["status"]` works as well."""
 
     status: RunStatus
     """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `max_repeats`, `cancelled`,
     `error`."""
     text: str
-    """The model's last words, or those of the result that ended the run."""
+    """The text of the last reply, or of the result that ended the run."""
     turns: int
-    """How often the model was asked."""
+    """The number of requests to the model."""
     usage: Usage
-    """What this run used, that of its sub-agents included."""
+    """The usage of the run, its sub-agents included."""
     conversation: list[Message]
-    """All messages, those from before the run included."""
+    """All messages, including those from before the run."""
     error: str = ""
     """What went wrong, if the status is `error`."""
     stop_reason: StopReason = StopReason.END
@@ -48,7 +48,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     structured_output: Any = None
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
-    """Whether there was one: it tells the report null from no report."""
+    """Whether there was a report: tells the report null from no report."""
 
     def raise_for_status(self) -> RunResult:
         """Raise RunError unless the run is done; return the result otherwise."""
@@ -64,7 +64,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
 
 
 class Progress:
-    """How far a run has come, against its limits."""
+    """Counts turns, usage and repetition of a run against its limits."""
 
     def __init__(self, limits: Limits, within: Progress | None = None) -> None:
         self.turns = 0
@@ -75,35 +75,35 @@ class Progress:
         self.has_structured_output = False
         self._limits = limits
         self._within = within
-        """The run of the session that sent this one out, whose budget this one uses up as well."""
+        """The run of the parent session, whose budget this one uses as well."""
         self._repetition = Repetition()
         self._sent_out = 0
 
     def begin_turn(self) -> None:
-        """The model is about to be asked once more."""
+        """Count a turn."""
         self.turns += 1
 
     def count(self, reply: Reply) -> None:
-        """What the reply said and used."""
+        """Count a reply: its usage, text and stop reason."""
         self._use(reply.usage)
         self.text = reply.text
         self.stop_reason = reply.stop_reason
 
     def end_with(self, answer: CallResult) -> None:
-        """The result that ends the run: its words, and the data that its details have as `structured_output`."""
+        """Take the result that ends the run: its text, and the data in `details["structured_output"]`."""
         self.text = answer.result.text
         if isinstance(answer.details, Mapping) and "structured_output" in answer.details:
             self.structured_output, self.has_structured_output = answer.details["structured_output"], True
 
     def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
-        """What the reply's calls came to."""
+        """Count the calls of a reply and their results."""
         self._repetition.take(calls, results)
 
     def send_out(self) -> None:
-        """A sub-agent is about to be sent out. Raises OutriderError if there were enough of them."""
+        """Count a sub-agent. Raises OutriderError if the limit is reached."""
         most = self._limits.subagents
         if most is not None and self._sent_out >= most:
-            raise OutriderError(f"this run has sent out {most} sub-agents, and may send out no more (limits.subagents)")
+            raise OutriderError(f"this run has started {most} sub-agents, which is its limit (limits.subagents)")
         self._sent_out += 1
 
     def _use(self, usage: Usage) -> None:
@@ -113,23 +113,23 @@ class Progress:
 
     @property
     def on_last_turn(self) -> bool:
-        """Whether the limit allows no turn after this one."""
+        """Whether this is the last turn that the limit allows."""
         return self.turns == self._limits.turns
 
     @property
     def repeats(self) -> int:
-        """How many turns in a row have brought nothing new."""
+        """The number of turns in a row that brought nothing new."""
         return self._repetition.streak
 
     @property
     def is_repeating(self) -> bool:
-        """Whether the model should be told that it gets nowhere, before it is stopped for it."""
+        """Whether the model should be warned that it repeats itself, before it is stopped."""
         most = self._limits.repeats
         return most is not None and self.repeats >= max(1, min(WARNED_AT, most - 1))
 
     @property
     def cost_is_unknown(self) -> bool:
-        """Whether there is a limit on the cost that cannot be kept, for nobody knows the price."""
+        """Whether there is a cost limit that cannot be kept because the price is unknown."""
         return self._has_cost_limit and self.turns == 1 and self.usage.cost is None
 
     @property
@@ -137,7 +137,7 @@ class Progress:
         return self._limits.cost is not None or bool(self._within and self._within._has_cost_limit)
 
     def limit_reached(self) -> RunStatus | None:
-        """The limit that allows no further turn, if there is one."""
+        """Return the limit that is reached, if any."""
         limits = self._limits
         if limits.turns is not None and self.turns >= limits.turns:
             return "max_turns"
@@ -146,7 +146,7 @@ class Progress:
         return self._budget_reached()
 
     def _budget_reached(self) -> RunStatus | None:
-        """The limit on tokens or cost that is used up: of this run, or of the one that it belongs to."""
+        """Return the limit on tokens or cost that is used up: of this run or of its parent."""
         limits = self._limits
         if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
             return "max_tokens"

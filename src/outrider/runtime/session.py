@@ -1,4 +1,4 @@
-"""The loop: think asks the model once, act runs the calls of its reply, run repeats the two until there are none."""
+"""The loop: `think` asks the model once, `act` runs its calls, `run` repeats both until no calls are left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
 from outrider.log.entries import CallResult, MessageEntry, RunCancelled, SessionSettings
-from outrider.log.open_calls import OpenCalls
 from outrider.log.replay import changes
 from outrider.log.write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
@@ -45,6 +44,7 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Inbox, Observers
 from outrider.runtime.opening import SessionOpening
 from outrider.runtime.receiver import Receiver
+from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import Progress, RunResult
 from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LONGEST_TITLE = 80
-_NOTHING_BEFORE = 0, Usage(), ""
+_NO_EARLIER_TURNS = 0, Usage(), ""
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What the calls of one reply came to."""
+    """The results of the calls of one reply."""
 
     message: Message
     """One user message with each result, in call order."""
@@ -70,9 +70,9 @@ class Results(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """A conversation with an agent that goes on.
+    """A conversation with an agent, which can be continued.
 
-    `approve` is asked before each call whether it may run.
+    `approve` decides before each call whether it may run.
 
     >>> from outrider import Agent
     >>> session = Session(Agent("demo"))
@@ -93,14 +93,14 @@ class Session:
         self.id = os.urandom(16).hex()
         self.history = History(read_conversation(messages))
         self.usage = Usage()
-        """What all requests of this session used, without those of its sub-agents."""
+        """The usage of all requests of this session, without those of its sub-agents."""
         self._children_usage = Usage()
         self._observers = Observers()
         if observer:
             self._observers.add(observer)
         self._emit = self._observers.emit
         _check_agent(agent)
-        self._around = CallEnvironment(
+        self._environment = CallEnvironment(
             self.id,
             self._emit,
             store if store is not None else MemoryStore(),
@@ -110,15 +110,15 @@ class Session:
             approve=approve,
             open_child=self._open_child,
         )
-        self._standing = OpenCalls()
+        self._calls = ReplyCalls()
         self._memory: dict[str, Any] = {}
-        self._doing = ExclusiveTask()
+        self._task = ExclusiveTask()
         self._progress: Progress | None = None
-        """How far the run is that goes on, if one does."""
-        self._within: Progress | None = None
-        """The run to whose budget this session belongs, if it is a sub-agent's."""
-        self._before = _NOTHING_BEFORE
-        """The turns of a sub-agent that was cut off, what they used, and its last words: it goes on from there."""
+        """The progress of the current run, if there is one."""
+        self._parent_progress: Progress | None = None
+        """The run of the parent session, whose budget a sub-agent shares."""
+        self._earlier_turns = _NO_EARLIER_TURNS
+        """Turns, usage and last text of a sub-agent that was interrupted: it continues from there."""
         self._opening = asyncio.Lock()
         self._log: Log | None = None
         self._use(agent)
@@ -130,7 +130,7 @@ class Session:
         self.provider = provider
         self._tools = {tool.name: tool for tool in agent.tools}
         self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools)
-        self._around = msgspec.structs.replace(self._around, limits=agent.limits, deps=agent.deps)
+        self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
     @property
     def agent(self) -> AgentSpec:
@@ -143,11 +143,11 @@ class Session:
     @agent.setter
     def agent(self, agent: AgentSpec) -> None:
         _check_agent(agent)
-        if self._doing.is_busy:
+        if self._task.is_busy:
             raise SessionBusyError("this session is at work; change its agent between two runs")
-        if journal := self._around.journal:
+        if journal := self._environment.journal:
             agent.provider  # noqa: B018 - raises for an unknown model before anything is written
-            if changed := changes(journal.settings, settings_of(agent, self._around.cwd)):
+            if changed := changes(journal.settings, settings_of(agent, self._environment.cwd)):
                 journal.write_now(changed)
         self._use(agent)
 
@@ -182,8 +182,8 @@ class Session:
         try:
             recorded = journal.settings if journal else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
-            journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
-            session._take_up(journal, log)
+            journal = journal or log.begin(settings_of(session.agent, session._environment.cwd))
+            session._attach_journal(journal, log)
             if log.warning:
                 session._emit(Notice(log.warning))
         except BaseException:
@@ -193,10 +193,10 @@ class Session:
         return session
 
     def close(self) -> None:
-        """Let others open the session; what it still does is cancelled."""
+        """Cancel what is running and release the session, so that others can open it."""
         self.cancel()
-        if journal := self._around.journal:
-            with contextlib.suppress(LogError):  # it is let go all the same, also if that could not be written down
+        if journal := self._environment.journal:
+            with contextlib.suppress(LogError):  # the lock expires anyway
                 journal.close()
 
     async def aclose(self) -> None:
@@ -218,42 +218,42 @@ class Session:
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation so far; a list of its own."""
+        """The conversation so far, as a new list."""
         return self.history.messages
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether `run` has something to do without a prompt: calls to carry out, or results to answer."""
+        """Whether `run` without a prompt has work to do: calls to run, or results to answer."""
         last = self.history.last
-        return last is not None and self._standing.final is None and (last.role == "user" or bool(self.history.pending))
+        return last is not None and self._calls.final is None and (last.role == "user" or bool(self.history.pending))
 
     @property
     def total_usage(self) -> Usage:
-        """What this session and its sub-agents used."""
+        """The usage of this session and its sub-agents."""
         return self.usage + self._children_usage
 
     @property
     def store(self) -> AttachmentStore:
-        """Where the files of the conversation are."""
-        return self._around.store
+        """The store that holds the files of the conversation."""
+        return self._environment.store
 
     # The verbs
 
     async def think(
         self, prompt: Prompt = (), *, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None
     ) -> Reply:
-        """Ask the model once, after adding what is given. Calls in the reply are left to `act`."""
+        """Add the prompt and results, and ask the model once. Calls in the reply are left to `act`."""
 
         async def work() -> Reply:
             await self._add(prompt, () if tool_results is None else tool_results)
             self._check_answerable()
             return await self._think()
 
-        return await self._work(work())
+        return await self._run_exclusively(work())
 
     async def act(self) -> Results:
-        """Run the calls that wait for an answer, and add one user message with their results."""
-        return await self._work(self._act(self.history.pending))
+        """Run the pending calls, and add one user message with their results."""
+        return await self._run_exclusively(self._act(self.history.pending))
 
     async def run(self, prompt: Prompt = (), *, limits: Limits | None = None) -> RunResult:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
@@ -261,12 +261,12 @@ class Session:
         Model and tool failures set `status`; they do not raise. `limits` replaces the agent's for this run.
         """
         limits = limits or self.agent.limits
-        progress = Progress(limits, self._within)
-        (progress.turns, progress.usage, progress.text), self._before = self._before, _NOTHING_BEFORE
+        progress = Progress(limits, self._parent_progress)
+        (progress.turns, progress.usage, progress.text), self._earlier_turns = self._earlier_turns, _NO_EARLIER_TURNS
         status: RunStatus = "cancelled"
         error = ""
         try:
-            status = await self._work(self._run(prompt, progress, limits.seconds))
+            status = await self._run_exclusively(self._run(prompt, progress, limits.seconds))
         except (ProviderError, LogError) as failure:
             status, error = "error", str(failure)
         except TimeoutError:
@@ -278,11 +278,11 @@ class Session:
             raise
         ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
         self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
-        conversation = await self._conversation()
+        conversation = await self._all_messages()
         return RunResult(status, progress.text, progress.turns, progress.usage, conversation, *ending)
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
-        """Run, and give each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
+        """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
         inbox = Inbox()
         self._observers.add(inbox.put)
         running = asyncio.ensure_future(self.run(prompt))
@@ -294,20 +294,20 @@ class Session:
         finally:
             running.cancel()
             try:
-                await asyncio.wait([running])  # not for its outcome: it may have been raised above already
+                await asyncio.wait([running])  # its outcome may have been raised above already
             finally:
                 self._observers.remove(inbox.put)
 
     def cancel(self) -> None:
-        """Stop what the session is doing; nothing if it does nothing. Safe from any thread.
+        """Cancel what the session is doing, if anything. Safe from any thread.
 
         Every call is answered. `run` returns with the status `cancelled`; `think` and `act` raise
         SessionCancelledError.
         """
-        self._doing.cancel()
+        self._task.cancel()
 
     def observe(self, observer: Callable[[Event], None]) -> None:
-        """Have each event from now on given to the observer, in order, as it happens."""
+        """Call the observer with each event from now on, in order."""
         self._observers.add(observer)
 
     # The loop
@@ -317,7 +317,7 @@ class Session:
         try:
             async with asyncio.timeout(seconds):
                 status = await self._turns(prompt, progress)
-                await deliver_cancel()  # while it still counts as the time-out that it may be
+                await deliver_cancel()  # still inside the time-out, which it may be
                 return status
         finally:
             self._progress = None
@@ -326,7 +326,7 @@ class Session:
         await self._add(prompt)
         final = await self._act_if_called()
         while not final:
-            if (answer := self._answer()) and progress.stop_reason is not StopReason.PAUSE:
+            if (answer := self._final_answer()) and progress.stop_reason is not StopReason.PAUSE:
                 progress.text = answer.text
                 return "done"
             if reached := progress.limit_reached():
@@ -344,18 +344,18 @@ class Session:
         return "done"
 
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
-        """One reply. If its calls are to be carried out at once, their intents become durable together with it."""
-        await self._have_all()
+        """Request one reply. If its calls run next, their intents are stored in the same commit."""
+        await self._load_history()
         messages = self.history.sendable()
         if not messages:
-            raise ConversationError("there is nothing to answer: what was said is blank")
+            raise ConversationError("there is nothing to answer: the messages are blank")
         settings = self.agent.settings if first else self.agent.settings.after_first
         request = Request(messages, self.store, self.agent.instructions, self._specs, reminder, self._memory, settings)
         receiver = Receiver(self.provider, self._emit)
         try:
             reply = await receiver.receive(request)
         except asyncio.CancelledError:
-            await self._keep_cut_off(clean(receiver.words))
+            await self._keep_partial_reply(clean(receiver.words))
             raise
         except ProviderError as error:
             if receiver.has_shown:
@@ -375,65 +375,51 @@ class Session:
         return reply
 
     def _reminder(self, progress: Progress) -> str:
-        """What the model is told with one request alone."""
+        """Return the reminder for one request."""
         if progress.on_last_turn:
             asked = [tool.final_turn for tool in self._tools.values() if tool.final_turn]
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
         return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
 
-    async def _keep_cut_off(self, words: str) -> None:
-        """What the model had said stays, marked as cut off; calls and thoughts that were cut off are of no use."""
+    async def _keep_partial_reply(self, words: str) -> None:
+        """Keep the text of an interrupted reply, marked as interrupted; partial calls and thinking are dropped."""
         if words.strip():
-            with contextlib.suppress(LogError):  # then it stays nowhere: the cancel goes on
+            with contextlib.suppress(LogError):  # the text is lost, the cancel goes on
                 await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
 
     async def _act_if_called(self) -> CallResult | None:
         uses = self.history.pending
-        return (await self._act(uses)).final if uses else self._standing.final
+        return (await self._act(uses)).final if uses else self._calls.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
-        calls = self._calls(uses)
+        calls = self._calls.make(uses, self._tools, self._environment)
         try:
             await run_calls(calls, self._tools)
         except (asyncio.CancelledError, LogError):
             if all(call.recorded for call in calls):
                 self._add_results(calls)
             else:
-                self._keep_answers(calls)
+                self._calls.keep(calls)
             raise
         return self._add_results(calls)
 
-    def _calls(self, uses: Sequence[ToolUseBlock]) -> list[Call]:
-        known = self._standing
-        calls = [Call(use, self._tools.get(use.name), self._around, known.begun.get(use.id)) for use in uses]
-        for call in calls:
-            if answer := known.answers.get(call.use.id):
-                call.recall(answer, recorded=call.use.id in known.recorded)
-        return calls
-
-    def _keep_answers(self, calls: Sequence[Call]) -> None:
-        """What was done must not be done again because it could not be written down."""
-        answers = {call.use.id: call.answer for call in calls if call.answer}
-        recorded = frozenset(call.use.id for call in calls if call.recorded)
-        self._standing = OpenCalls(self._standing.begun, answers, recorded)
-
     def _add_results(self, calls: Sequence[Call]) -> Results:
-        """One message with all answers. In the log it follows from them."""
+        """Add one message with all results. The log derives it from the results."""
         answers = [call.answer for call in calls if call.answer]
         message = Message.user(*(answer.result for answer in answers))
         final = next((answer for answer in answers if answer.final), None)
         if message.content:
             self.history.append(message)
-            self._standing = OpenCalls(final=final)
+            self._calls.finish(final)
             self._emit(MessageAdded(message))
         return Results(message, final)
 
     # The history
 
     async def _add(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()) -> None:
-        """One user message: results first, then what the person says; unanswered calls are answered with an error."""
+        """Add one user message: results first, then the prompt. A call without a result gets an error result."""
         results = read_tool_results(tool_results)
-        said = [await self._stored(part) for part in parts_of(prompt)]
+        said = [await self._store_part(part) for part in parts_of(prompt)]
         if not results and not said:
             return
         pending = [call.id for call in self.history.pending]
@@ -441,31 +427,31 @@ class Session:
         if unknown:
             waiting = ", ".join(pending) or "none"
             raise ConversationError(f"no call waits for a result with the id {unknown[0]!r}; waiting: {waiting}")
-        known = {call_id: answer.result for call_id, answer in self._standing.answers.items()}
+        known = self._calls.results
         answers = (results.get(call_id) or known.get(call_id) or unanswered(call_id) for call_id in pending)
         await self._append(Message.user(*answers, *said))
 
-    async def _stored(self, part: Part) -> TextBlock | AttachmentBlock:
+    async def _store_part(self, part: Part) -> TextBlock | AttachmentBlock:
         if isinstance(part, Attachment):
-            return await self._around.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
+            return await self._environment.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         return part
 
-    async def _have_all(self) -> None:
-        """The whole of a long conversation, read beside the loop. Nothing is changed if this is cancelled."""
+    async def _load_history(self) -> None:
+        """Load the whole of a long conversation in a thread. A cancel leaves everything unchanged."""
         if not self.history.is_whole:
             tail = self.history.tail
-            self.history.become(await self._around.threads.run(self.history.whole, tail), len(tail))
+            self.history.become(await self._environment.threads.run(self.history.whole, tail), len(tail))
 
-    async def _conversation(self) -> list[Message]:
-        """All messages; only the end, where the log cannot be read any more."""
+    async def _all_messages(self) -> list[Message]:
+        """Return all messages, or only the newest if the log cannot be read."""
         try:
-            await self._have_all()
+            await self._load_history()
             return self.messages
         except LogError:
             return self.history.tail
 
-    def _answer(self) -> Message | None:
-        """The model's message, if the conversation ends with one."""
+    def _final_answer(self) -> Message | None:
+        """Return the last message if it is the model's."""
         last = self.history.last
         if last is None:
             raise ConversationError("there is nothing to answer: the conversation is empty and no prompt was given")
@@ -475,73 +461,78 @@ class Session:
         if waiting := self.history.pending:
             names = ", ".join(call.name for call in waiting)
             raise ConversationError(f"calls wait for an answer ({names}); run them with act(), or pass tool_results")
-        if self._answer():
-            raise ConversationError("the conversation ends with the model's answer; say something with a prompt")
+        if self._final_answer():
+            raise ConversationError("the conversation ends with the model's answer; add a prompt")
 
     async def _append(self, *messages: Message) -> None:
         said = [message for message in messages if message.content]
-        if self._around.journal and said:
-            await self._around.journal.write(*map(MessageEntry, said)).finished()
+        if self._environment.journal and said:
+            await self._environment.journal.write(*map(MessageEntry, said)).finished()
         for message in said:
-            self._standing = OpenCalls()
+            self._calls.forget()
             self.history.append(message)
             self._emit(MessageAdded(message))
 
     async def _record_reply(self, reply: Reply, acting: bool) -> None:
-        self._standing = OpenCalls()
-        journal = self._around.journal
+        self._calls.forget()
+        journal = self._environment.journal
         if journal is None:
             return
-        intents = first_intents(self._calls(reply.message.tool_calls)) if acting else []
+        intents = (
+            first_intents(self._calls.make(reply.message.tool_calls, self._tools, self._environment)) if acting else []
+        )
         entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, self.provider.name)
         await journal.write(entry, *intents).finished()
-        self._standing = OpenCalls({intent.call_id: intent for intent in intents})
+        self._calls.start(intents)
 
     # The log
 
-    def _take_up(self, journal: Journal, log: Log) -> None:
-        """Go on where the log says that the session stopped."""
-        from outrider.log.resume import resume  # brings SQLite, which sessions without a log do not need
+    def _attach_journal(self, journal: Journal, log: Log) -> None:
+        """Continue where the log says that the session stopped."""
+        from outrider.log.resume import resume  # imports SQLite, which sessions without a log do not need
 
-        if changed := changes(journal.settings, settings_of(self.agent, self._around.cwd)):
+        if changed := changes(journal.settings, settings_of(self.agent, self._environment.cwd)):
             journal.write_now(changed)
-        self.history, self._standing = resume(log, journal)
+        self.history, known = resume(log, journal)
+        self._calls = ReplyCalls(known)
         self.id = journal.id
         self.usage = journal.usage
         self._children_usage = log.usage_of_children(journal.id) if self.history.last else Usage()
         self._log = log
-        self._around = msgspec.structs.replace(self._around, session=journal.id, store=journal.files, journal=journal)
+        self._environment = msgspec.structs.replace(
+            self._environment, session=journal.id, store=journal.files, journal=journal
+        )
 
     # Sub-agents
 
     async def _open_child(
-        self, errand: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
+        self, task: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
     ) -> Session:
         """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
-        around = self._around
+        around = self._environment
         if self._progress:
             self._progress.send_out()
-        about = clean(" ".join(f"{agent.name}: {errand.title}".split()))[:LONGEST_TITLE]
+        about = clean(" ".join(f"{agent.name}: {task.title}".split()))[:LONGEST_TITLE]
         child = Session(
             agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)
         )
-        child._within = self._progress
-        child._around = msgspec.structs.replace(child._around, open_child=None)
+        child._parent_progress = self._progress
+        child._environment = msgspec.structs.replace(child._environment, open_child=None)
         if self._log and around.journal:
-            settings = msgspec.structs.replace(settings_of(agent, child._around.cwd), title=about)
-            open_journal = partial(self._log.open_child, errand.session, settings, around.journal, errand.call_id)
-            child._take_up(await self._opened(open_journal), self._log)
+            settings = msgspec.structs.replace(settings_of(agent, child._environment.cwd), title=about)
+            open_journal = partial(self._log.open_child, task.session, settings, around.journal, task.call_id)
+            child._attach_journal(await self._opened(open_journal), self._log)
             said = [message for message in child.messages if message.role == "assistant"]
-            child._before = len(said), child.usage, said[-1].text if said else ""
-        if not errand.is_over():
-            self._emit(SubagentStarted(errand.call_id, child.id, agent.name, errand.title))
-        child.observe(partial(self._relay, errand, child.id))
+            child._earlier_turns = len(said), child.usage, said[-1].text if said else ""
+        if not task.is_over():
+            self._emit(SubagentStarted(task.call_id, child.id, agent.name, task.title))
+        child.observe(partial(self._relay, task, child.id))
         return child
 
     async def _opened(self, open_journal: Callable[[], Journal]) -> Journal:
-        """What is opened in a thread; let go at once if nobody waits for it any more."""
-        async with self._opening:  # one after the other, so that they stand in the log in the order of their calls
-            opening = asyncio.ensure_future(self._around.threads.run(open_journal))
+        """Open a journal in a thread; close it at once if the caller was cancelled."""
+        async with self._opening:  # one at a time: the log keeps them in call order
+            opening = asyncio.ensure_future(self._environment.threads.run(open_journal))
             try:
                 return await asyncio.shield(opening)
             except asyncio.CancelledError:
@@ -549,30 +540,30 @@ class Session:
                     (await opening).close()
                 raise
 
-    def _relay(self, errand: SubagentTask, child: str, event: Event) -> None:
+    def _relay(self, task: SubagentTask, child: str, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
             self._children_usage += event.usage
-        if isinstance(event, OwnEvent) and not errand.is_over():
-            self._emit(SubagentEvent(errand.call_id, child, event))
+        if isinstance(event, OwnEvent) and not task.is_over():
+            self._emit(SubagentEvent(task.call_id, child, event))
 
-    # Who watches, who works
+    # Observers and exclusive work
 
-    async def _work(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do one thing at a time; a cancel is written down."""
-        recording = self._recording_cancels(work)
+    async def _run_exclusively(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run one task at a time, and record a cancel in the log."""
+        recording = self._recording_cancel(work)
         try:
-            return await self._doing.do(recording)
+            return await self._task.do(recording)
         finally:
-            work.close()  # in case it was cancelled before it began
+            work.close()  # in case it was cancelled before it started
 
-    async def _recording_cancels(self, work: Coroutine[Any, Any, T]) -> T:
-        self._opening = asyncio.Lock()  # anew each time, for it belongs to a loop
+    async def _recording_cancel(self, work: Coroutine[Any, Any, T]) -> T:
+        self._opening = asyncio.Lock()  # a new one each time, because a lock belongs to a loop
         try:
             result = await work
             await deliver_cancel()
             return result
         except asyncio.CancelledError:
-            if journal := self._around.journal:
+            if journal := self._environment.journal:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise

@@ -1,4 +1,4 @@
-"""Reports: data that satisfies a JSON Schema, given by a model through an ordinary tool whose result is final."""
+"""Structured output: data that satisfies a JSON Schema, which a model returns by calling a tool that ends the run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from outrider.tools.tool import Tool, make_tool
 
 TOOL = "report_back"
 WRAPPED = "result"
-"""The one parameter of the tool where the data is not an object."""
-MISSING = "the model ended without a report, although it was reminded of it; what it said instead is in the text"
-NO_TURNS_LEFT = "the model ended without a report, and nothing is left to remind it of it"
+"""The parameter of the tool for data that is not an object."""
+MISSING = "the model ended without a report, although it was reminded; its last text is in `text`"
+NO_TURNS_LEFT = "the model ended without a report, and the limits leave no turn to remind it"
 
 
 class Report:
-    """A report that a model is to give: a JSON Schema or a Python type on the way out, data that satisfies it back.
+    """A report that a model is asked for: takes a JSON Schema or a Python type, and receives data that satisfies it.
 
-    For one task: the first valid report is the one that counts.
+    It serves one task: the first valid report counts.
 
     >>> report = Report({"type": "array", "items": {"type": "integer"}})
     >>> report.tool.parameters["properties"]
@@ -43,7 +43,7 @@ class Report:
     """
 
     def __init__(self, schema: Any, *, is_trusted: bool = True) -> None:
-        """From a JSON Schema, true, or a type. Raises SchemaError for one that cannot be used.
+        """Take a JSON Schema, `True` or a type. Raises SchemaError if it cannot be used.
 
         One that is not trusted, such as a model's, may refer to its parts by path only.
         """
@@ -65,32 +65,32 @@ class Report:
             final_turn=prompt_text("report_final_turn"),
             built_in=True,
         )
-        """What the model calls. Its result is final, its text is the JSON of the data, its details have the data."""
+        """The tool that the model calls. Its result ends the run and has the data as JSON."""
 
     @property
     def has_data(self) -> bool:
-        """Whether the report was given."""
+        """Whether the model has reported."""
         return bool(self._data)
 
     @property
     def data(self) -> Any:
-        """What was reported, as decoded JSON; None if nothing was yet."""
+        """The data as decoded JSON; None before the report."""
         return self._data[0] if self._data else None
 
     @property
     def value(self) -> Any:
-        """The data as the Python type that the report was made from, if it was."""
+        """The data as a value of the Python type, if the report was made from one."""
         return self._schema.decode(self.data) if self._data else None
 
     @property
     def text(self) -> str:
-        """The data as JSON, in one line; empty if there is none yet."""
+        """The data as JSON in one line; empty before the report."""
         return _json(self.data) if self._data else ""
 
     def recall(self, messages: Sequence[Message]) -> bool:
-        """Take the report with which a conversation ends, if it ends with one that satisfies the schema.
+        """Take the report from the end of a conversation, if it satisfies the schema; return whether there was one.
 
-        What the conversation says counts more than what is known here: the first one that was accepted.
+        The conversation counts more than the state of this object: its first accepted report is taken.
         """
         for arguments in _accepted(messages[-2:]):
             data = self._unwrapped(arguments)
@@ -101,7 +101,7 @@ class Report:
 
     async def _take(self, /, **arguments: Any) -> ToolResult:
         if self._data:
-            return ToolResult("A report was given already, and it is the one that counts.", is_error=True)
+            return ToolResult("The task has its report already; the first one counts.", is_error=True)
         data = clean_value(self._unwrapped(arguments))
         self._schema.decode(data)  # a type may want more than its JSON Schema can say
         text = _json(data)
@@ -113,7 +113,7 @@ class Report:
 
 
 async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -> RunResult:
-    """Run a session that has the report's tool until the report is there; a model that forgets it is reminded once.
+    """Run a session until the model reports; remind the model once if it forgets.
 
     The limits of the agent count for both runs together. Without a report the status is not `done`: `error` if the
     model did not give one, or what stopped it. With one, the text is the JSON of the data.
@@ -133,13 +133,13 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
 
 
 def _was_reminded(messages: Sequence[Message]) -> bool:
-    """Whether the last thing that was said to the model is the reminder: by a process that ended since, say."""
+    """Whether the last user message is the reminder, perhaps from a process that ended since."""
     said = (message.text for message in reversed(messages) if message.role == "user" and message.text)
     return next(said, "") == prompt_text("report_reminder")
 
 
 def _reported(result: RunResult, report: Report) -> RunResult:
-    """The result with the report, or without any: the data of another final tool is none."""
+    """Return the result with the report's data; data of another final tool does not count."""
     data = {"structured_output": report.data, "has_structured_output": report.has_data}
     if report.has_data:
         return msgspec.structs.replace(result, text=report.text, **data)
@@ -158,7 +158,7 @@ def _joined(first: RunResult, second: RunResult) -> RunResult:
 
 
 def _left_of(limits: Limits, used: RunResult, seconds: float) -> Limits | RunStatus:
-    """What the limits leave for another run, or the one that leaves nothing."""
+    """Return the limits left for a second run, or the limit that is used up."""
     progress = Progress(limits)
     progress.turns, progress.usage = used.turns, used.usage
     if reached := progress.limit_reached():
@@ -171,7 +171,7 @@ def _left_of(limits: Limits, used: RunResult, seconds: float) -> Limits | RunSta
 
 
 def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:
-    """The arguments of the reports that were accepted in the newest calls, if nothing was said since."""
+    """Yield the arguments of the accepted reports in the newest calls."""
     if len(ending) < 2:
         return
     asked, answered = ending
@@ -180,7 +180,7 @@ def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:
 
 
 def _json(data: Any) -> str:
-    import json  # takes whole numbers of any size, and refuses what is no number
+    import json  # takes integers of any size, and refuses NaN
 
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

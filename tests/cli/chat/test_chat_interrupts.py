@@ -68,7 +68,7 @@ async def test_an_interrupt_stops_the_words_and_the_conversation_goes_on(key: st
         terminal.say("Tell me.")
         await terminal.wait_for("The first half")
         terminal.press(key)
-        await terminal.wait_for("Interrupted. What was said and done so far is kept.")
+        await terminal.wait_for("Interrupted. The conversation so far is kept.")
         await terminal.wait_for_prompt()
         assert "The first half" in terminal.screen, "what was said stays on the screen"
         await until(server.left.is_set)
