@@ -81,7 +81,7 @@ def provokes(kind: type[OutriderError], *, culprit: str, way_out: str) -> Callab
 # Scripts that are wrong
 
 
-@provokes(errors.OutriderError, culprit="sent out 1 sub-agents", way_out=r"limits\.subagents")
+@provokes(errors.OutriderError, culprit="has started 1 sub-agents", way_out=r"limits\.subagents")
 def a_tool_sends_out_more_sub_agents_than_it_may(where: Path) -> object:
     failures: list[OutriderError] = []
 

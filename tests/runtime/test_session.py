@@ -352,7 +352,7 @@ async def test_thinking_past_open_calls_is_refused() -> None:
 async def test_thinking_without_a_question_is_refused() -> None:
     watched = Watched(["ok"])
     await watched.session.think("go")
-    with pytest.raises(ConversationError, match="say something"):
+    with pytest.raises(ConversationError, match="add a prompt"):
         await watched.session.think()
 
 

@@ -270,7 +270,7 @@ async def test_of_two_reports_in_one_reply_the_first_valid_one_counts() -> None:
     reply = [report_back(name="?"), report_back(**ADA), report_back(name="Eve", age=1)]
     watched, report, _ = await reported(PERSON, reply)
     assert [is_error for _, is_error in last_results(watched.session)] == [True, False, True]
-    assert "given already" in last_results(watched.session)[2][0]
+    assert "has its report already" in last_results(watched.session)[2][0]
     assert report.data == ADA
 
 

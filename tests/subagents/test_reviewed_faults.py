@@ -46,7 +46,7 @@ async def test_a_run_sends_out_only_so_many_sub_agents() -> None:
     result = await Session(team).run("go")
     results = [block for message in result.conversation for block in message.tool_results]
     assert [block.is_error for block in results] == [False] * 5 + [True] * 3
-    assert "has sent out 5 sub-agents" in results[-1].text
+    assert "has started 5 sub-agents" in results[-1].text
 
 
 async def test_a_sub_agent_from_python_asks_under_its_name(tmp_path: Path) -> None:
