@@ -8,7 +8,7 @@ from outrider.runtime.events import Delta, TextDelta
 
 
 class Echo:
-    """Says what was said, louder."""
+    """Repeats the prompt in capitals."""
 
     name = "echo"
 
