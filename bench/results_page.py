@@ -149,16 +149,16 @@ def _page(measured: Measured, plotted: list[str], why: str) -> Iterator[str]:
         yield "**A quick look** (`--quick`): smaller and fewer runs. Not for publication.\n"
     server = data["server"]
     yield (
-        "Each contender runs in processes of its own against one mock model server on loopback, in interleaved "
-        "rounds. Figures are medians; in brackets the smallest and the largest of the rounds. A turn is one request "
-        "that is answered with 20 words and a tool call, and the call itself, whose result has 2,000 bytes. Outrider "
-        "streams on the wire in any case; in the tables without streaming nobody reads its events. It loads its HTTP "
-        "client with the first request, so the import has a line with it as well.\n"
+        "Each contender runs in its own processes against one mock model server on loopback, in interleaved rounds. "
+        "Figures are medians; brackets have the smallest and the largest round. A turn is one request, whose response"
+        " has 20 words and a tool call, and the call itself, whose result has 2,000 bytes. Outrider always streams on"
+        " the wire; in the tables without streaming its events are not read. It loads its HTTP client with the first "
+        "request, so the import table has a second line that includes it.\n"
     )
     yield (
-        f"The server alone answers {server['per_second']:,.0f} requests a second of a trivial client, with "
-        f"{server['cpu_seconds'] * 1e6:.0f} µs of CPU each, on a core of its own: it bounds no line but perhaps the "
-        "hand-written ones.\n"
+        f"With a trivial client the server answers {server['per_second']:,.0f} requests a second, at "
+        f"{server['cpu_seconds'] * 1e6:.0f} µs of CPU each, on its own core: it can limit only the "
+        "hand-written loops.\n"
     )
     yield from _targets(measured)
     if why:
@@ -184,7 +184,7 @@ def _section(measured: Measured, title: str, measures: tuple[Measure, ...]) -> I
     for label in labels:
         cells = "".join(f" {_cell(measured.values(each, label), each.digits)} |" for each in shown)
         yield f"| {label} | {measured.version(label)} |{cells} {_ratios(measured, shown[0], label)} |"
-    yield f"\nThe ratios are of the first column: {shown[0].title}.\n"
+    yield f"\nThe ratios are for the first column: {shown[0].title}.\n"
 
 
 def _cell(values: list[float], digits: int) -> str:
@@ -213,9 +213,9 @@ def _targets(measured: Measured) -> Iterator[str]:
         if value is None:
             yield f"| {figure} | {target} | – | not measured |"
             continue
-        verdict = "met" if value <= limit else f"**missed**: {value / limit:.2f} × what it may be"
+        verdict = "met" if value <= limit else f"**missed**: {value / limit:.2f} × the limit"
         yield f"| {figure} | {target} | {value:.3g} × | {verdict} |"
-    yield "\nEach is a ratio that must not be larger than its target; for rates it is the other's to ours.\n"
+    yield "\nEach figure is a ratio that must not exceed its target. For rates it is theirs divided by ours.\n"
 
 
 def _judged(measured: Measured) -> Iterator[tuple[str, str, float | None, float]]:
@@ -275,7 +275,7 @@ def _own(figures: list[dict[str, Any]]) -> Iterator[str]:
     if not figures:
         return
     yield "## Outrider by itself\n"
-    yield "`python -m bench`, in the same run. Where the target is a ratio, both sides were measured in turn.\n"
+    yield "`python -m bench`, in the same run. For ratios, both sides were measured alternately.\n"
     yield "| figure | measured | at most | |"
     yield "| --- | ---: | ---: | --- |"
     for each in figures:

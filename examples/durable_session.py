@@ -14,7 +14,7 @@ def book(seat: str) -> str:
 
 
 def main() -> None:
-    log = Log(tempfile.mkdtemp())  # a folder that stays where it is, in a program of yours
+    log = Log(tempfile.mkdtemp())  # use a permanent folder in your own program
     model = ScriptedModel([call("book", seat="12A"), "Seat 12A is yours."])
     with Session.open(log, agent=Agent(model=model, tools=[book])) as session:
         print(asyncio.run(session.run("Book me a window seat.")).text)

@@ -1,7 +1,7 @@
-"""A script that holds its conversation: a file has it, and every start goes on from there, with whatever model is set.
+"""A script that keeps its conversation in a file and continues it at every start, with the model that is set.
 
 python held_conversation.py "Read january.txt and february.txt: which month was better?"
-python held_conversation.py    # goes on, after a crash, after an error, or with another model
+python held_conversation.py    # continue after a crash, after an error, or with another model
 """
 
 import sys
@@ -18,7 +18,7 @@ def read_file(path: str) -> str:
 
 
 def keep(conversation: list[Message]) -> None:
-    """Put the conversation into the place of the one before; whoever is killed in between still has that one."""
+    """Replace the stored conversation. If the process is killed meanwhile, the previous one is still there."""
     fresh = KEPT.with_suffix(".fresh")
     fresh.write_bytes(dumps(conversation).encode())
     fresh.replace(KEPT)
@@ -30,7 +30,7 @@ def main() -> None:
     question = " ".join(sys.argv[1:])
     if question or not conversation:
         turn = think(question or f"Read {__file__}", conversation=conversation, tools=[read_file])
-        print(f"think: {turn.content} (calls that wait: {len(turn.tool_calls)})")
+        print(f"think: {turn.content} (pending calls: {len(turn.tool_calls)})")
         conversation = turn.conversation
         keep(conversation)
     for _ in range(10):

@@ -8,7 +8,7 @@ from outrider.providers.base import Reply, Request
 
 
 class Echo:
-    """Says what was said, louder."""
+    """Repeats the prompt in capitals."""
 
     name = "echo"
 

@@ -1,4 +1,4 @@
-"""Watch a session work: text as it comes, progress of tools, and the run's end."""
+"""Print the events of a session: text as it streams, progress of tools, and the end of the run."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def count_lines(path: str) -> Iterator[str | ToolResult]:
 
 
 async def main() -> None:
-    # A script stands in for a model, so that the example runs anywhere; name a real one in its place.
+    # A scripted model, so that the example runs anywhere. Use the name of a real model instead.
     model = ScriptedModel([["Let me count.", call("count_lines", path=__file__)], "I have counted them."])
     session = Session(Agent(model=model, tools=[count_lines]))
     async for event in session.stream("How long is this example?"):

@@ -1,4 +1,4 @@
-"""Arguments arrive as the types that the function is annotated with, and mistakes go back to the model by name."""
+"""Tools receive arguments as their annotated types. Invalid arguments are returned to the model, each named."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -28,7 +28,7 @@ def place_orders(
 
     Args:
         orders: What to order.
-        due: The day by which it must be here.
+        due: The day by which it must arrive.
     """
     items = ", ".join(f"{order.count} × {order.item}" for order in orders)
     return f"{items}; due {due:%d %B}; {priority.name}"

@@ -139,7 +139,7 @@ async def think_and_be_killed(desk: Desk, february: Path) -> None:
         os.close(end)
     assert script.returncode == -signal.SIGKILL
     assert desk.said.splitlines() == [
-        "think: Let me read both. (calls that wait: 2)",
+        "think: Let me read both. (pending calls: 2)",
         "  2 messages are kept in conversation.json",
     ]
     assert [(message["role"], kinds(message)) for message in desk.kept] == [

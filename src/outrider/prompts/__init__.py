@@ -8,5 +8,5 @@ from pathlib import Path
 
 @cache
 def prompt(name: str) -> str:
-    """The text of one of the files in this folder."""
+    """Return the text of a file in this folder, by its name without `.md`."""
     return (Path(__file__).parent / f"{name}.md").read_text(encoding="utf-8").strip()
