@@ -30,6 +30,14 @@ async def test_an_editor_of_any_version_is_answered_with_the_one_that_is_spoken(
     assert len(editor.received) == 1, "nothing is said before or beside the introduction"
 
 
+async def test_an_editor_that_offers_the_draft_of_version_2_is_answered_with_version_1() -> None:
+    async with running() as editor:
+        info = {"name": "tests", "version": "1"}
+        answer = await editor.ask("initialize", protocolVersion=2, info=info, capabilities={})
+    assert answer["protocolVersion"] == 1
+    assert answer["agentCapabilities"]["loadSession"] is True
+
+
 async def test_the_program_from_scratch_says_nothing_but_the_protocol_even_if_a_tool_prints(tmp_path: Path) -> None:
     tool = tmp_path / "loud.py"
     tool.write_text(

@@ -90,7 +90,7 @@ class Watched:
         self.teller = UpdateSender(client, "s", lambda file: b"", lambda: (200_000, 0.5))
         self.engine = Engine(
             lambda update: self.teller.tell(call_of(update, lambda file: b"")),
-            appending="meta" if appends else "replace",
+            appends=appends,
             congested=lambda: self.writer.congested,
         )
         self.feed = EventTranslator(self.engine, self.teller, FOLDER, appends=appends)

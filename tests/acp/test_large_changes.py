@@ -143,4 +143,4 @@ async def test_the_question_of_a_sub_agent_ends_without_sending_it_again(tmp_pat
     announcement, end = observer.updates
     assert announcement.title == "Explore: Write(big.txt): it writes big.txt"
     assert end.changes.keys() == {"title", "status", "locations"}
-    assert end.title == f"{announcement.title} Allowed: the sub-agent carries it out."
+    assert end.title == f"{announcement.title} Allowed."

@@ -266,7 +266,7 @@ def test_changes_of_one_interval_are_merged_and_the_later_wins(changes: list[Map
 
 def test_output_that_is_appended_is_merged_into_one_text() -> None:
     """Section Testing Requirements: output is added up where other fields are replaced."""
-    engine, observer, _ = announced(appending="meta")
+    engine, observer, _ = announced(appends=True)
     for word in ("one ", "two ", "three"):
         engine.append(ID, word)
     engine.flush()

@@ -44,7 +44,6 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.acp.editor_session import EditorSession
-    from outrider.coding.config.settings import Settings
     from outrider.log.log import Log
     from outrider.tools.tool import Tool
 
@@ -223,6 +222,7 @@ class EditorAgent:
         return self._held[name]
 
     def _open(self, asked: NewSession | LoadSession, id: str | None) -> EditorSession:
+        from outrider.acp.editor_session import EditorSession
         from outrider.coding.config.loading import load
         from outrider.runtime.agent_settings import kept_limits
 
@@ -234,7 +234,7 @@ class EditorAgent:
             flags = {**recorded, **self._flags} | _also(asked.additional_directories)
             loaded = load(folder, environment=os.environ, flags=flags)
             tools = self._load_tools(loaded.settings.tool_files)
-            held = self._hold(loaded.settings, folder, tools, id)
+            held = EditorSession(self._client, self._log, loaded.settings, folder, tools, id)
         self._held[held.id] = held
         if self._measures:
             self._measures.watch(held.id, lambda: {"client": self._client.name, **held.engine.metrics.as_dict()})
@@ -243,11 +243,6 @@ class EditorAgent:
             notes.append(str(loaded.waiting))
         held.notes = notes
         return held
-
-    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> EditorSession:
-        from outrider.acp.editor_session import EditorSession
-
-        return EditorSession(self._client, self._log, settings, folder, tools, id)
 
     async def _close_held(self, name: str) -> None:
         if held := self._held.pop(name, None):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from outrider.acp.calls import LONGEST_TITLE, fenced, new_call, on_one_line
 from outrider.acp.client import Client
-from outrider.acp.schema.client_requests import Option, Permission, RequestPermission
+from outrider.acp.schema.client_requests import Option, RequestPermission
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.sizes import size_of_items
 from outrider.acp.updates.state import CallState, Status, Text
@@ -55,7 +55,7 @@ class EditorAsker:
         call = self._call(question)
         engine.flush()
         try:
-            permission = await self._permission(call, question)
+            permission = await self._client.permit(self._request(call, question))
         except ClosedError:  # nobody was asked: it ends with the session, as cancelled
             never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             return await never
@@ -67,9 +67,6 @@ class EditorAsker:
         if outcome.outcome == "selected" and outcome.option_id == ALWAYS and question.always:
             return self._ended(engine, call, question, Answer("always"))
         return self._ended(engine, call, question, Answer("no"))
-
-    async def _permission(self, call: CallState, question: Question) -> Permission:
-        return await self._client.permit(self._request(call, question))
 
     def _call(self, question: Question) -> CallState:
         """The call as the editor knows it, and what is to be known of it. One of a sub-agent is announced for this."""

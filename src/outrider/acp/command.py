@@ -63,7 +63,6 @@ def _parser() -> argparse.ArgumentParser:
         help="how long a change of a call waits for others to go out with it (0.05); 0 sends each at once",
     )
     parser.add_argument("--metrics", metavar="FILE", type=Path, help="append what was sent and saved to this file")
-    parser.add_argument("--v2", action="store_true", help="speak the draft of version 2 with editors that offer it")
     return parser
 
 
@@ -71,21 +70,13 @@ async def _serve(options: argparse.Namespace) -> None:
     agents: list[EditorAgent] = []
 
     def connect(writer: Writer) -> Connection:
-        agents.append(_agent_of(options)(writer, _flags(options), _load_tools, metrics=options.metrics))
+        agents.append(EditorAgent(writer, _flags(options), _load_tools, metrics=options.metrics))
         return agents[0].connection
 
     async def end() -> None:
         await agents[0].close()
 
     await serve(connect, on_end=end)
-
-
-def _agent_of(options: argparse.Namespace) -> type[EditorAgent]:
-    if not options.v2:
-        return EditorAgent
-    from outrider.acp.v2.agent import DraftAgent
-
-    return DraftAgent
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class EditorSession:
         self.teller = UpdateSender(client, self.id, self._read, self._spent)
         self.engine = Engine(
             lambda update: self.teller.tell(call_of(update, self._read, client.output_key)),
-            appending="meta" if client.appends_output else "replace",
+            appends=client.appends_output,
             full=wants_full(settings, client),
             interval=settings.update_interval,
             output_as=fenced,

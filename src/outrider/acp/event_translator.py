@@ -202,18 +202,14 @@ class EventTranslator:
         self._nested.pop(event.call_id, None)
         self._arguments.pop(event.call_id, None)
         self._printing.discard(state.id)
-        fields = self._outcome(state, event)
+        if self.echoes and Terminal(state.id) in state.content:
+            self._engine.append(state.id, event.result.text)  # what it printed was not kept beside its result
+        fields = outcome(state, event.result, event.details)
         code = exit_code_of(event.details) if Terminal(state.id) in state.content else None
         self._engine.finish(state.id, status_of(event.result), exit_code=code, **fields)
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._engine.flush()
             self._telling.plan(todos)
-
-    def _outcome(self, state: CallState, event: ToolFinished) -> dict[str, Any]:
-        """The fields of the last state of a call."""
-        if self.echoes and Terminal(state.id) in state.content:
-            self._engine.append(state.id, event.result.text)  # what it printed was not kept beside its result
-        return outcome(state, event.result, event.details)
 
     def _from_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
         """What a sub-agent does stands inside the call that sent it out."""

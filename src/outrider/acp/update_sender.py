@@ -83,10 +83,7 @@ class UpdateSender:
         if self._waiting:
             text, self._waiting = clean("".join(self._waiting)), []
             with suppress(ClosedError):
-                self._say(self._chunk, text)
-
-    def _say(self, chunk: type[AgentChunk | ThoughtChunk], text: str) -> None:
-        self._client.tell(self._session, chunk(TextContent(text)))
+                self._client.tell(self._session, self._chunk(TextContent(text)))
 
     def said(self, message: Message) -> None:
         """What the person said, when a session is loaded."""

@@ -305,9 +305,8 @@ def test_large_content_is_not_sent_again_at_the_end() -> None:
     assert observer.states[ID].content == LARGE
 
 
-@pytest.mark.parametrize("options", [{"full": True}, {"repeated": None}], ids=str)
-def test_large_content_is_sent_again_to_those_who_want_it(options: dict[str, Any]) -> None:
-    engine, observer, _ = announced(**options)
+def test_large_content_is_sent_again_to_those_who_want_it() -> None:
+    engine, observer, _ = announced(full=True)
     engine.change(ID, content=LARGE)
     engine.flush()
     observer.take()
@@ -335,9 +334,8 @@ def test_a_call_that_ends_at_once_is_announced_without_its_end() -> None:
     assert end.changes == {"status": "completed", "content": LARGE, "locations": STATE.locations}
 
 
-@pytest.mark.parametrize(("keeps", "status"), [(False, "failed"), (True, "cancelled")])
-def test_cancelled_calls_end_with_the_reason(keeps: bool, status: str) -> None:
-    engine, observer, clock = announced(keeps_cancelled=keeps)
+def test_cancelled_calls_end_with_the_reason() -> None:
+    engine, observer, clock = announced()
     engine.announce(CallState("over"))
     engine.finish("over", "completed")
     engine.announce(CallState("printing"))
@@ -345,7 +343,7 @@ def test_cancelled_calls_end_with_the_reason(keeps: bool, status: str) -> None:
     engine.flush()
     observer.take()
     engine.fail_open("The person cancelled.", "cancelled")
-    assert [(update.id, update.status) for update in observer.updates] == [(ID, status), ("printing", status)]
+    assert [(update.id, update.status) for update in observer.updates] == [(ID, "failed"), ("printing", "failed")]
     assert observer.states[ID].content == (*STATE.content, Text("The person cancelled."))
     assert observer.states["printing"].content == (Text("half a line"), Text("The person cancelled."))
     assert engine.state(ID) is None
@@ -524,9 +522,8 @@ def test_the_last_words_before_a_silence_are_shown() -> None:
     assert observer.states[ID].content[0].text.endswith("Listening on port 8000\n")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("appending", ["meta", "chunks"])
-def test_what_is_printed_is_sent_once_where_it_can_be_appended(appending: Any) -> None:
-    engine, observer, clock = watched(appending=appending)
+def test_what_is_printed_is_sent_once_where_it_can_be_appended() -> None:
+    engine, observer, clock = watched(appends=True)
     engine.announce(CallState(ID, content=(Terminal("t"),)))
     for number in range(100):
         engine.append(ID, f"{number}\n")
@@ -541,7 +538,7 @@ def test_what_is_printed_is_sent_once_where_it_can_be_appended(appending: Any) -
 
 
 def test_a_flood_is_appended_in_pieces() -> None:
-    engine, observer, _ = watched(appending="meta")
+    engine, observer, _ = watched(appends=True)
     engine.announce(CallState(ID))
     engine.append(ID, "é" * 200_000)
     engine.flush()

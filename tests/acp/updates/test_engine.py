@@ -91,7 +91,7 @@ def test_a_change_that_is_made_while_another_is_written_is_not_lost() -> None:
 
 
 def test_an_announcement_that_failed_comes_before_anything_else_of_the_call() -> None:
-    engine, observer, _ = watched(appending="meta")
+    engine, observer, _ = watched(appends=True)
     observer.fails = True
     engine.announce(CallState("c", "Run", content=(Text("x"),)))
     engine.append("c", "printed")
@@ -134,7 +134,7 @@ def test_a_change_to_a_final_status_is_an_end() -> None:
 
 
 def test_a_short_pause_in_the_output_does_not_cost_a_message_each() -> None:
-    engine, observer, clock = watched(appending="chunks")
+    engine, observer, clock = watched(appends=True)
     engine.announce(CallState("c"))
     for _ in range(100):
         engine.append("c", ".")

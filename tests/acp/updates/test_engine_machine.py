@@ -51,21 +51,19 @@ class Calls(RuleBasedStateMachine):
     """Three calls at once. `wanted` is what an observer should see of each, kept by the rules alone."""
 
     @initialize(
-        appending=st.sampled_from(("replace", "meta", "chunks")),
+        appends=st.booleans(),
         full=st.booleans(),
-        keeps=st.booleans(),
         interval=st.sampled_from((0, 0.01, 0.05, 0.5)),
-        repeated=st.sampled_from((None, 0, 300)),
+        repeated=st.sampled_from((0, 300)),
     )
-    def begin(self, appending: Any, full: bool, keeps: bool, interval: float, repeated: int | None) -> None:
+    def begin(self, appends: bool, full: bool, interval: float, repeated: int) -> None:
         self.clock, self.observer = Clock(), Observer()
-        self.appending, self.full, self.keeps_cancelled = appending, full, keeps
+        self.appends, self.full = appends, full
         self.is_congested = self.is_flushing = False
         self.engine = Engine(
             self.send,
-            appending=appending,
+            appends=appends,
             full=full,
-            keeps_cancelled=keeps,
             interval=interval,
             repeated=repeated,
             congested=lambda: self.is_congested,
@@ -133,7 +131,7 @@ class Calls(RuleBasedStateMachine):
             self.bounded.discard(call)
         end = self.end_of(call) | fields | {"status": self.sayable(status)}
         self.wanted[call] = replace(self.wanted[call], **end)
-        if self.appending != "replace" and (call in self.printed or code is not None):
+        if self.appends and (call in self.printed or code is not None):
             self.exits[call] = code
         assert self.engine.finish(call, status, exit_code=code, **fields)
         if not self.observer.fails:
@@ -146,7 +144,7 @@ class Calls(RuleBasedStateMachine):
         for call in filter(self.is_live, IDS):
             content = (*self.end_of(call)["content"], Text("because"))
             self.wanted[call] = replace(self.wanted[call], status=self.sayable(status), content=content)
-            if call in self.printed and self.appending != "replace":
+            if call in self.printed and self.appends:
                 self.exits[call] = None
         self.engine.fail_open("because", status)
 
@@ -191,11 +189,11 @@ class Calls(RuleBasedStateMachine):
             assert not self.clock.pending
 
     def sayable(self, status: str) -> str:
-        return status if self.keeps_cancelled or status != "cancelled" else "failed"
+        return "failed" if status == "cancelled" else status
 
     def end_of(self, call: str) -> dict[str, Any]:
         content = self.wanted[call].content
-        if self.appending == "replace" and call in self.printed:
+        if not self.appends and call in self.printed:
             content += (Text(self.printed[call]),)
         return {"content": content}
 
@@ -206,11 +204,11 @@ class Calls(RuleBasedStateMachine):
             self.check_state(self.observer.states[call], wanted)
             if self.full:
                 self.check_state(self.observer.last[call], wanted)
-        if self.appending != "replace":
+        if self.appends:
             assert self.observer.output == self.printed
 
     def check_state(self, seen: CallState, wanted: CallState) -> None:
-        if self.is_live(wanted.id) and self.appending == "replace" and wanted.id in self.printed:
+        if self.is_live(wanted.id) and not self.appends and wanted.id in self.printed:
             extra = seen.content[len(wanted.content) :]
             assert len(extra) <= 1
             assert all(isinstance(item, Text) and is_end(item.text, self.printed[seen.id]) for item in extra)

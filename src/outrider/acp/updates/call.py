@@ -154,10 +154,10 @@ class TrackedCall:
             values["exit_code"] = self.exit_code
         return values
 
-    def difference(self, *, full: bool = False, repeated: int | None = REPEATED) -> dict[str, Any]:
+    def difference(self, *, full: bool = False, repeated: int = REPEATED) -> dict[str, Any]:
         """The fields that differ from what was sent; nothing if none differ.
 
-        The end repeats content and locations of up to so many bytes, for observers that forget; None for any size.
+        The end repeats content and locations of up to so many bytes, for observers that forget.
         """
         sent = self.sent
         assert sent is not None, "an announcement comes first"
@@ -229,8 +229,8 @@ class TrackedCall:
     def _as_text(self, printed: str) -> Text:
         return Text(self._output_as(printed))
 
-    def _is_small(self, name: str, limit: int | None) -> bool:
-        return limit is None or self.ledger.sizes.get(name, 0) <= limit
+    def _is_small(self, name: str, limit: int) -> bool:
+        return self.ledger.sizes.get(name, 0) <= limit
 
     def _size(self, name: str, value: Any) -> int:
         if name == "exit_code":

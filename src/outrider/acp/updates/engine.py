@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec import UNSET
 
@@ -21,8 +21,6 @@ from outrider.acp.updates.sizes import size_of_items
 from outrider.acp.updates.state import FIELDS, FINAL, CallState, Item, Status, Text, checked_status, is_step
 from outrider.acp.updates.update import Update
 from outrider.text import clean
-
-Appending: TypeAlias = Literal["replace", "meta", "chunks"]
 
 
 def _never() -> bool:
@@ -36,10 +34,9 @@ class Engine:
         self,
         send: Callable[[Update], int],
         *,
-        appending: Appending = "replace",
+        appends: bool = False,
         full: bool = False,
-        repeated: int | None = REPEATED,
-        keeps_cancelled: bool = False,
+        repeated: int = REPEATED,
         interval: float = INTERVAL,
         output_as: Callable[[str], str] = str,
         congested: Callable[[], bool] = _never,
@@ -49,13 +46,13 @@ class Engine:
         """`send` writes one update and gives the bytes it took; if it raises, the update is sent again later.
 
         `full` puts every field into every update. Otherwise the end of a call repeats unchanged content and locations
-        of up to `repeated` bytes, or of any size (None). Changes wait `interval` seconds for others; with 0 each is
+        of up to `repeated` bytes. Changes wait `interval` seconds for others; with 0 each is
         written at once. `output_as` makes the text of an item from what a command has printed.
         """
-        self._appends = appending != "replace"
-        self._keeps_cancelled = keeps_cancelled
+        self._appends = appends
         self._output_as = output_as
-        self._repeated = None if full else repeated
+        self._full = full
+        self._repeated = repeated
         self._metrics = Metrics()
         self._outbox = Outbox(
             send,
@@ -85,7 +82,7 @@ class Engine:
 
     def is_repeated(self, content: tuple[Item, ...]) -> bool:
         """Whether content is small enough to be sent more than once."""
-        return self._repeated is None or size_of_items(content) <= self._repeated
+        return self._full or size_of_items(content) <= self._repeated
 
     def announce(self, state: CallState) -> bool:
         """A call is first seen. Announced again, it is a change."""
@@ -95,7 +92,7 @@ class Engine:
         if not state.id:
             raise ValueError("a call needs an id, by which its changes find it")
         call = TrackedCall(state.id, self._output_as)
-        self._take(call, fields | {"status": self._sayable(checked_status(state.status))})
+        self._take(call, fields | {"status": _sendable(checked_status(state.status))})
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
         if call.is_ended:
@@ -148,7 +145,7 @@ class Engine:
             self._outbox.hurry()
         if fields.get("content", UNSET) in (None, UNSET):
             fields["content"] = call.end_of_output()
-        self._take(call, fields | {"status": self._sayable(status)})
+        self._take(call, fields | {"status": _sendable(status)})
         if self._appends and (call.prints or exit_code is not None):
             call.exit_code = exit_code
         call.is_ended = True
@@ -168,9 +165,6 @@ class Engine:
     def close(self) -> None:
         """End the timer. What waits is not written: flush first."""
         self._outbox.close()
-
-    def _sayable(self, status: Status) -> Status:
-        return "failed" if status == "cancelled" and not self._keeps_cancelled else status
 
     def _refuse(self, id: str, why: str = "") -> Literal[False]:
         self._metrics.refused += 1
@@ -195,3 +189,8 @@ class Engine:
         else:
             self._metrics.suppressed += 1
         return True
+
+
+def _sendable(status: Status) -> Status:
+    """Replace "cancelled", which the protocol does not have, with "failed"."""
+    return "failed" if status == "cancelled" else status

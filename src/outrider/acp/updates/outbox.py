@@ -41,7 +41,7 @@ class Outbox:
         told: Callable[[TrackedCall], None],
         *,
         full: bool,
-        repeated: int | None,
+        repeated: int,
         interval: float,
         congested: Callable[[], bool],
         clock: Callable[[], float] | None,
