@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from bench import update_runs
 from bench.figure import Figure
+from outrider.acp.updates.call_state import CallState, Diff, Item, Location, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Diff, Item, Location, Terminal, Text
 from outrider.acp.updates.update import Update
 
 CALLS, UPDATES, ROUNDS = 5_000, 10_000, 3

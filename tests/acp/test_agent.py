@@ -136,7 +136,7 @@ async def test_a_session_that_was_closed_must_be_loaded_again(tmp_path: Path) ->
         await editor.load(session, tmp_path)
         refused = await editor.refusal("session/load", sessionId=session, cwd=str(tmp_path), mcpServers=[])
         assert refused.code == -32602
-        assert "open here already" in refused.message
+        assert "already open here" in refused.message
         assert await editor.prompt(session, "What is 2 + 2?") == "end_turn"
 
 
@@ -201,12 +201,12 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
             before = len(seen.text())
             assert await editor.prompt(session, command) == "end_turn"
             answers[command] = seen.text()[before:]
-        assert answers["/model"] == "demo answers."
+        assert answers["/model"] == "Model: demo."
         assert "nobody" in answers["/model nobody/knows"]
         assert answers["/permissions"] == "Permissions: ask."
-        assert answers["/permissions yolo"].startswith("There is no mode 'yolo'")
+        assert answers["/permissions yolo"].startswith("Unknown mode 'yolo'")
         assert "**Read**" in answers["/tools"]
-        assert answers["/cost"].startswith("0 tokens in")
+        assert answers["/cost"].startswith("0 input tokens")
         await editor.prompt(session, "/unknown What is 3 + 4?")
         assert seen.text().endswith("7"), "what is no command is for the model"
 
@@ -351,7 +351,7 @@ async def test_a_second_prompt_is_refused_while_one_runs_and_the_first_goes_on(t
         session = await editor.new(tmp_path)
         first = editor.say(session, "run `touch made`")
         await editor.until(lambda: editor.asked, "a question")
-        with pytest.raises(Refused, match="still at work") as caught:
+        with pytest.raises(Refused, match="this session is busy") as caught:
             await editor.prompt(session, "What is 2 + 2?")
         assert caught.value.code == -32600
         refused = await editor.refusal(

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from outrider.acp.wire import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from outrider.acp.connection import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from tests.acp.conftest import Wired
 
 LINES = 100_000
@@ -118,7 +118,7 @@ def same(chance: random.Random, line: bytes) -> bytes:
 
 
 def mutated(chance: random.Random) -> Iterator[bytes]:
-    """Lines that are each made of one of a few thousand messages."""
+    """LineSplitter that are each made of one of a few thousand messages."""
     messages = [request(chance, number) for number in range(5000)]
     changes = chance.choices((same, truncated, flipped, inserted, nested, noise), (8, 1, 3, 3, 0.1, 1), k=LINES)
     for change in changes:

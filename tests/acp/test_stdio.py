@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from outrider.acp.connection import Connection, Method
 from outrider.acp.stdio import Ending, serve
-from outrider.acp.wire import Connection, Method
 from outrider.acp.writer import PipeWriter, Writer
 from tests.acp.conftest import Anything
 
@@ -33,7 +33,7 @@ import asyncio, os, subprocess, sys
 from typing import Any
 import msgspec
 from outrider.acp.stdio import serve
-from outrider.acp.wire import Connection, Method
+from outrider.acp.connection import Connection, Method
 
 class Anything(msgspec.Struct):
     value: Any = None

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from outrider.acp.tool_call_updates import to_session_update
+from outrider.acp.updates.call_state import FIELDS, CallState, Diff, File, Location, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import FIELDS, CallState, Diff, File, Location, Terminal, Text
 from outrider.acp.updates.update import Update
-from outrider.acp.v1 import call_of
 from outrider.conversation.messages import AttachmentBlock
 from tests.acp.editor import introduced, running
 from tests.acp.updates.observing import Clock, Observer, watched
@@ -44,7 +44,7 @@ DONE = {"type": "content", "content": {"type": "text", "text": "Analysis complet
 
 def on_the_wire(update: Update) -> dict[str, Any]:
     """An update as an editor gets it."""
-    told: dict[str, Any] = json.loads(msgspec.json.encode(call_of(update, lambda file: b"")))
+    told: dict[str, Any] = json.loads(msgspec.json.encode(to_session_update(update, lambda file: b"")))
     return told
 
 
@@ -179,7 +179,7 @@ def test_partial_update_serialization_omits_none_fields() -> None:
     engine.change(ID, status="in_progress", title=None, content=None, raw_input=UNSET)
     engine.flush()
     (update,) = observer.updates
-    line = msgspec.json.encode(call_of(update, lambda file: b""))
+    line = msgspec.json.encode(to_session_update(update, lambda file: b""))
     assert line == b'{"sessionUpdate":"tool_call_update","toolCallId":"call_001","status":"in_progress"}'
 
 
@@ -309,7 +309,9 @@ def test_payloads_are_much_smaller_than_whole_calls() -> None:
     engine.flush()
     engine.change(ID, status="in_progress")
     engine.flush()
-    whole, status = (len(msgspec.json.encode(call_of(update, lambda file: b""))) for update in observer.updates)
+    whole, status = (
+        len(msgspec.json.encode(to_session_update(update, lambda file: b""))) for update in observer.updates
+    )
     assert status < 0.15 * whole
 
 

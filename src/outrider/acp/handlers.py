@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.acp import messages
-from outrider.acp.messages import CANCELLED, METHOD_NOT_FOUND, WireError, id_key
+from outrider.acp import jsonrpc
+from outrider.acp.jsonrpc import CANCELLED, METHOD_NOT_FOUND, RpcError, id_key
 from outrider.errors import OutriderError
 
 
@@ -50,19 +50,19 @@ class Handlers:
         return id_key(id) in self._running
 
     def begin(self, id: bytes, name: str, raw: msgspec.Raw) -> None:
-        """Run a request and answer it. Raises WireError if it cannot begin."""
+        """Run a request and answer it. Raises RpcError if it cannot begin."""
         if self._ending:
-            raise WireError.internal("The agent is ending and takes no more requests.")
+            raise RpcError.internal("The agent is ending and takes no more requests.")
         if self.is_used(id):
             shown = id.decode() if len(id) <= 100 else "that it has"
-            raise WireError.invalid_request(f"A request with the id {shown} has not been answered yet.")
+            raise RpcError.invalid_request(f"A request with the id {shown} has not been answered yet.")
         if len(self._running) >= self._limit:
-            raise WireError.internal(
+            raise RpcError.internal(
                 f"{self._limit:,} requests are running. Send this one again when some are answered."
             )
         method = self._requests.get(name)
         if method is None:
-            raise WireError(METHOD_NOT_FOUND, f"There is no method {name[:100]!r}.")
+            raise RpcError(METHOD_NOT_FOUND, f"There is no method {name[:100]!r}.")
         params = _params(name, raw, method)
         work = self._answer(id, name, self._work, method, params, self._last_notified())
         task = self._running[id_key(id)] = asyncio.get_running_loop().create_task(work)
@@ -75,7 +75,7 @@ class Handlers:
             return
         try:
             params = _params(name, raw, method)
-        except WireError as error:
+        except RpcError as error:
             log("%s was ignored: %s", name, error)
             return
         task = asyncio.get_running_loop().create_task(self._work(method, params, self._last_notified()))
@@ -112,11 +112,11 @@ class Handlers:
 
     async def _answer(self, id: bytes, name: str, work: Callable[..., Awaitable[Any]], *args: Any) -> None:
         try:
-            line = messages.response(id, await work(*args))
+            line = jsonrpc.response(id, await work(*args))
         except asyncio.CancelledError:
             line = _cancelled(id)
         except Exception as error:  # noqa: BLE001 - a client gets an answer whatever happened
-            line = messages.refusal(id, _as_wire_error(name, error))
+            line = jsonrpc.refusal(id, _to_rpc_error(name, error))
         self._forget(id)
         self._send(line)
 
@@ -153,24 +153,24 @@ def log(text: str, *args: Any, exc_info: BaseException | None = None) -> None:
 
 def _params(name: str, raw: msgspec.Raw, method: Method) -> Any:
     try:
-        return messages.decode(raw, method.params)
+        return jsonrpc.decode(raw, method.params)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise WireError.invalid_params(f"The parameters of {name} are not valid: {error}.") from None
+        raise RpcError.invalid_params(f"The parameters of {name} are not valid: {error}.") from None
 
 
-def _as_wire_error(name: str, error: Exception) -> WireError:
-    if isinstance(error, WireError):
+def _to_rpc_error(name: str, error: Exception) -> RpcError:
+    if isinstance(error, RpcError):
         return error
     if isinstance(error, OutriderError):
-        return WireError.internal(str(error))
+        return RpcError.internal(str(error))
     log("%s failed", name, exc_info=error)
     kind = type(error).__name__
     hint = "Set OUTRIDER_DEBUG to the name of a file to log the details."
-    return WireError.internal(f"{name} failed, and that should not have happened ({kind}). {hint}")
+    return RpcError.internal(f"{name} failed, and that should not have happened ({kind}). {hint}")
 
 
 def _cancelled(id: bytes) -> bytes:
-    return messages.refusal(id, WireError(CANCELLED, "The request was cancelled."))
+    return jsonrpc.refusal(id, RpcError(CANCELLED, "The request was cancelled."))
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -18,7 +18,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Literal
 
-from outrider.acp.wire import Connection
+from outrider.acp.connection import Connection
 from outrider.acp.writer import FileWriter, PipeWriter, Writer
 from outrider.descriptors import fill_closed_streams
 from outrider.tools.threads import Threads

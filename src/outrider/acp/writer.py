@@ -1,4 +1,4 @@
-"""Lines on their way to a client that may be slow, or gone."""
+"""LineSplitter on their way to a client that may be slow, or gone."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from outrider.acp.updates.call_state import CallState, Diff, Location, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Diff, Location, Terminal, Text
 from outrider.acp.updates.update import Update
 from tests.acp.updates.observing import Clock, Observer, has_null, size, watched
 
@@ -342,7 +342,7 @@ def test_cancelled_calls_end_with_the_reason() -> None:
     engine.append("printing", "half a line")
     engine.flush()
     observer.take()
-    engine.fail_open("The person cancelled.", "cancelled")
+    engine.end_open_calls("The person cancelled.", "cancelled")
     assert [(update.id, update.status) for update in observer.updates] == [(ID, "failed"), ("printing", "failed")]
     assert observer.states[ID].content == (*STATE.content, Text("The person cancelled."))
     assert observer.states["printing"].content == (Text("half a line"), Text("The person cancelled."))
@@ -361,7 +361,7 @@ def test_nothing_comes_after_a_final_state() -> None:
     assert not engine.append(ID, "late")
     assert not engine.finish(ID, "failed")
     assert not engine.announce(STATE)
-    engine.fail_open("crash")
+    engine.end_open_calls("crash")
     engine.flush()
     clock.advance(1)
     assert observer.take() == []
@@ -502,12 +502,12 @@ def test_each_line_of_a_slow_command_is_shown_within_half_a_second(gap: float) -
 
 
 def test_live_output_is_told_as_the_end_will_be() -> None:
-    engine, observer, clock = watched(output_as=lambda text: f"<{text}>")
+    engine, observer, clock = watched(format_output=lambda text: f"<{text}>")
     engine.announce(CallState(ID))
     engine.append(ID, "# no title\n")
     clock.advance(0.1)
     assert observer.states[ID].content == (Text("<# no title\n>"),)
-    engine.fail_open("Cancelled.")
+    engine.end_open_calls("Cancelled.")
     assert observer.states[ID].content == (Text("<# no title\n>"), Text("Cancelled."))
 
 

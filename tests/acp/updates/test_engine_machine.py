@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from outrider.acp.updates.call_state import (
+    FINAL,
+    CallState,
+    Diff,
+    File,
+    Location,
+    Terminal,
+    Text,
+    is_transition,
+)
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import FINAL, CallState, Diff, File, Location, Terminal, Text, is_step
-from outrider.acp.updates.tail import MOST
+from outrider.acp.updates.output_tail import SHOWN_BYTES
 from outrider.acp.updates.update import Update
 from outrider.conversation.messages import AttachmentBlock
 from tests.acp.updates.observing import Clock, Observer, size
@@ -54,9 +63,9 @@ class Calls(RuleBasedStateMachine):
         appends=st.booleans(),
         full=st.booleans(),
         interval=st.sampled_from((0, 0.01, 0.05, 0.5)),
-        repeated=st.sampled_from((0, 300)),
+        repeat_limit=st.sampled_from((0, 300)),
     )
-    def begin(self, appends: bool, full: bool, interval: float, repeated: int) -> None:
+    def begin(self, appends: bool, full: bool, interval: float, repeat_limit: int) -> None:
         self.clock, self.observer = Clock(), Observer()
         self.appends, self.full = appends, full
         self.is_congested = self.is_flushing = False
@@ -65,7 +74,7 @@ class Calls(RuleBasedStateMachine):
             appends=appends,
             full=full,
             interval=interval,
-            repeated=repeated,
+            repeat_limit=repeat_limit,
             congested=lambda: self.is_congested,
             clock=self.clock.time,
             call_later=self.clock.call_later,
@@ -93,7 +102,7 @@ class Calls(RuleBasedStateMachine):
             self.bounded.add(call)
             assert self.engine.announce(state)
             return
-        taken = self.is_live(call) and is_step(before.status, status)
+        taken = self.is_live(call) and is_transition(before.status, status)
         if self.is_live(call):
             self.bounded.discard(call)
             kept = {"raw_input": before.raw_input, "raw_output": before.raw_output} | fields
@@ -106,7 +115,7 @@ class Calls(RuleBasedStateMachine):
             if "content" in fields or self.full:
                 self.bounded.discard(call)
             before = self.wanted[call].status
-            reached = status if status and is_step(before, status) else before
+            reached = status if status and is_transition(before, status) else before
             self.wanted[call] = replace(self.wanted[call], **fields, status=reached)
             accepted = self.engine.change(call, **fields, status=status)
             assert accepted == (status is None or reached == status)
@@ -140,13 +149,13 @@ class Calls(RuleBasedStateMachine):
 
     @precondition(lambda self: sum(map(self.is_live, IDS)) > 1)
     @rule(status=ENDS)
-    def fail_open(self, status: Any) -> None:
+    def end_open_calls(self, status: Any) -> None:
         for call in filter(self.is_live, IDS):
             content = (*self.end_of(call)["content"], Text("because"))
             self.wanted[call] = replace(self.wanted[call], status=self.sayable(status), content=content)
             if call in self.printed and self.appends:
                 self.exits[call] = None
-        self.engine.fail_open("because", status)
+        self.engine.end_open_calls("because", status)
 
     @rule(seconds=st.sampled_from((0.01, 0.05, 0.6, 6.0)))
     def wait(self, seconds: float) -> None:
@@ -180,7 +189,7 @@ class Calls(RuleBasedStateMachine):
         if hasattr(self, "engine"):
             self.observer.fails = self.is_congested = False
             self.flush()
-            self.fail_open("cancelled")
+            self.end_open_calls("cancelled")
             self.check_fields()
             assert self.observer.exits == self.exits
             for call in self.wanted:
@@ -218,7 +227,7 @@ class Calls(RuleBasedStateMachine):
     def check_bound(self, call: str) -> None:
         if call in self.bounded:
             final = size(self.wanted[call].content)
-            assert self.observer.content_bytes.get(call, 0) <= 3 * final + MOST + 4_096 * self.clock.now
+            assert self.observer.content_bytes.get(call, 0) <= 3 * final + SHOWN_BYTES + 4_096 * self.clock.now
 
 
 def is_end(shown: str, printed: str) -> bool:

@@ -14,11 +14,20 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from outrider.acp.updates.call import REPEATED, TrackedCall, check_fields
+from outrider.acp.updates.call_state import (
+    FIELDS,
+    FINAL,
+    CallState,
+    Item,
+    Status,
+    Text,
+    check_status,
+    is_transition,
+)
 from outrider.acp.updates.metrics import Metrics
-from outrider.acp.updates.outbox import INTERVAL, CallLater, Outbox, logger
-from outrider.acp.updates.sizes import size_of_items
-from outrider.acp.updates.state import FIELDS, FINAL, CallState, Item, Status, Text, checked_status, is_step
+from outrider.acp.updates.send_queue import INTERVAL, CallLater, SendQueue, logger
+from outrider.acp.updates.size_estimates import size_of_items
+from outrider.acp.updates.tracked_call import REPEAT_LIMIT, TrackedCall, check_fields
 from outrider.acp.updates.update import Update
 from outrider.text import clean
 
@@ -36,9 +45,9 @@ class Engine:
         *,
         appends: bool = False,
         full: bool = False,
-        repeated: int = REPEATED,
+        repeat_limit: int = REPEAT_LIMIT,
         interval: float = INTERVAL,
-        output_as: Callable[[str], str] = str,
+        format_output: Callable[[str], str] = str,
         congested: Callable[[], bool] = _never,
         clock: Callable[[], float] | None = None,
         call_later: CallLater | None = None,
@@ -46,20 +55,20 @@ class Engine:
         """`send` writes one update and gives the bytes it took; if it raises, the update is sent again later.
 
         `full` puts every field into every update. Otherwise the end of a call repeats unchanged content and locations
-        of up to `repeated` bytes. Changes wait `interval` seconds for others; with 0 each is
-        written at once. `output_as` makes the text of an item from what a command has printed.
+        of up to `repeat_limit` bytes. Changes wait `interval` seconds for others; with 0 each is
+        written at once. `format_output` makes the text of an item from what a command has printed.
         """
         self._appends = appends
-        self._output_as = output_as
+        self._format_output = format_output
         self._full = full
-        self._repeated = repeated
+        self._repeat_limit = repeat_limit
         self._metrics = Metrics()
-        self._outbox = Outbox(
+        self._outbox = SendQueue(
             send,
             self._metrics,
             self._forget,
             full=full,
-            repeated=repeated,
+            repeat_limit=repeat_limit,
             interval=interval,
             congested=congested,
             clock=clock,
@@ -80,9 +89,9 @@ class Engine:
         call = self._calls.get(id)
         return None if call is None or call.is_ended else call.state
 
-    def is_repeated(self, content: tuple[Item, ...]) -> bool:
+    def is_small(self, content: tuple[Item, ...]) -> bool:
         """Whether content is small enough to be sent more than once."""
-        return self._full or size_of_items(content) <= self._repeated
+        return self._full or size_of_items(content) <= self._repeat_limit
 
     def announce(self, state: CallState) -> bool:
         """A call is first seen. Announced again, it is a change."""
@@ -91,8 +100,8 @@ class Engine:
             return self.change(state.id, **fields)
         if not state.id:
             raise ValueError("a call needs an id, by which its changes find it")
-        call = TrackedCall(state.id, self._output_as)
-        self._take(call, fields | {"status": _sendable(checked_status(state.status))})
+        call = TrackedCall(state.id, self._format_output)
+        self._take(call, fields | {"status": _sendable(check_status(state.status))})
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
         if call.is_ended:
@@ -110,9 +119,9 @@ class Engine:
         status = fields.get("status")
         before = call.wanted["status"]
         if status not in (None, UNSET, before):
-            if checked_status(status) in FINAL:
+            if check_status(status) in FINAL:
                 return self.finish(id, **fields)
-            if not is_step(before, status):
+            if not is_transition(before, status):
                 self._later(call, self._take(call, fields | {"status": None}))
                 return self._refuse(id, f"it was {before}, and cannot go back to {status}")
         return self._later(call, self._take(call, fields))
@@ -136,7 +145,7 @@ class Engine:
         was not written before is announced first: some observers show content only when an update brings it.
         """
         check_fields(fields)
-        if checked_status(status) not in FINAL:
+        if check_status(status) not in FINAL:
             raise ValueError(f"a call does not end as {status}; it ends as one of: {', '.join(sorted(FINAL))}")
         call = self._calls.get(id)
         if call is None or call.is_ended:
@@ -144,7 +153,7 @@ class Engine:
         if call.sent is None:
             self._outbox.hurry()
         if fields.get("content", UNSET) in (None, UNSET):
-            fields["content"] = call.end_of_output()
+            fields["content"] = call.final_content()
         self._take(call, fields | {"status": _sendable(status)})
         if self._appends and (call.prints or exit_code is not None):
             call.exit_code = exit_code
@@ -152,11 +161,11 @@ class Engine:
         self._outbox.now(call)
         return True
 
-    def fail_open(self, reason: str, status: Status = "failed") -> None:
+    def end_open_calls(self, reason: str, status: Status = "failed") -> None:
         """Every call that is not over ends so, with the reason after its content."""
         for call in list(self._calls.values()):
             if not call.is_ended:
-                self.finish(call.id, status, content=(*call.end_of_output(), Text(reason)))
+                self.finish(call.id, status, content=(*call.final_content(), Text(reason)))
 
     def flush(self) -> None:
         """Write everything that waits, in the order in which it first changed, even if the observer reads slowly."""

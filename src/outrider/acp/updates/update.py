@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.updates.state import FIELDS, Item, Location, Status
+from outrider.acp.updates.call_state import FIELDS, Item, Location, Status
 
 
 class Update(msgspec.Struct, frozen=True):

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
-from outrider.acp.updates.call import TrackedCall
+from outrider.acp.updates.json_value import unwrap
 from outrider.acp.updates.metrics import Metrics
-from outrider.acp.updates.raw import plain
+from outrider.acp.updates.tracked_call import TrackedCall
 from outrider.acp.updates.update import Update
 
 logger = logging.getLogger("outrider.acp.updates")
 
 INTERVAL = 0.05
 """Seconds that a change waits for others to go out with it, unless something else is set."""
-LONGEST_WAIT = 5.0
+MAX_RETRY_DELAY = 5.0
 """Seconds between two attempts, when writing fails again and again."""
 
 
@@ -31,7 +31,7 @@ class Timer(Protocol):
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
 
-class Outbox:
+class SendQueue:
     """The calls that have something to be written, in the order in which they first changed."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Outbox:
         told: Callable[[TrackedCall], None],
         *,
         full: bool,
-        repeated: int,
+        repeat_limit: int,
         interval: float,
         congested: Callable[[], bool],
         clock: Callable[[], float] | None,
@@ -54,7 +54,7 @@ class Outbox:
         self._metrics = metrics
         self._told = told
         self._full = full
-        self._repeated = repeated
+        self._repeat_limit = repeat_limit
         self._interval = interval
         self._pause = self._delay = interval or INTERVAL
         """Seconds until what could not be written, or is not due, is looked at again."""
@@ -102,7 +102,7 @@ class Outbox:
                     self._write_call(call, hurried=hurried)
         finally:
             self._is_writing = False
-        self._delay = min(LONGEST_WAIT, self._delay * 2) if self._metrics.failed > failed else self._pause
+        self._delay = min(MAX_RETRY_DELAY, self._delay * 2) if self._metrics.failed > failed else self._pause
         if self._waiting:
             self._arm(self._delay)
 
@@ -132,12 +132,12 @@ class Outbox:
             if not self._deliver(call, (call.known() if self._full else {}) | {"output": output}):
                 return False
         started = perf_counter()
-        fields = call.difference(full=self._full, repeated=self._repeated)
+        fields = call.difference(full=self._full, repeat_limit=self._repeat_limit)
         self._metrics.detecting += perf_counter() - started
         return not fields or self._deliver(call, fields)
 
     def _deliver(self, call: TrackedCall, fields: dict[str, Any], *, is_new: bool = False) -> bool:
-        update = Update(call.id, is_new, **plain(fields))
+        update = Update(call.id, is_new, **unwrap(fields))
         try:
             size = self._send(update)
         except Exception as error:  # noqa: BLE001 - whatever it is, the update was not sent, and will be

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.acp.messages import Lines
-from outrider.acp.wire import INVALID_REQUEST
+from outrider.acp.connection import INVALID_REQUEST
+from outrider.acp.jsonrpc import LineSplitter
 from tests.acp.conftest import Wired
 
 LIMIT = 8
@@ -20,7 +20,7 @@ def expected(text: bytes) -> list[bytes | None]:
 
 @given(st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"a\nb\n", b"x" * 9, b"x" * 8]), max_size=12))
 def test_the_lines_are_the_same_however_the_bytes_arrive(pieces: list[bytes]) -> None:
-    whole, apart, single = Lines(LIMIT), Lines(LIMIT), Lines(LIMIT)
+    whole, apart, single = LineSplitter(LIMIT), LineSplitter(LIMIT), LineSplitter(LIMIT)
     text = b"".join(pieces)
     assert list(whole.split(text)) == expected(text)
     assert [line for piece in pieces for line in apart.split(piece)] == expected(text)

@@ -81,16 +81,16 @@ class CallState(msgspec.Struct, frozen=True):
 FIELDS = tuple(field for field in CallState.__struct_fields__ if field != "id")
 
 
-def is_step(before: str, after: str) -> bool:
+def is_transition(before: str, after: str) -> bool:
     """Whether a call may go from one status to the other: forward, or staying where it is, and never out of its end.
 
-    >>> is_step("pending", "failed"), is_step("in_progress", "pending"), is_step("failed", "failed")
+    >>> is_transition("pending", "failed"), is_transition("in_progress", "pending"), is_transition("failed", "failed")
     (True, False, False)
     """
     return before not in FINAL and _RANK[before] <= _RANK[after]
 
 
-def checked_status(status: object) -> Status:
+def check_status(status: object) -> Status:
     """The status, or a ValueError that says which there are."""
     if isinstance(status, str) and status in _RANK:
         return status  # type: ignore[return-value]

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from outrider.acp import measures
+from outrider.acp import metrics_file
 from outrider.acp.agent import EditorAgent
-from outrider.acp.measures import Measures, append
+from outrider.acp.metrics_file import MetricsFile, append
 from tests.acp.editor import introduced, running
 from tests.cli.program import outrider
 
@@ -75,7 +75,7 @@ async def test_counts_are_written_when_a_turn_ends(tmp_path: Path) -> None:
     writer: Any = lambda line: heard.append(json.loads(line))  # noqa: E731 - it has an attribute
     writer.congested = False
     agent = EditorAgent(writer, {"model": "demo"}, lambda files: [])
-    agent._measures = Measures(file, every=3_600)
+    agent._metrics_file = MetricsFile(file, interval=3_600)
 
     async def ask(number: int, method: str, **params: Any) -> Any:
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
@@ -95,8 +95,8 @@ async def test_counts_are_written_when_a_turn_ends(tmp_path: Path) -> None:
 
 async def test_counts_are_written_now_and_then_while_a_turn_goes_on_and_only_if_they_changed(tmp_path: Path) -> None:
     file, counts = tmp_path / "metrics.jsonl", {"n": 0}
-    measured = Measures(file, every=0.01)
-    measured.watch("s", lambda: dict(counts))
+    measured = MetricsFile(file, interval=0.01)
+    measured.add_session("s", lambda: dict(counts))
     for number in (1, 2, 3):
         counts["n"] = number
         await until(lambda: file.exists() and lines(file)[-1]["n"] == counts["n"])
@@ -113,9 +113,9 @@ async def test_a_disk_that_does_not_answer_holds_up_nothing_and_nothing_piles_up
         released.wait(20)
         append(path, data)
 
-    monkeypatch.setattr(measures, "append", slow)
-    measured = Measures(file, patience=0.01)
-    measured.watch("s", lambda: dict(counts))
+    monkeypatch.setattr(metrics_file, "append", slow)
+    measured = MetricsFile(file, close_timeout=0.01)
+    measured.add_session("s", lambda: dict(counts))
     begun = time.monotonic()
     for number in range(1, 1_001):
         counts["n"] = number
@@ -137,13 +137,13 @@ async def test_a_disk_that_is_full_costs_the_line_alone(tmp_path: Path, monkeypa
         loop.call_soon_threadsafe(failed.set)
         raise OSError(28, "No space left on device")
 
-    measured = Measures(file)
-    measured.watch("s", lambda: dict(counts))
-    monkeypatch.setattr(measures, "append", full)
+    measured = MetricsFile(file)
+    measured.add_session("s", lambda: dict(counts))
+    monkeypatch.setattr(metrics_file, "append", full)
     counts["n"] = 2
     measured.write("s")
     await asyncio.wait_for(failed.wait(), 20)
-    monkeypatch.setattr(measures, "append", append)
+    monkeypatch.setattr(metrics_file, "append", append)
     await measured.close()
     assert [(line["n"], line["ended"]) for line in lines(file)] == [(2, True)]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.acp.updates.raw import Raw
-from outrider.acp.updates.state import Diff, File, Item, Location, Terminal, Text
+from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal, Text
+from outrider.acp.updates.json_value import JsonValue
 
 _EXACT_TO = 8_192
 """Characters up to which a text is simply encoded."""
@@ -48,7 +48,7 @@ def size_of_field(name: str, value: Any) -> int:
         return len(name) + 4 + size_of_items(value)
     if name == "locations":
         return len(name) + 4 + size_of_locations(value)
-    if isinstance(value, Raw):
+    if isinstance(value, JsonValue):
         return len(name) + 4 + len(value.encoded)
     return len(name) + 6 + (len(value) if value.isascii() else len(value.encode()))
 

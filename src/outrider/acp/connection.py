@@ -17,9 +17,9 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from outrider.acp import messages
+from outrider.acp import jsonrpc
 from outrider.acp.handlers import Handlers, Method, log
-from outrider.acp.messages import (
+from outrider.acp.jsonrpc import (
     AUTH_REQUIRED,
     CANCELLED,
     INTERNAL_ERROR,
@@ -30,10 +30,10 @@ from outrider.acp.messages import (
     NULL,
     PARSE_ERROR,
     ClosedError,
-    Fault,
-    Incoming,
-    Lines,
-    WireError,
+    ErrorObject,
+    IncomingMessage,
+    LineSplitter,
+    RpcError,
 )
 from outrider.text import human_size
 
@@ -49,7 +49,7 @@ __all__ = [
     "ClosedError",
     "Connection",
     "Method",
-    "WireError",
+    "RpcError",
 ]
 
 T = TypeVar("T")
@@ -74,10 +74,10 @@ class Connection:
         max_running: int = MAX_RUNNING,
     ) -> None:
         self._write = write
-        self._lines = Lines(max_line)
+        self._lines = LineSplitter(max_line)
         self._max_line = max_line
         self._handlers = Handlers(requests, notifications, self._send, limit=max_running)
-        self._asked: dict[bytes, asyncio.Future[Incoming | None]] = {}
+        self._asked: dict[bytes, asyncio.Future[IncomingMessage | None]] = {}
         """What the client was asked; None instead of its answer once the connection ends."""
         self._ids = itertools.count(1)
         self._ending = False
@@ -95,7 +95,7 @@ class Connection:
                 return
             if line is None:
                 limit = human_size(self._max_line)
-                self._refuse(NULL, WireError.invalid_request(f"A line is longer than {limit}. It was skipped."))
+                self._refuse(NULL, RpcError.invalid_request(f"A line is longer than {limit}. It was skipped."))
             elif line.strip(b" \t\r"):
                 self._received(line)
 
@@ -104,12 +104,12 @@ class Connection:
     @overload
     async def request(self, method: str, params: Any, type: Any) -> Any: ...
     async def request(self, method: str, params: Any, type: Any) -> Any:
-        """Ask the client. Raises its error as WireError, and ClosedError if the connection ends before the answer."""
+        """Ask the client. Raises its error as RpcError, and ClosedError if the connection ends before the answer."""
         if self._ending:
             raise ClosedError
         number = next(self._ids)
         own = b"%d" % number
-        line = messages.request(own, method, params)
+        line = jsonrpc.request(own, method, params)
         answer = self._asked[own] = asyncio.get_running_loop().create_future()
         self._send(line)
         try:
@@ -124,7 +124,7 @@ class Connection:
 
     def notify(self, method: str, params: Any) -> int:
         """Tell the client something; the bytes that it took, 0 if the connection is closed."""
-        return self._send(messages.notification(method, params))
+        return self._send(jsonrpc.notification(method, params))
 
     def close(self) -> None:
         """End at once: nothing is read or written any more, handlers are cancelled, `request` raises ClosedError."""
@@ -158,16 +158,16 @@ class Connection:
     def _received(self, line: bytes) -> None:
         refused = NULL
         try:
-            message = messages.read(line)
+            message = jsonrpc.read(line)
             if message.is_response:
                 self._settle(message)
                 return
             refused = self._id_to_refuse(message)
             self._dispatch(message.called(), message)
-        except WireError as error:
+        except RpcError as error:
             self._refuse(refused, error)
 
-    def _dispatch(self, method: str, message: Incoming) -> None:
+    def _dispatch(self, method: str, message: IncomingMessage) -> None:
         if message.id:
             self._handlers.begin(bytes(message.id), method, message.params)
         elif method == CANCEL:
@@ -175,23 +175,23 @@ class Connection:
         else:
             self._handlers.hear(method, message.params)
 
-    def _id_to_refuse(self, message: Incoming) -> bytes:
+    def _id_to_refuse(self, message: IncomingMessage) -> bytes:
         sent = bytes(message.id)
-        return sent if messages.is_id(sent) and not self._handlers.is_used(sent) else NULL
+        return sent if jsonrpc.is_id(sent) and not self._handlers.is_used(sent) else NULL
 
     def _cancel(self, params: msgspec.Raw) -> None:
         try:
-            self._handlers.cancel(bytes(messages.decode(params, _Cancel).request_id))
+            self._handlers.cancel(bytes(jsonrpc.decode(params, _Cancel).request_id))
         except (msgspec.DecodeError, RecursionError) as error:
             log("%s was ignored: %s", CANCEL, error)
 
-    def _settle(self, message: Incoming) -> None:
+    def _settle(self, message: IncomingMessage) -> None:
         answer = self._asked.pop(bytes(message.id), None)
         if answer and not answer.done():
             answer.set_result(message)
 
-    def _refuse(self, id: bytes, error: WireError) -> None:
-        self._send(messages.refusal(id, error))
+    def _refuse(self, id: bytes, error: RpcError) -> None:
+        self._send(jsonrpc.refusal(id, error))
 
     def _send(self, line: bytes) -> int:
         if self._closed:
@@ -209,11 +209,11 @@ class _Cancel(msgspec.Struct, rename="camel"):
     request_id: msgspec.Raw
 
 
-def _answer(name: str, message: Incoming, wanted: Any) -> Any:
+def _answer(name: str, message: IncomingMessage, wanted: Any) -> Any:
     try:
         if message.error and bytes(message.error) != NULL:
-            fault = msgspec.json.decode(message.error, type=Fault)
-            raise WireError(fault.code, fault.message or f"The client refused {name}.", fault.data)
-        return messages.decode(message.result, wanted)
+            fault = msgspec.json.decode(message.error, type=ErrorObject)
+            raise RpcError(fault.code, fault.message or f"The client refused {name}.", fault.data)
+        return jsonrpc.decode(message.result, wanted)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise WireError.internal(f"The client's answer to {name} cannot be understood: {error}.") from None
+        raise RpcError.internal(f"The client's answer to {name} cannot be understood: {error}.") from None

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.acp.wire import CANCELLED, INTERNAL_ERROR, ClosedError, Connection, Method, WireError
+from outrider.acp.connection import CANCELLED, INTERNAL_ERROR, ClosedError, Connection, Method, RpcError
 from tests.acp.conftest import Anything, Wired
 
 
@@ -46,7 +46,7 @@ async def test_an_error_of_the_client_is_raised(wired: Wired) -> None:
     task = asking(wired)
     await wired.until(lambda: wired.written)
     wired.send({"id": 1, "error": {"code": -32002, "message": "no such file", "data": {"uri": "/a"}}})
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(RpcError) as caught:
         await task
     assert (caught.value.code, caught.value.message, caught.value.data) == (-32002, "no such file", {"uri": "/a"})
 
@@ -59,7 +59,7 @@ async def test_an_answer_that_cannot_be_understood_is_an_error_that_says_so(wire
     task = asking(wired)
     await wired.until(lambda: wired.written)
     wired.send({"id": 1, **answer})
-    with pytest.raises(WireError, match=r"The client's answer to fs/read cannot be understood: .*\.") as caught:
+    with pytest.raises(RpcError, match=r"The client's answer to fs/read cannot be understood: .*\.") as caught:
         await task
     assert caught.value.code == INTERNAL_ERROR
 

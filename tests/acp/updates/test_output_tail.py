@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.acp.updates.state import CallState, Text
-from outrider.acp.updates.tail import KEPT, MOST, Tail
+from outrider.acp.updates.call_state import CallState, Text
+from outrider.acp.updates.output_tail import KEPT_CHARACTERS, SHOWN_BYTES, OutputTail
 from tests.acp.updates.observing import size, watched
 
 LINES = st.lists(
@@ -18,8 +18,8 @@ LINES = st.lists(
 )
 
 
-def printed(*texts: str) -> Tail:
-    tail = Tail()
+def printed(*texts: str) -> OutputTail:
+    tail = OutputTail()
     for text in texts:
         tail.append(text)
     return tail
@@ -49,11 +49,11 @@ def test_one_endless_line_is_cut_between_characters() -> None:
 
 
 def test_a_flood_is_not_kept() -> None:
-    tail = Tail()
+    tail = OutputTail()
     for _ in range(100):
         tail.append("a line of the flood\n" * 5_000)
-    assert tail.printed == 100 * 20 * 5_000
-    assert sum(map(len, tail._pieces)) <= 2 * KEPT
+    assert tail.total_bytes == 100 * 20 * 5_000
+    assert sum(map(len, tail._pieces)) <= 2 * KEPT_CHARACTERS
     text = tail.text()
     note = re.match(r"… ([\d,]+) lines above\n", text)
     assert note
@@ -87,7 +87,7 @@ def test_what_is_shown_while_it_runs_costs_no_more_than_4_kb_a_second(steps: Any
             engine.flush()
     engine.finish("c", "completed", content=(*base, Text(whole)))
     assert observer.states["c"].content == (*base, Text(whole))
-    one = size(base) + MOST
+    one = size(base) + SHOWN_BYTES
     assert observer.content_bytes["c"] <= size((*base, Text(whole))) + size(base) + one + 4_096 * clock.now
 
 
@@ -101,5 +101,5 @@ def test_a_long_output_is_bounded_at_any_speed(seconds: float) -> None:
         if not seconds:
             engine.flush()
     engine.finish("c", "completed")
-    assert observer.content_bytes["c"] <= 500 * 80 + MOST + 4_096 * clock.now
+    assert observer.content_bytes["c"] <= 500 * 80 + SHOWN_BYTES + 4_096 * clock.now
     assert len(observer.updates) > min(500, clock.now * 2)

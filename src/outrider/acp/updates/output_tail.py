@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from outrider.text import counted
 
-MOST = 960
+SHOWN_BYTES = 960
 """Bytes of the end that are shown while the command runs."""
-KEPT = 262_144
+KEPT_CHARACTERS = 262_144
 """Characters that are kept at least, for a call that ends without a content of its own."""
 
 
-class Tail:
+class OutputTail:
     """What one command has printed: its end, its size, and what was shown of it."""
 
     def __init__(self) -> None:
-        self.printed = 0
+        self.total_bytes = 0
         """Bytes, in UTF-8."""
         self.shown = ""
         """The text that was last chosen to be shown."""
-        self.is_waiting = False
+        self.has_new_output = False
         """Whether there is output after that text."""
         self._lines = 0
         self._pieces: list[str] = []
@@ -28,20 +28,20 @@ class Tail:
         """Take more output of the command."""
         self._pieces.append(text)
         self._characters += len(text)
-        self.printed += len(text) if text.isascii() else len(text.encode())
+        self.total_bytes += len(text) if text.isascii() else len(text.encode())
         self._lines += text.count("\n")
-        self.is_waiting = True
-        if self._characters > 2 * KEPT:
-            self._pieces = [self._end(KEPT)]
+        self.has_new_output = True
+        if self._characters > 2 * KEPT_CHARACTERS:
+            self._pieces = [self._end(KEPT_CHARACTERS)]
             self._characters = len(self._pieces[0])
 
-    def show(self) -> None:
+    def refresh(self) -> None:
         """Make the newest output the text that is shown."""
-        self.shown, self.is_waiting = self.text(MOST), False
+        self.shown, self.has_new_output = self.text(SHOWN_BYTES), False
 
-    def text(self, limit: int = KEPT) -> str:
+    def text(self, limit: int = KEPT_CHARACTERS) -> str:
         """Return the last lines within so many bytes, after a line that counts those above; all if they fit."""
-        return "".join(self._pieces) if self.printed <= limit else self._shortened(limit)
+        return "".join(self._pieces) if self.total_bytes <= limit else self._shortened(limit)
 
     def _shortened(self, limit: int) -> str:
         room = max(1, limit - len(f"… {counted(self._lines, 'line')} above\n".encode()))

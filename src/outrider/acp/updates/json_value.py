@@ -11,7 +11,7 @@ from outrider.text import clean_value
 _UNCHANGING = (str, int, float, bool)
 
 
-class Raw:
+class JsonValue:
     """A JSON value beside its encoding, by which it is compared: 1 is not true, and a dict may be changed in place."""
 
     __slots__ = ("encoded", "value")
@@ -21,7 +21,7 @@ class Raw:
         self.encoded = encoded
 
     @classmethod
-    def of(cls, name: str, value: Any) -> Raw:
+    def of(cls, name: str, value: Any) -> JsonValue:
         """The value, cleaned if need be. Raises ValueError for what cannot be written as JSON."""
         try:
             return cls(value, _encoded(value))
@@ -38,16 +38,16 @@ class Raw:
         return value is self.value and isinstance(value, _UNCHANGING)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Raw) and self.encoded == other.encoded
+        return isinstance(other, JsonValue) and self.encoded == other.encoded
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def plain(fields: dict[str, Any]) -> dict[str, Any]:
+def unwrap(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields with each JSON value as itself."""
     if "raw_input" not in fields and "raw_output" not in fields:
         return fields
-    return {name: value.value if isinstance(value, Raw) else value for name, value in fields.items()}
+    return {name: value.value if isinstance(value, JsonValue) else value for name, value in fields.items()}
 
 
 def _encoded(value: Any) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from outrider.acp.wire import CANCELLED, INVALID_REQUEST, ClosedError, WireError
+from outrider.acp.connection import CANCELLED, INVALID_REQUEST, ClosedError, RpcError
 from tests.acp.conftest import Wired
 
 IDS = st.sampled_from([0, 1, "1", "a", None])
@@ -115,7 +115,7 @@ class TwoSides(RuleBasedStateMachine):
             assert task.result() == {"n": number}
         else:
             error = task.exception()
-            assert isinstance(error, WireError)
+            assert isinstance(error, RpcError)
             assert error.code == number
 
     @precondition(lambda self: self.asked)

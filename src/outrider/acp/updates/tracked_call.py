@@ -9,20 +9,20 @@ from typing import Any
 
 from msgspec import UNSET
 
+from outrider.acp.updates.call_state import FIELDS, CallState, Item, Text
+from outrider.acp.updates.json_value import JsonValue, unwrap
 from outrider.acp.updates.metrics import Ledger, Metrics
-from outrider.acp.updates.raw import Raw, plain
-from outrider.acp.updates.sizes import size_of_field
-from outrider.acp.updates.state import FIELDS, CallState, Item, Text
-from outrider.acp.updates.tail import Tail
+from outrider.acp.updates.output_tail import OutputTail
+from outrider.acp.updates.size_estimates import size_of_field
 from outrider.text import clean
 
-MOST_OUTPUT = 65_536
+MAX_OUTPUT = 65_536
 """Characters of output in one update."""
-OUTPUT_EVERY, ENOUGH_OUTPUT = 0.2, 1_024
+OUTPUT_INTERVAL, OUTPUT_THRESHOLD = 0.2, 1_024
 """Seconds between two updates with output, and characters of appended output that need not wait so long."""
-BYTES_A_SECOND = 4_096
+BYTES_PER_SECOND = 4_096
 """How fast content with output may be replaced: an update of so many bytes is paid for with a second."""
-REPEATED = 1_024
+REPEAT_LIMIT = 1_024
 """Bytes up to which the end of a call repeats content and locations that have not changed."""
 _ENVELOPE = 256
 _CONTEXT = ("content", "locations")
@@ -44,17 +44,17 @@ class TrackedCall:
     """The wanted state and the sent state of one call. Whoever sends says with `delivered` what has arrived."""
 
     __slots__ = (
-        *("_dirty", "_is_held_back", "_offered", "_output_as", "_output_due", "_pending", "_pending_length"),
+        *("_dirty", "_is_held_back", "_offered", "_format_output", "_output_due", "_pending", "_pending_length"),
         *("exit_code", "id", "is_ended", "ledger", "prints", "sent", "tail", "wanted"),
     )
 
-    def __init__(self, id: str, output_as: Callable[[str], str] = str) -> None:
+    def __init__(self, id: str, format_output: Callable[[str], str] = str) -> None:
         self.id = id
-        self._output_as = output_as
+        self._format_output = format_output
         self.wanted: dict[str, Any] = dict(_NOTHING)
         self.sent: dict[str, Any] | None = None
         """None until it was announced."""
-        self.tail: Tail | None = None
+        self.tail: OutputTail | None = None
         """What it prints, where content is replaced."""
         self.prints = False
         """Whether it has printed something."""
@@ -71,7 +71,7 @@ class TrackedCall:
     @property
     def state(self) -> CallState:
         """What an observer should see, without live output."""
-        return CallState(self.id, **plain(self.wanted))
+        return CallState(self.id, **unwrap(self.wanted))
 
     @property
     def is_urgent(self) -> bool:
@@ -95,17 +95,17 @@ class TrackedCall:
         """Take output of the command where content is replaced: its end becomes a part of the content."""
         self.prints = True
         if self.tail is None:
-            self.tail = Tail()
-        before = self.tail.printed
+            self.tail = OutputTail()
+        before = self.tail.total_bytes
         self.tail.append(text)
-        size = self.ledger.sizes.get("content", 0) + self.tail.printed - before
+        size = self.ledger.sizes.get("content", 0) + self.tail.total_bytes - before
         self.ledger.resize("content", size, metrics)
 
     def queue(self, text: str, metrics: Metrics) -> None:
         """Take output of the command where output is appended: each character is sent once."""
         self.prints = True
         self._pending_length += len(text)
-        self._pending += (text[start : start + MOST_OUTPUT] for start in range(0, len(text), MOST_OUTPUT))
+        self._pending += (text[start : start + MAX_OUTPUT] for start in range(0, len(text), MAX_OUTPUT))
         self.ledger.resize("output", self.ledger.sizes.get("output", 0) + len(text.encode()), metrics)
 
     def output(self) -> str:
@@ -115,7 +115,7 @@ class TrackedCall:
         length = self._offered = 0
         for piece in self._pending:
             length += len(piece)
-            if length > MOST_OUTPUT:
+            if length > MAX_OUTPUT:
                 break
             self._offered += 1
         return "".join(islice(self._pending, self._offered))
@@ -129,21 +129,21 @@ class TrackedCall:
         if self.is_ended:
             return
         if self.tail is not None:
-            if self.tail.is_waiting and now >= self._output_due:
-                self.tail.show()
+            if self.tail.has_new_output and now >= self._output_due:
+                self.tail.refresh()
                 size = size_of_field("content", self._shown()["content"]) + _ENVELOPE
-                self._output_due = now + max(OUTPUT_EVERY, size / BYTES_A_SECOND)
+                self._output_due = now + max(OUTPUT_INTERVAL, size / BYTES_PER_SECOND)
         elif self._pending:
-            due = hurried or self._pending_length >= ENOUGH_OUTPUT or now >= self._output_due
+            due = hurried or self._pending_length >= OUTPUT_THRESHOLD or now >= self._output_due
             self._is_held_back = not due
-            self._output_due = now + OUTPUT_EVERY if due else self._output_due
+            self._output_due = now + OUTPUT_INTERVAL if due else self._output_due
 
     @property
     def is_held(self) -> bool:
         """Whether it has printed something that is not due yet."""
         if self.is_ended:
             return False
-        return self._is_held_back if self.tail is None else self.tail.is_waiting
+        return self._is_held_back if self.tail is None else self.tail.has_new_output
 
     def announcement(self) -> dict[str, Any]:
         """Every field that has a value, and the title. What was printed comes after it, and before the end."""
@@ -154,7 +154,7 @@ class TrackedCall:
             values["exit_code"] = self.exit_code
         return values
 
-    def difference(self, *, full: bool = False, repeated: int = REPEATED) -> dict[str, Any]:
+    def difference(self, *, full: bool = False, repeat_limit: int = REPEAT_LIMIT) -> dict[str, Any]:
         """The fields that differ from what was sent; nothing if none differ.
 
         The end repeats content and locations of up to so many bytes, for observers that forget.
@@ -168,7 +168,7 @@ class TrackedCall:
             self._dirty.clear()
             return changed
         if self.is_ended:
-            changed |= {name: shown[name] for name in _CONTEXT if shown[name] and self._is_small(name, repeated)}
+            changed |= {name: shown[name] for name in _CONTEXT if shown[name] and self._is_small(name, repeat_limit)}
             if self.exit_code is not UNSET:
                 changed["exit_code"] = self.exit_code
         return _valued(shown) | changed if full else changed
@@ -193,7 +193,7 @@ class TrackedCall:
                 self._pending_length -= len(self._pending.popleft())
         return sizes
 
-    def end_of_output(self) -> tuple[Item, ...]:
+    def final_content(self) -> tuple[Item, ...]:
         """The content of a call that ends without one of its own: what it had, and what was printed."""
         content: tuple[Item, ...] = self.wanted["content"]
         return (*content, self._as_text(self.tail.text())) if self.tail else content
@@ -217,7 +217,7 @@ class TrackedCall:
                 continue
             size = size_of_field(name, value)
             if name == "content" and self.tail:
-                size += self.tail.printed
+                size += self.tail.total_bytes
             news.append((name, value, size))
         return news
 
@@ -227,7 +227,7 @@ class TrackedCall:
         return self.wanted | {"content": (*self.wanted["content"], self._as_text(self.tail.shown))}
 
     def _as_text(self, printed: str) -> Text:
-        return Text(self._output_as(printed))
+        return Text(self._format_output(printed))
 
     def _is_small(self, name: str, limit: int) -> bool:
         return self.ledger.sizes.get(name, 0) <= limit
@@ -251,7 +251,7 @@ def _read(name: str, value: Any, kept: Any) -> Any:
     if name in _CONTEXT:
         return tuple(value)
     if name in _RAW:
-        return kept if kept is not None and kept.holds(value) else Raw.of(name, value)
+        return kept if kept is not None and kept.holds(value) else JsonValue.of(name, value)
     if not isinstance(value, str):
         raise TypeError(f"{name} of a call is a string, not a {type(value).__name__}")
     return clean(value)

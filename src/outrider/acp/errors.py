@@ -1,11 +1,11 @@
-"""Errors of ours as errors of the protocol."""
+"""Converts Outrider's errors to JSON-RPC errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from outrider.acp.wire import WireError
+from outrider.acp.connection import RpcError
 from outrider.errors import (
     AttachmentError,
     AuthenticationError,
@@ -21,19 +21,19 @@ from outrider.errors import (
 
 
 @contextmanager
-def as_wire_error() -> Iterator[None]:
-    """What goes wrong inside is said to the editor, with the code that fits."""
+def as_rpc_error() -> Iterator[None]:
+    """Re-raise an OutriderError from the block as RpcError, with the matching code."""
     try:
         yield
-    except WireError:
+    except RpcError:
         raise
     except UnknownSessionError as error:
-        raise WireError.not_found(str(error)) from None
+        raise RpcError.not_found(str(error)) from None
     except AuthenticationError as error:
-        raise WireError.auth_required(str(error)) from None
+        raise RpcError.auth_required(str(error)) from None
     except (ConfigError, UnknownModelError, AttachmentError, ConversationError, ToolDefinitionError) as error:
-        raise WireError.invalid_params(str(error)) from None
+        raise RpcError.invalid_params(str(error)) from None
     except (SessionBusyError, SessionHeldError) as error:
-        raise WireError.invalid_request(str(error)) from None
+        raise RpcError.invalid_request(str(error)) from None
     except OutriderError as error:
-        raise WireError.internal(str(error)) from None
+        raise RpcError.internal(str(error)) from None

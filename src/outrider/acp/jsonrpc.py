@@ -30,7 +30,7 @@ _ESCAPES = re.compile(
 )
 
 
-class WireError(OutriderError):
+class RpcError(OutriderError):
     """An error as JSON-RPC has it: one that we answer with, or one that the client answered with."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -40,39 +40,39 @@ class WireError(OutriderError):
         self.data = data
 
     @classmethod
-    def invalid_request(cls, message: str, data: Any = None) -> WireError:
+    def invalid_request(cls, message: str, data: Any = None) -> RpcError:
         """Not a message of JSON-RPC, or one that does not fit now."""
         return cls(INVALID_REQUEST, message, data)
 
     @classmethod
-    def invalid_params(cls, message: str, data: Any = None) -> WireError:
+    def invalid_params(cls, message: str, data: Any = None) -> RpcError:
         """Parameters that the method cannot use."""
         return cls(INVALID_PARAMS, message, data)
 
     @classmethod
-    def internal(cls, message: str, data: Any = None) -> WireError:
+    def internal(cls, message: str, data: Any = None) -> RpcError:
         """It went wrong here."""
         return cls(INTERNAL_ERROR, message, data)
 
     @classmethod
-    def auth_required(cls, message: str, data: Any = None) -> WireError:
+    def auth_required(cls, message: str, data: Any = None) -> RpcError:
         """No key, or one that is not accepted."""
         return cls(AUTH_REQUIRED, message, data)
 
     @classmethod
-    def not_found(cls, message: str, data: Any = None) -> WireError:
+    def not_found(cls, message: str, data: Any = None) -> RpcError:
         """A session or a file that is not there."""
         return cls(NOT_FOUND, message, data)
 
 
-class ClosedError(WireError, ConnectionResetError):
+class ClosedError(RpcError, ConnectionResetError):
     """The client has closed the connection, or it was closed: nothing more is asked or answered."""
 
     def __init__(self) -> None:
         super().__init__(INTERNAL_ERROR, "The connection to the client is closed.")
 
 
-class Incoming(msgspec.Struct):
+class IncomingMessage(msgspec.Struct):
     """A message as it was received; what it does not have is empty."""
 
     jsonrpc: msgspec.Raw = _NOTHING
@@ -88,20 +88,20 @@ class Incoming(msgspec.Struct):
         return not self.method and bool(self.result or self.error)
 
     def called(self) -> str:
-        """The method. Raises WireError if this is not a request or a notification."""
+        """The method. Raises RpcError if this is not a request or a notification."""
         if bytes(self.jsonrpc) != _VERSION:
-            raise WireError(INVALID_REQUEST, 'The message is not JSON-RPC 2.0: it needs "jsonrpc": "2.0".')
+            raise RpcError(INVALID_REQUEST, 'The message is not JSON-RPC 2.0: it needs "jsonrpc": "2.0".')
         if not self.method:
-            raise WireError(INVALID_REQUEST, "The message has no method.")
+            raise RpcError(INVALID_REQUEST, "The message has no method.")
         if self.id and not is_id(bytes(self.id)):
-            raise WireError(INVALID_REQUEST, "The id of a request is a string, a number or null.")
+            raise RpcError(INVALID_REQUEST, "The id of a request is a string, a number or null.")
         try:
             return msgspec.json.decode(self.method, type=str)
         except msgspec.ValidationError:
-            raise WireError(INVALID_REQUEST, "The method of a message is a string.") from None
+            raise RpcError(INVALID_REQUEST, "The method of a message is a string.") from None
 
 
-class Fault(msgspec.Struct, omit_defaults=True):
+class ErrorObject(msgspec.Struct, omit_defaults=True):
     """The error of a response."""
 
     code: int
@@ -109,11 +109,11 @@ class Fault(msgspec.Struct, omit_defaults=True):
     data: Any = None
 
 
-_INCOMING = msgspec.json.Decoder(Incoming)
+_DECODER = msgspec.json.Decoder(IncomingMessage)
 _ENCODER = msgspec.json.Encoder()
 
 
-class Lines:
+class LineSplitter:
     """Bytes, as they arrive, to lines without their ends. A line that is too long is not kept: None stands for it."""
 
     def __init__(self, limit: int) -> None:
@@ -150,20 +150,20 @@ class Lines:
         return True
 
 
-def read(line: bytes) -> Incoming:
-    """The message of a line. Raises WireError if it is none."""
+def read(line: bytes) -> IncomingMessage:
+    """The message of a line. Raises RpcError if it is none."""
     try:
         if not line.isascii():
             line.decode()
-        return _INCOMING.decode(line)
+        return _DECODER.decode(line)
     except UnicodeDecodeError as error:
-        raise WireError(PARSE_ERROR, f"The line is not UTF-8: {error.reason} at byte {error.start}.") from None
+        raise RpcError(PARSE_ERROR, f"The line is not UTF-8: {error.reason} at byte {error.start}.") from None
     except msgspec.ValidationError:
         raise _not_an_object(line) from None
     except msgspec.DecodeError as error:
         return _read_repaired(line, error)
     except RecursionError:
-        raise WireError(PARSE_ERROR, "The JSON of the line is nested too deeply.") from None
+        raise RpcError(PARSE_ERROR, "The JSON of the line is nested too deeply.") from None
 
 
 def is_id(raw: bytes) -> bool:
@@ -201,12 +201,12 @@ def response(id: bytes, result: Any) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, encode({} if result is None else result))
 
 
-def refusal(id: bytes, error: WireError) -> bytes:
+def refusal(id: bytes, error: RpcError) -> bytes:
     """A line that answers with an error; without its data if that has no JSON."""
     try:
-        fault = encode(Fault(error.code, error.message, error.data))
+        fault = encode(ErrorObject(error.code, error.message, error.data))
     except (TypeError, ValueError):
-        fault = encode(Fault(error.code, error.message))
+        fault = encode(ErrorObject(error.code, error.message))
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (id, fault)
 
 
@@ -235,23 +235,23 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
-def _not_an_object(line: bytes) -> WireError:
+def _not_an_object(line: bytes) -> RpcError:
     try:
         msgspec.json.decode(line, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        return WireError(PARSE_ERROR, f"The line is not JSON: {error}.")
+        return RpcError(PARSE_ERROR, f"The line is not JSON: {error}.")
     if line.lstrip().startswith(b"["):
-        return WireError(INVALID_REQUEST, "Batches are not supported: send one message a line.")
-    return WireError(INVALID_REQUEST, "The line is JSON, but not an object.")
+        return RpcError(INVALID_REQUEST, "Batches are not supported: send one message a line.")
+    return RpcError(INVALID_REQUEST, "The line is JSON, but not an object.")
 
 
-def _read_repaired(line: bytes, error: msgspec.DecodeError) -> Incoming:
+def _read_repaired(line: bytes, error: msgspec.DecodeError) -> IncomingMessage:
     """A message with lone surrogates in it, which JavaScript sends and JSON allows: they are replaced."""
     repaired = _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], line)
     try:
-        message = _INCOMING.decode(repaired)
+        message = _DECODER.decode(repaired)
     except (msgspec.DecodeError, RecursionError):
-        raise WireError(PARSE_ERROR, f"The line is not JSON: {error}.") from None
+        raise RpcError(PARSE_ERROR, f"The line is not JSON: {error}.") from None
     if b"\\ufffd" in bytes(message.id):  # an id goes back as it came
         message.id = msgspec.Raw(json.dumps(json.loads(line)["id"]))
     return message

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.acp.wire import (
+from outrider.acp.connection import (
     CANCELLED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -19,7 +19,7 @@ from outrider.acp.wire import (
     PARSE_ERROR,
     Connection,
     Method,
-    WireError,
+    RpcError,
 )
 from outrider.errors import ConfigError
 from tests.acp.conftest import Anything, Wired
@@ -203,10 +203,10 @@ async def test_more_requests_than_anybody_needs_are_refused() -> None:
 
 
 async def test_an_error_for_the_wire_is_sent_as_it_is(wired: Wired) -> None:
-    error = WireError(-32000, "Log in first.", {"how": ["key"]})
+    error = RpcError(-32000, "Log in first.", {"how": ["key"]})
     answer = await failing(wired, error)
     assert answer["error"] == {"code": -32000, "message": "Log in first.", "data": {"how": ["key"]}}
-    answer = await failing(wired, WireError(-32002, "No\ud800.", object()))
+    answer = await failing(wired, RpcError(-32002, "No\ud800.", object()))
     assert answer["error"] == {"code": -32002, "message": "No\ufffd."}
 
 
