@@ -357,7 +357,7 @@ async def test_a_second_prompt_is_refused_while_one_runs_and_the_first_goes_on(t
         refused = await editor.refusal(
             "session/set_config_option", sessionId=session, configId="model", value="openai/gpt-4.1-mini"
         )
-        assert "turn is over" in refused.message
+        assert "during a turn" in refused.message
         answered.set()
         assert (await editor.answer(first))["stopReason"] == "end_turn"
         assert (tmp_path / "made").exists()

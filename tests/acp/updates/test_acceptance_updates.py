@@ -378,7 +378,7 @@ def test_a_backward_status_is_refused_and_the_rest_is_taken(caplog: pytest.LogCa
     engine.flush()
     assert observer.take() == [{"title": "Other"}]
     assert engine.metrics.refused == 1
-    assert "cannot go back to pending" in caplog.text
+    assert "cannot go from in_progress back to pending" in caplog.text
 
 
 # 29: full mode, no nulls

@@ -18,11 +18,11 @@ from tests.acp.updates.observing import Clock, Observer, watched
     ("fields", "sentence"),
     [
         ({"titel": "x"}, "a call has no field 'titel'; it has: title, name, kind"),
-        ({"title": "new", "content": ["text"]}, "content is made of Text, File, Diff and Terminal, not of a str"),
-        ({"title": "new", "locations": ["f"]}, "a call is at Locations, not at a str"),
-        ({"title": 3}, "title of a call is a string, not a int"),
+        ({"title": "new", "content": ["text"]}, "content items must be Text, File, Diff or Terminal, not str"),
+        ({"title": "new", "locations": ["f"]}, "locations must be Location, not str"),
+        ({"title": 3}, "title of a call must be a string, not int"),
         ({"title": "new", "raw_output": object()}, "raw_output cannot be JSON"),
-        ({"title": "new", "status": "done"}, "there is no status 'done'; a call is one of: pending, in_progress"),
+        ({"title": "new", "status": "done"}, "unknown status 'done'; use one of: pending, in_progress"),
     ],
 )
 def test_bad_input_is_told_and_changes_nothing(fields: dict[str, Any], sentence: str) -> None:
@@ -44,9 +44,7 @@ def test_a_call_needs_an_id_and_an_end_that_is_one() -> None:
     with pytest.raises(TypeError, match="not of a str"):
         engine.announce(CallState("c", content=("text",)))  # type: ignore[arg-type]
     engine.announce(CallState("c"))
-    with pytest.raises(
-        ValueError, match="a call does not end as pending; it ends as one of: cancelled, completed, failed"
-    ):
+    with pytest.raises(ValueError, match="a call cannot end as pending; use one of: cancelled, completed, failed"):
         engine.finish("c", "pending")
     engine.flush()
     assert len(observer.updates) == 1

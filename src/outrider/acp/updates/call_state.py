@@ -1,4 +1,4 @@
-"""What an observer knows of a tool call: its state, and the items that it shows."""
+"""The state of a tool call as an observer sees it, and the items of its content."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from outrider.text import clean
 
 Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "cancelled"))
-"""Where a call ends. Nothing comes after."""
+"""The statuses of a finished call. They do not change."""
 
 _RANK: dict[str, int] = {"pending": 0, "in_progress": 1, "completed": 2, "failed": 2, "cancelled": 2}
 
 
-class _Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type"):
-    """Plain data whose text can always be sent: what no encoding knows has been replaced."""
+class _CleanStruct(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type"):
+    """A struct whose strings can always be encoded: lone surrogates are replaced."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -27,28 +27,28 @@ class _Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fiel
                 msgspec.structs.force_setattr(self, name, clean(value))
 
 
-class Text(_Shown, frozen=True, gc=False, tag="text"):
-    """Words."""
+class Text(_CleanStruct, frozen=True, gc=False, tag="text"):
+    """Text."""
 
     text: str
 
 
-class File(_Shown, frozen=True, gc=False, tag="file"):
-    """A file by reference, as a picture that a tool returned."""
+class File(_CleanStruct, frozen=True, gc=False, tag="file"):
+    """A file by reference, such as an image that a tool returned."""
 
     attachment: AttachmentBlock
 
 
-class Diff(_Shown, frozen=True, gc=False, tag="diff"):
-    """A file before and after; `old` is None where there was none before."""
+class Diff(_CleanStruct, frozen=True, gc=False, tag="diff"):
+    """A file before and after a change; `old` is None for a new file."""
 
     path: str
     new: str
     old: str | None = None
 
 
-class Terminal(_Shown, frozen=True, gc=False, tag="terminal"):
-    """A terminal of the observer's, in which a command runs."""
+class Terminal(_CleanStruct, frozen=True, gc=False, tag="terminal"):
+    """A terminal in which a command runs."""
 
     id: str
 
@@ -56,7 +56,7 @@ class Terminal(_Shown, frozen=True, gc=False, tag="terminal"):
 Item: TypeAlias = Text | File | Diff | Terminal
 
 
-class Location(_Shown, frozen=True, gc=False, tag=False):
+class Location(_CleanStruct, frozen=True, gc=False, tag=False):
     """A file that a call works on, so that an editor can follow."""
 
     path: str
@@ -64,7 +64,7 @@ class Location(_Shown, frozen=True, gc=False, tag=False):
 
 
 class CallState(msgspec.Struct, frozen=True):
-    """A tool call as an observer should see it."""
+    """A tool call as an observer sees it."""
 
     id: str
     title: str = ""
@@ -74,7 +74,7 @@ class CallState(msgspec.Struct, frozen=True):
     content: tuple[Item, ...] = ()
     locations: tuple[Location, ...] = ()
     raw_input: Any = UNSET
-    """The arguments, as a JSON value. Once known, they can change but not go away; so can `raw_output`."""
+    """The arguments, as a JSON value. Once set, they can change but not be removed; the same holds for `raw_output`."""
     raw_output: Any = UNSET
 
 
@@ -82,7 +82,7 @@ FIELDS = tuple(field for field in CallState.__struct_fields__ if field != "id")
 
 
 def is_transition(before: str, after: str) -> bool:
-    """Whether a call may go from one status to the other: forward, or staying where it is, and never out of its end.
+    """Return whether a status may follow another: forward or the same, and nothing after a final one.
 
     >>> is_transition("pending", "failed"), is_transition("in_progress", "pending"), is_transition("failed", "failed")
     (True, False, False)
@@ -91,7 +91,7 @@ def is_transition(before: str, after: str) -> bool:
 
 
 def check_status(status: object) -> Status:
-    """The status, or a ValueError that says which there are."""
+    """Return the status. Raises ValueError if there is no such status."""
     if isinstance(status, str) and status in _RANK:
         return status  # type: ignore[return-value]
-    raise ValueError(f"there is no status {status!r}; a call is one of: {', '.join(get_args(Status))}")
+    raise ValueError(f"unknown status {status!r}; use one of: {', '.join(get_args(Status))}")

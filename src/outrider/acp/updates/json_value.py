@@ -1,4 +1,4 @@
-"""A JSON value of a call, as its arguments, that is compared by what it says."""
+"""JSON values of a call, such as its arguments, that are compared by their encoding."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 from outrider.text import clean_value
 
-_UNCHANGING = (str, int, float, bool)
+_IMMUTABLE = (str, int, float, bool)
 
 
 class JsonValue:
-    """A JSON value beside its encoding, by which it is compared: 1 is not true, and a dict may be changed in place."""
+    """A JSON value and its encoding. Equality compares encodings: 1 is not true, and a dict may change in place."""
 
     __slots__ = ("encoded", "value")
 
@@ -22,20 +22,20 @@ class JsonValue:
 
     @classmethod
     def of(cls, name: str, value: Any) -> JsonValue:
-        """The value, cleaned if need be. Raises ValueError for what cannot be written as JSON."""
+        """Encode a value, cleaned if necessary. Raises ValueError if it cannot be JSON; `name` is the field."""
         try:
-            return cls(value, _encoded(value))
+            return cls(value, _encode(value))
         except (TypeError, ValueError, RecursionError):
             pass
         try:
             value = clean_value(value)
-            return cls(value, _encoded(value))
+            return cls(value, _encode(value))
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"{name} cannot be JSON: {error}; give dicts, lists, strings, numbers") from None
+            raise ValueError(f"{name} cannot be JSON: {error}; use dicts, lists, strings and numbers") from None
 
-    def holds(self, value: Any) -> bool:
-        """Whether it is this very object, and one that cannot have changed meanwhile."""
-        return value is self.value and isinstance(value, _UNCHANGING)
+    def is_unchanged(self, value: Any) -> bool:
+        """Return whether the value is this same object, and immutable."""
+        return value is self.value and isinstance(value, _IMMUTABLE)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JsonValue) and self.encoded == other.encoded
@@ -44,11 +44,11 @@ class JsonValue:
 
 
 def unwrap(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with each JSON value as itself."""
+    """Return the fields with each JsonValue replaced by its value."""
     if "raw_input" not in fields and "raw_output" not in fields:
         return fields
     return {name: value.value if isinstance(value, JsonValue) else value for name, value in fields.items()}
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")

@@ -1,4 +1,4 @@
-"""What waits to be written, and when: one timer for all calls, and every write in the order of the changes."""
+"""The queue of changed calls: one timer for all of them, and sends in the order of the changes."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from outrider.acp.updates.update import Update
 logger = logging.getLogger("outrider.acp.updates")
 
 INTERVAL = 0.05
-"""Seconds that a change waits for others to go out with it, unless something else is set."""
+"""Default seconds for which changes are collected."""
 MAX_RETRY_DELAY = 5.0
-"""Seconds between two attempts, when writing fails again and again."""
+"""Seconds between two attempts when sending fails repeatedly."""
 
 
 class Timer(Protocol):
-    """What `call_later` gives back."""
+    """The handle that `call_later` returns."""
 
     def cancel(self) -> object:
-        """Do not call."""
+        """Cancel the call."""
 
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
 
 class SendQueue:
-    """The calls that have something to be written, in the order in which they first changed."""
+    """The calls with unsent changes, in the order of their first change."""
 
     def __init__(
         self,
         send: Callable[[Update], int],
         metrics: Metrics,
-        told: Callable[[TrackedCall], None],
+        on_finished: Callable[[TrackedCall], None],
         *,
         full: bool,
         repeat_limit: int,
@@ -47,89 +47,86 @@ class SendQueue:
         clock: Callable[[], float] | None,
         call_later: CallLater | None,
     ) -> None:
-        """`told` hears of each call whose end was written."""
+        """`on_finished` is called with each call whose end was sent."""
         self.clock = clock or asyncio.get_running_loop().time
         self._call_later = call_later or asyncio.get_running_loop().call_later
         self._send = send
         self._metrics = metrics
-        self._told = told
+        self._on_finished = on_finished
         self._full = full
         self._repeat_limit = repeat_limit
         self._interval = interval
-        self._pause = self._delay = interval or INTERVAL
-        """Seconds until what could not be written, or is not due, is looked at again."""
+        self._retry_interval = self._delay = interval or INTERVAL
+        """Seconds until a failed send, or output that is held back, is tried again."""
         self._congested = congested
-        self._waiting: dict[str, TrackedCall] = {}
+        self._pending: dict[str, TrackedCall] = {}
         self._timer: Timer | None = None
         self._armed_for = 0.0
-        self._is_writing = self._is_closed = False
+        self._is_sending = self._is_closed = False
 
-    def later(self, call: TrackedCall) -> None:
-        """The call has changed: it is written with whatever else changes until the timer fires."""
-        if call.id in self._waiting:
+    def schedule(self, call: TrackedCall) -> None:
+        """Send the changes of a call when the timer fires, or at once if the interval is 0."""
+        if call.id in self._pending:
             self._metrics.coalesced += 1
         else:
-            self._waiting[call.id] = call
+            self._pending[call.id] = call
         if self._interval:
             self._arm(self._interval)
         else:
-            self.write(only_urgent=self._congested())
+            self.send(only_urgent=self._congested())
 
-    def now(self, call: TrackedCall) -> None:
-        """The call has changed and is written at once: what waits goes first, so that changes are seen in their order.
-
-        While the observer reads slowly, only announcements and ends are.
-        """
-        if call.id in self._waiting:
+    def send_now(self, call: TrackedCall) -> None:
+        """Send the changes of a call at once, after those of other calls, so that the order is kept."""
+        if call.id in self._pending:
             self._metrics.coalesced += 1
-            if call.sent is not None:  # else it keeps its place: calls are announced in the order in which they came
-                del self._waiting[call.id]
-        self._waiting[call.id] = call
-        self.hurry()
+            if call.sent is not None:  # an unannounced call keeps its place: calls are announced in order
+                del self._pending[call.id]
+        self._pending[call.id] = call
+        self.send_pending()
 
-    def hurry(self) -> None:
-        """Write what waits without waiting for the timer."""
-        self.write(only_urgent=self._congested(), hurried=True)
+    def send_pending(self) -> None:
+        """Send all changes without waiting for the timer; while congested, only announcements and ends."""
+        self.send(only_urgent=self._congested(), flush_output=True)
 
-    def write(self, *, only_urgent: bool = False, hurried: bool = False) -> None:
-        """Write what waits; hurried, also what was printed and is not due yet. What fails is tried again later."""
-        if self._is_writing:  # `send` came back here: what is being written would be written twice
+    def send(self, *, only_urgent: bool = False, flush_output: bool = False) -> None:
+        """Send pending changes. `flush_output` includes appended output that is held back. Failed sends are retried."""
+        if self._is_sending:  # `send` called back into the queue; sending again would duplicate the update
             return
-        self._is_writing, failed = True, self._metrics.failed
+        self._is_sending, failed = True, self._metrics.failed
         try:
-            for call in list(self._waiting.values()):
+            for call in list(self._pending.values()):
                 if call.is_urgent or not only_urgent:
-                    self._write_call(call, hurried=hurried)
+                    self._send_call(call, flush_output=flush_output)
         finally:
-            self._is_writing = False
-        self._delay = min(MAX_RETRY_DELAY, self._delay * 2) if self._metrics.failed > failed else self._pause
-        if self._waiting:
+            self._is_sending = False
+        self._delay = min(MAX_RETRY_DELAY, self._delay * 2) if self._metrics.failed > failed else self._retry_interval
+        if self._pending:
             self._arm(self._delay)
 
     def close(self) -> None:
-        """End the timer."""
+        """Stop the timer."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _write_call(self, call: TrackedCall, *, hurried: bool) -> None:
-        """Write what differs. The call waits on if a write fails, or changes it, or if what it prints is not due."""
+    def _send_call(self, call: TrackedCall, *, flush_output: bool) -> None:
+        """Send the changes of a call. It stays pending if a send failed, if it changed meanwhile, or holds output."""
         changes = call.ledger.changes
-        if call.prints:
-            call.ready(self.clock(), hurried=hurried)
-        written = self._write_parts(call)
-        if written and call.ledger.changes == changes and not call.is_held:
-            del self._waiting[call.id]
+        if call.has_output:
+            call.release_output(self.clock(), flush=flush_output)
+        is_sent = self._send_updates(call)
+        if is_sent and call.ledger.changes == changes and not call.holds_output:
+            del self._pending[call.id]
             if call.is_ended:
-                self._told(call)
+                self._on_finished(call)
 
-    def _write_parts(self, call: TrackedCall) -> bool:
-        """The announcement, what was printed, and the rest, as far as there is something of each; whether all went."""
+    def _send_updates(self, call: TrackedCall) -> bool:
+        """Send the announcement, the appended output and the changed fields. Return whether all sends succeeded."""
         if call.sent is None and not self._deliver(call, call.announcement(), is_new=True):
             return False
-        while output := call.output():
-            if not self._deliver(call, (call.known() if self._full else {}) | {"output": output}):
+        while output := call.next_output():
+            if not self._deliver(call, (call.sent_fields() if self._full else {}) | {"output": output}):
                 return False
         started = perf_counter()
         fields = call.difference(full=self._full, repeat_limit=self._repeat_limit)
@@ -140,19 +137,19 @@ class SendQueue:
         update = Update(call.id, is_new, **unwrap(fields))
         try:
             size = self._send(update)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the update was not sent, and will be
+        except Exception as error:  # noqa: BLE001 - after any error, the update is sent again
             self._metrics.failed += 1
-            logger.debug("an update of call %s could not be sent, and will be sent again: %r", call.id, error)
+            logger.debug("an update of call %s could not be sent and will be sent again: %r", call.id, error)
             return False
-        self._metrics.count_sent(call.delivered(fields), size, self.clock(), is_new=is_new)
+        self._metrics.count_sent(call.mark_sent(fields), size, self.clock(), is_new=is_new)
         return True
 
     def _tick(self) -> None:
         self._timer = None
-        self.write(only_urgent=self._congested())
+        self.send(only_urgent=self._congested())
 
     def _arm(self, delay: float) -> None:
-        """Have the timer fire after the delay, or earlier if it is set so already."""
+        """Set the timer, unless it fires earlier already."""
         if self._is_closed:
             return
         if self._timer is not None:

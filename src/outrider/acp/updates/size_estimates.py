@@ -1,4 +1,4 @@
-"""How many bytes a field takes when it is sent, told closely and without encoding large texts."""
+"""Estimates of how many bytes a field takes when it is sent, without encoding large texts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal
 from outrider.acp.updates.json_value import JsonValue
 
 _EXACT_TO = 8_192
-"""Characters up to which a text is simply encoded."""
+"""Characters up to which a text is encoded to get its exact size."""
 _TEXT, _FILE, _DIFF, _TERMINAL, _LOCATION = 55, 120, 50, 45, 20
-"""The names, braces and quotes around each item."""
+"""Bytes of the keys, braces and quotes of each item."""
 
 
 def size_of_text(text: str) -> int:
-    """The bytes of a text in quotes. The common escapes of a long one are counted, the rare ones are not.
+    """Return the bytes of a JSON string. For a long one, only common escapes are counted.
 
     >>> size_of_text('say "ä"')
     12
@@ -28,22 +28,22 @@ def size_of_text(text: str) -> int:
 
 
 def size_of_items(items: tuple[Item, ...]) -> int:
-    """The bytes of a call's content. Raises TypeError for what is no item."""
+    """Return the bytes of a call's content. Raises TypeError for anything but items."""
     return 2 + sum(_size_of_item(item) for item in items)
 
 
 def size_of_locations(locations: tuple[Location, ...]) -> int:
-    """The bytes of a call's locations. Raises TypeError for what is no location."""
+    """Return the bytes of a call's locations. Raises TypeError for anything but locations."""
     total = 2
     for location in locations:
         if not isinstance(location, Location):
-            raise TypeError(f"a call is at Locations, not at a {type(location).__name__}")
+            raise TypeError(f"locations must be Location, not {type(location).__name__}")
         total += _LOCATION + size_of_text(location.path) + (0 if location.line is None else 12)
     return total
 
 
 def size_of_field(name: str, value: Any) -> int:
-    """The bytes of a field with its name."""
+    """Return the bytes of a field with its name."""
     if name == "content":
         return len(name) + 4 + size_of_items(value)
     if name == "locations":
@@ -61,8 +61,8 @@ def _size_of_item(item: Item) -> int:
             old = 0 if item.old is None else size_of_text(item.old)
             return _DIFF + size_of_text(item.path) + size_of_text(item.new) + old
         case File(attachment):
-            carried = attachment.mime_type.startswith(("image/", "audio/"))  # in base64; other files are named
-            return _FILE + len(attachment.name) + (attachment.size * 4 // 3 if carried else 0)
+            is_embedded = attachment.mime_type.startswith(("image/", "audio/"))  # other files: the name
+            return _FILE + len(attachment.name) + (attachment.size * 4 // 3 if is_embedded else 0)
         case Terminal():
             return _TERMINAL + size_of_text(item.id)
-    raise TypeError(f"content is made of Text, File, Diff and Terminal, not of a {type(item).__name__}")
+    raise TypeError(f"content items must be Text, File, Diff or Terminal, not {type(item).__name__}")

@@ -1,4 +1,4 @@
-"""One tool call: what an observer should see of it, what it was sent, and the difference."""
+"""One tool call: its wanted state, its sent state, and the difference."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from outrider.acp.updates.size_estimates import size_of_field
 from outrider.text import clean
 
 MAX_OUTPUT = 65_536
-"""Characters of output in one update."""
+"""Characters of appended output in one update."""
 OUTPUT_INTERVAL, OUTPUT_THRESHOLD = 0.2, 1_024
-"""Seconds between two updates with output, and characters of appended output that need not wait so long."""
+"""Seconds between two updates with output; appended output of so many characters is sent earlier."""
 BYTES_PER_SECOND = 4_096
-"""How fast content with output may be replaced: an update of so many bytes is paid for with a second."""
+"""Rate limit for content with output: after an update of so many bytes, the next waits a second."""
 REPEAT_LIMIT = 1_024
-"""Bytes up to which the end of a call repeats content and locations that have not changed."""
+"""Bytes up to which the end of a call repeats unchanged content and locations."""
 _ENVELOPE = 256
-_CONTEXT = ("content", "locations")
-_RAW = ("raw_input", "raw_output")
-_KNOWN = frozenset(FIELDS)
-_NOTHING: dict[str, Any] = {
+_REPEATED_FIELDS = ("content", "locations")
+_JSON_FIELDS = ("raw_input", "raw_output")
+_FIELD_NAMES = frozenset(FIELDS)
+_DEFAULTS: dict[str, Any] = {
     "title": "",
     "name": "",
     "kind": "other",
@@ -36,64 +36,64 @@ _NOTHING: dict[str, Any] = {
     "content": (),
     "locations": (),
 }
-_SIZES = {name: size_of_field(name, _NOTHING[name]) for name in ("title", "kind", "status")}
-"""A status is counted with one size, so that a change of status is no change of sizes."""
+_SIZES = {name: size_of_field(name, _DEFAULTS[name]) for name in ("title", "kind", "status")}
+"""Every status is counted with the same size, so that a change of status does not change sizes."""
 
 
 class TrackedCall:
-    """The wanted state and the sent state of one call. Whoever sends says with `delivered` what has arrived."""
+    """The wanted and the sent state of one call. The sender reports with `mark_sent` what it has sent."""
 
     __slots__ = (
-        *("_dirty", "_is_held_back", "_offered", "_format_output", "_output_due", "_pending", "_pending_length"),
-        *("exit_code", "id", "is_ended", "ledger", "prints", "sent", "tail", "wanted"),
+        *("_dirty", "_format_output", "_holds_pending", "_next_output", "_offered", "_pending", "_pending_length"),
+        *("exit_code", "id", "is_ended", "ledger", "has_output", "sent", "tail", "wanted"),
     )
 
     def __init__(self, id: str, format_output: Callable[[str], str] = str) -> None:
         self.id = id
         self._format_output = format_output
-        self.wanted: dict[str, Any] = dict(_NOTHING)
+        self.wanted: dict[str, Any] = dict(_DEFAULTS)
         self.sent: dict[str, Any] | None = None
-        """None until it was announced."""
+        """None until the call is announced."""
         self.tail: OutputTail | None = None
-        """What it prints, where content is replaced."""
-        self.prints = False
-        """Whether it has printed something."""
+        """The output, if content is replaced."""
+        self.has_output = False
+        """Whether there was any output."""
         self.exit_code: Any = UNSET
         self.is_ended = False
         self.ledger = Ledger(_SIZES)
         self._pending: deque[str] = deque()
         self._offered = 0
         self._pending_length = 0
-        self._output_due = float("-inf")
-        self._is_held_back = False
+        self._next_output = float("-inf")
+        self._holds_pending = False
         self._dirty: set[str] = set()
 
     @property
     def state(self) -> CallState:
-        """What an observer should see, without live output."""
+        """The wanted state, without live output."""
         return CallState(self.id, **unwrap(self.wanted))
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it must be written even to an observer that reads slowly."""
+        """Whether it must be sent even to an observer that reads slowly."""
         return self.is_ended or self.sent is None
 
-    def take(self, fields: Mapping[str, Any], metrics: Metrics) -> bool:
-        """Make these fields the wanted ones; whether any is another than before. All are taken, or none."""
+    def apply(self, fields: Mapping[str, Any], metrics: Metrics) -> bool:
+        """Set wanted fields. Return whether any changed. If one is invalid, none is set."""
         if len(fields) == 1 and "status" in fields:  # the common case
-            return self._step(fields["status"])
-        news = self._news(fields)
-        for name, value, size in news:
+            return self._set_status(fields["status"])
+        changed = self._changed_fields(fields)
+        for name, value, size in changed:
             if name != "status":
                 self.ledger.resize(name, size, metrics)
             self.wanted[name] = value
             self._dirty.add(name)
         self.ledger.changes += 1
-        return bool(news)
+        return bool(changed)
 
-    def print(self, text: str, metrics: Metrics) -> None:
-        """Take output of the command where content is replaced: its end becomes a part of the content."""
-        self.prints = True
+    def append_to_tail(self, text: str, metrics: Metrics) -> None:
+        """Add output whose end becomes part of the content."""
+        self.has_output = True
         if self.tail is None:
             self.tail = OutputTail()
         before = self.tail.total_bytes
@@ -101,16 +101,16 @@ class TrackedCall:
         size = self.ledger.sizes.get("content", 0) + self.tail.total_bytes - before
         self.ledger.resize("content", size, metrics)
 
-    def queue(self, text: str, metrics: Metrics) -> None:
-        """Take output of the command where output is appended: each character is sent once."""
-        self.prints = True
+    def queue_output(self, text: str, metrics: Metrics) -> None:
+        """Queue output to be appended: each character is sent once."""
+        self.has_output = True
         self._pending_length += len(text)
         self._pending += (text[start : start + MAX_OUTPUT] for start in range(0, len(text), MAX_OUTPUT))
         self.ledger.resize("output", self.ledger.sizes.get("output", 0) + len(text.encode()), metrics)
 
-    def output(self) -> str:
-        """The next output to append, or nothing."""
-        if not self._pending or (self._is_held_back and not self.is_ended):
+    def next_output(self) -> str:
+        """Return the next output to append, or an empty string."""
+        if not self._pending or (self._holds_pending and not self.is_ended):
             return ""
         length = self._offered = 0
         for piece in self._pending:
@@ -120,34 +120,34 @@ class TrackedCall:
             self._offered += 1
         return "".join(islice(self._pending, self._offered))
 
-    def ready(self, now: float, *, hurried: bool) -> None:
-        """Choose what of its output is written now: what is due.
+    def release_output(self, now: float, *, flush: bool) -> None:
+        """Release the output that is due.
 
-        Appended output is due in an update that is worth it, or when others are hurried. Content that is replaced is
-        due when the last replacement is paid for, and is never hurried: it would be sent again and again.
+        Appended output is due after an interval, when there is enough of it, or on a flush. Replaced content is due
+        when the rate limit allows, even on a flush: otherwise every flush would send it again.
         """
         if self.is_ended:
             return
         if self.tail is not None:
-            if self.tail.has_new_output and now >= self._output_due:
+            if self.tail.has_new_output and now >= self._next_output:
                 self.tail.refresh()
-                size = size_of_field("content", self._shown()["content"]) + _ENVELOPE
-                self._output_due = now + max(OUTPUT_INTERVAL, size / BYTES_PER_SECOND)
+                size = size_of_field("content", self._visible_fields()["content"]) + _ENVELOPE
+                self._next_output = now + max(OUTPUT_INTERVAL, size / BYTES_PER_SECOND)
         elif self._pending:
-            due = hurried or self._pending_length >= OUTPUT_THRESHOLD or now >= self._output_due
-            self._is_held_back = not due
-            self._output_due = now + OUTPUT_INTERVAL if due else self._output_due
+            is_due = flush or self._pending_length >= OUTPUT_THRESHOLD or now >= self._next_output
+            self._holds_pending = not is_due
+            self._next_output = now + OUTPUT_INTERVAL if is_due else self._next_output
 
     @property
-    def is_held(self) -> bool:
-        """Whether it has printed something that is not due yet."""
+    def holds_output(self) -> bool:
+        """Whether there is output that is not due yet."""
         if self.is_ended:
             return False
-        return self._is_held_back if self.tail is None else self.tail.has_new_output
+        return self._holds_pending if self.tail is None else self.tail.has_new_output
 
     def announcement(self) -> dict[str, Any]:
-        """Every field that has a value, and the title. What was printed comes after it, and before the end."""
-        values = {"title": "", **_valued(self.wanted)}
+        """Return the title and every field that has a value. Output is sent after it, and before the end."""
+        values = {"title": "", **_with_value(self.wanted)}
         if self.is_ended and self._pending:
             values["status"] = "in_progress"
         elif self.is_ended and self.exit_code is not UNSET:
@@ -155,35 +155,36 @@ class TrackedCall:
         return values
 
     def difference(self, *, full: bool = False, repeat_limit: int = REPEAT_LIMIT) -> dict[str, Any]:
-        """The fields that differ from what was sent; nothing if none differ.
+        """Return the fields that differ from those sent.
 
-        The end repeats content and locations of up to so many bytes, for observers that forget.
+        The end repeats content and locations of up to `repeat_limit` bytes, for observers that forget them.
         """
         sent = self.sent
-        assert sent is not None, "an announcement comes first"
-        shown = self._shown()
-        names = shown if self.tail or self.is_ended else self._dirty
-        changed = {name: shown[name] for name in names if shown[name] is not sent.get(name) != shown[name]}
+        assert sent is not None, "announce the call first"
+        visible = self._visible_fields()
+        names = visible if self.tail or self.is_ended else self._dirty
+        changed = {name: visible[name] for name in names if visible[name] is not sent.get(name) != visible[name]}
         if not changed:
             self._dirty.clear()
             return changed
         if self.is_ended:
-            changed |= {name: shown[name] for name in _CONTEXT if shown[name] and self._is_small(name, repeat_limit)}
+            small = [name for name in _REPEATED_FIELDS if visible[name] and self._is_small(name, repeat_limit)]
+            changed |= {name: visible[name] for name in small}
             if self.exit_code is not UNSET:
                 changed["exit_code"] = self.exit_code
-        return _valued(shown) | changed if full else changed
+        return _with_value(visible) | changed if full else changed
 
-    def known(self) -> dict[str, Any]:
-        """Every field that has a value and was sent, for observers that forget."""
-        return _valued(self.sent or {})
+    def sent_fields(self) -> dict[str, Any]:
+        """Return every sent field that has a value, for observers that forget them."""
+        return _with_value(self.sent or {})
 
-    def delivered(self, fields: Mapping[str, Any]) -> dict[str, int]:
-        """These fields have arrived; their sizes."""
+    def mark_sent(self, fields: Mapping[str, Any]) -> dict[str, int]:
+        """Record that these fields were sent. Return their sizes."""
         if self.sent is None:
-            self.sent = dict(_NOTHING)
+            self.sent = dict(_DEFAULTS)
         sizes: dict[str, int] = {}
         for name, value in fields.items():
-            if name in _KNOWN:
+            if name in _FIELD_NAMES:
                 self.sent[name] = value
                 if value is self.wanted[name]:
                     self._dirty.discard(name)
@@ -194,34 +195,34 @@ class TrackedCall:
         return sizes
 
     def final_content(self) -> tuple[Item, ...]:
-        """The content of a call that ends without one of its own: what it had, and what was printed."""
+        """Return the content of a call that ends without new content: its content and its output."""
         content: tuple[Item, ...] = self.wanted["content"]
         return (*content, self._as_text(self.tail.text())) if self.tail else content
 
-    def _step(self, status: Any) -> bool:
+    def _set_status(self, status: Any) -> bool:
         self.ledger.changes += 1
-        taken = status is not None and status is not UNSET and status != self.wanted["status"]
-        if taken:
+        has_changed = status is not None and status is not UNSET and status != self.wanted["status"]
+        if has_changed:
             self.wanted["status"] = status
             self._dirty.add("status")
-        return taken
+        return has_changed
 
-    def _news(self, fields: Mapping[str, Any]) -> list[tuple[str, Any, int]]:
-        news: list[tuple[str, Any, int]] = []
+    def _changed_fields(self, fields: Mapping[str, Any]) -> list[tuple[str, Any, int]]:
+        changed: list[tuple[str, Any, int]] = []
         for name, value in fields.items():
             kept = self.wanted.get(name)
             if value is kept or value is None or value is UNSET:
                 continue
-            value = _read(name, value, kept)
+            value = _convert(name, value, kept)
             if value is kept or value == kept:
                 continue
             size = size_of_field(name, value)
             if name == "content" and self.tail:
                 size += self.tail.total_bytes
-            news.append((name, value, size))
-        return news
+            changed.append((name, value, size))
+        return changed
 
-    def _shown(self) -> dict[str, Any]:
+    def _visible_fields(self) -> dict[str, Any]:
         if self.tail is None or not self.tail.shown or self.is_ended:
             return self.wanted
         return self.wanted | {"content": (*self.wanted["content"], self._as_text(self.tail.shown))}
@@ -241,21 +242,21 @@ class TrackedCall:
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:
-    """A TypeError for a field that a call does not have."""
+    """Raise TypeError for a field that a call does not have."""
     for name in fields:
-        if name not in _KNOWN:
+        if name not in _FIELD_NAMES:
             raise TypeError(f"a call has no field {name!r}; it has: {', '.join(FIELDS)}")
 
 
-def _read(name: str, value: Any, kept: Any) -> Any:
-    if name in _CONTEXT:
+def _convert(name: str, value: Any, kept: Any) -> Any:
+    if name in _REPEATED_FIELDS:
         return tuple(value)
-    if name in _RAW:
-        return kept if kept is not None and kept.holds(value) else JsonValue.of(name, value)
+    if name in _JSON_FIELDS:
+        return kept if kept is not None and kept.is_unchanged(value) else JsonValue.of(name, value)
     if not isinstance(value, str):
-        raise TypeError(f"{name} of a call is a string, not a {type(value).__name__}")
+        raise TypeError(f"{name} of a call must be a string, not {type(value).__name__}")
     return clean(value)
 
 
-def _valued(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_value(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value != () and value != ""}
