@@ -59,7 +59,7 @@ async def test_an_answer_that_cannot_be_understood_is_an_error_that_says_so(wire
     task = asking(wired)
     await wired.until(lambda: wired.written)
     wired.send({"id": 1, **answer})
-    with pytest.raises(RpcError, match=r"The client's answer to fs/read cannot be understood: .*\.") as caught:
+    with pytest.raises(RpcError, match=r"The client's response to fs/read is not valid: .*\.") as caught:
         await task
     assert caught.value.code == INTERNAL_ERROR
 
@@ -133,7 +133,7 @@ async def test_an_end_in_good_order_answers_what_runs_and_refuses_what_comes(wir
     await ending
     assert wired.answers(1)[0]["error"]["code"] == CANCELLED
     assert wired.answers(2)[0]["result"]["stopped"] == "yes"
-    assert "ending" in wired.answers(3)[0]["error"]["message"]
+    assert "closing" in wired.answers(3)[0]["error"]["message"]
 
 
 async def test_what_runs_may_be_given_time_to_finish(wired: Wired) -> None:
@@ -151,7 +151,7 @@ async def test_what_runs_may_be_given_time_to_finish(wired: Wired) -> None:
 async def test_a_handler_that_does_not_end_does_not_hold_up_the_end(wired: Wired) -> None:
     wired.ask(1, "deaf", name="x")
     await wired.until(lambda: wired.trace)
-    await wired.connection.aclose(patience=0.05)
+    await wired.connection.aclose(timeout=0.05)
     wired.gate("x").set()
     await wired.until(lambda: "x ends" in wired.trace)
     assert wired.written == []

@@ -37,7 +37,7 @@ async def test_a_line_that_is_too_long_is_refused_once_and_skipped_without_being
     wired = Wired(max_line=1000)
     for _ in range(10_000):
         wired.connection.feed(b"x" * 999)
-        assert len(wired.connection._lines._held) <= 1000
+        assert len(wired.connection._lines._buffer) <= 1000
     wired.connection.feed(b'\n{"jsonrpc":"2.0","id":1,"method":"nothing"}\n')
     assert (await wired.answer(1))["result"] == {}
     refusal, _ = wired.messages

@@ -118,7 +118,7 @@ def same(chance: random.Random, line: bytes) -> bytes:
 
 
 def mutated(chance: random.Random) -> Iterator[bytes]:
-    """LineSplitter that are each made of one of a few thousand messages."""
+    """Lines that are each made of one of a few thousand messages."""
     messages = [request(chance, number) for number in range(5000)]
     changes = chance.choices((same, truncated, flipped, inserted, nested, noise), (8, 1, 3, 3, 0.1, 1), k=LINES)
     for change in changes:

@@ -1,11 +1,11 @@
-"""JSON-RPC 2.0 with a client: requests both ways, notifications in order, and an end that leaves nothing open.
+"""A JSON-RPC 2.0 connection with a client: requests in both directions, and notifications.
 
-What the other side may rely on:
-- Each request is answered once, with its id as it was sent. An id that is still in use is refused with the id null, so
-  that the answer to the first request stays the only one.
-- Requests and notifications begin in the order of arrival; a notification is over before what came after it begins.
-- `$/cancel_request` cancels what runs for a request; the answer is then -32800, or what its handler makes of it.
-- Whatever a handler raises becomes an error with a sentence. Details go to the debug log, never onto the wire.
+Guarantees for the client:
+- Each request gets one response, with its id as it was sent. If an id is in use already, the error has the id null, so
+  that the first request still gets exactly one response.
+- Requests and notifications start in the order of arrival; a notification finishes before later messages start.
+- `$/cancel_request` cancels a request; the response is then the error -32800, or what its handler returns.
+- Every exception of a handler becomes an error with a message. Details go to the debug log, never to the client.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ T = TypeVar("T")
 
 MAX_LINE = 64 * 1024 * 1024
 MAX_RUNNING = 1000
-"""Requests of a client at once."""
+"""Concurrent requests of a client."""
 CANCEL = "$/cancel_request"
-PATIENCE_SECONDS = 10.0
+CLOSE_TIMEOUT = 10.0
 
 
 class Connection:
-    """One client. It belongs to the loop in which it is fed. A `write` that raises OSError closes it."""
+    """One client. Use it only in the event loop that feeds it. If `write` raises OSError, the connection closes."""
 
     def __init__(
         self,
@@ -77,143 +77,145 @@ class Connection:
         self._lines = LineSplitter(max_line)
         self._max_line = max_line
         self._handlers = Handlers(requests, notifications, self._send, limit=max_running)
-        self._asked: dict[bytes, asyncio.Future[IncomingMessage | None]] = {}
-        """What the client was asked; None instead of its answer once the connection ends."""
+        self._pending: dict[bytes, asyncio.Future[IncomingMessage | None]] = {}
+        """The agent's requests by id. The result is the response, or None if the connection closes first."""
         self._ids = itertools.count(1)
-        self._ending = False
-        self._closed = False
+        self._is_closing = False
+        self._is_closed = False
 
     @property
     def is_open(self) -> bool:
-        """Whether the client can still be asked."""
-        return not self._ending
+        """Whether requests can be sent to the client."""
+        return not self._is_closing
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the client, as they arrive."""
+        """Handle bytes from the client."""
         for line in self._lines.split(data):
-            if self._closed:
+            if self._is_closed:
                 return
             if line is None:
                 limit = human_size(self._max_line)
-                self._refuse(NULL, RpcError.invalid_request(f"A line is longer than {limit}. It was skipped."))
+                self._send_error(NULL, RpcError.invalid_request(f"A line is longer than {limit}. It was skipped."))
             elif line.strip(b" \t\r"):
-                self._received(line)
+                self._handle_line(line)
 
     @overload
     async def request(self, method: str, params: Any, type: type[T]) -> T: ...
     @overload
     async def request(self, method: str, params: Any, type: Any) -> Any: ...
     async def request(self, method: str, params: Any, type: Any) -> Any:
-        """Ask the client. Raises its error as RpcError, and ClosedError if the connection ends before the answer."""
-        if self._ending:
+        """Send a request and return its result. Raises RpcError for an error response, and ClosedError if the
+        connection closes first."""
+        if self._is_closing:
             raise ClosedError
         number = next(self._ids)
-        own = b"%d" % number
-        line = jsonrpc.request(own, method, params)
-        answer = self._asked[own] = asyncio.get_running_loop().create_future()
+        own_id = b"%d" % number
+        line = jsonrpc.request(own_id, method, params)
+        response = self._pending[own_id] = asyncio.get_running_loop().create_future()
         self._send(line)
         try:
-            message = await answer
+            message = await response
         except asyncio.CancelledError:
-            if self._asked.pop(own, None) is not None:  # neither answered nor closed
+            if self._pending.pop(own_id, None) is not None:  # no response yet, and not closed
                 self.notify(CANCEL, {"requestId": number})
             raise
         if message is None:
             raise ClosedError
-        return _answer(method, message, type)
+        return _decode_result(method, message, type)
 
     def notify(self, method: str, params: Any) -> int:
-        """Tell the client something; the bytes that it took, 0 if the connection is closed."""
+        """Send a notification. Return its size in bytes, or 0 if the connection is closed."""
         return self._send(jsonrpc.notification(method, params))
 
     def close(self) -> None:
-        """End at once: nothing is read or written any more, handlers are cancelled, `request` raises ClosedError."""
-        self._closed = True
-        self._end()
+        """Close at once: stop reading and writing, cancel handlers, and let `request` raise ClosedError."""
+        self._is_closed = True
+        self._start_closing()
         self._handlers.cancel_all()
 
     async def finish(self, seconds: float) -> None:
-        """Begin to end: nothing is asked any more, new requests are refused, and what runs has so long to finish."""
-        self._end()
+        """Start to close: refuse new requests in both directions, and give running handlers so many seconds."""
+        self._start_closing()
         await self._handlers.wait(seconds)
 
-    async def aclose(self, patience: float = PATIENCE_SECONDS) -> None:
-        """End in good order: handlers are cancelled and answered for, new requests refused meanwhile.
+    async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> None:
+        """Close gracefully: cancel the handlers, send their responses, and refuse new requests meanwhile.
 
-        A handler that has not ended after `patience` seconds is left alone.
+        A handler that has not ended after `timeout` seconds is abandoned.
         """
-        self._end()
+        self._start_closing()
         self._handlers.cancel_all()
-        await self._handlers.wait(patience)
+        await self._handlers.wait(timeout)
         self.close()
 
-    def _end(self) -> None:
-        self._ending = True
-        self._handlers.refuse_more()
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_result(None)
-        self._asked.clear()
+    def _start_closing(self) -> None:
+        self._is_closing = True
+        self._handlers.stop_accepting()
+        for response in self._pending.values():
+            if not response.done():
+                response.set_result(None)
+        self._pending.clear()
 
-    def _received(self, line: bytes) -> None:
-        refused = NULL
+    def _handle_line(self, line: bytes) -> None:
+        error_id = NULL
         try:
-            message = jsonrpc.read(line)
+            message = jsonrpc.parse(line)
             if message.is_response:
-                self._settle(message)
+                self._resolve(message)
                 return
-            refused = self._id_to_refuse(message)
-            self._dispatch(message.called(), message)
+            error_id = self._error_id(message)
+            self._dispatch(message.method_name(), message)
         except RpcError as error:
-            self._refuse(refused, error)
+            self._send_error(error_id, error)
 
     def _dispatch(self, method: str, message: IncomingMessage) -> None:
         if message.id:
-            self._handlers.begin(bytes(message.id), method, message.params)
+            self._handlers.start_request(bytes(message.id), method, message.params)
         elif method == CANCEL:
             self._cancel(message.params)
         else:
-            self._handlers.hear(method, message.params)
+            self._handlers.start_notification(method, message.params)
 
-    def _id_to_refuse(self, message: IncomingMessage) -> bytes:
+    def _error_id(self, message: IncomingMessage) -> bytes:
+        """Return the id for an error response: the message's id, or null if that is invalid or in use."""
         sent = bytes(message.id)
-        return sent if jsonrpc.is_id(sent) and not self._handlers.is_used(sent) else NULL
+        return sent if jsonrpc.is_id(sent) and not self._handlers.is_pending(sent) else NULL
 
     def _cancel(self, params: msgspec.Raw) -> None:
         try:
-            self._handlers.cancel(bytes(jsonrpc.decode(params, _Cancel).request_id))
+            self._handlers.cancel(bytes(jsonrpc.decode(params, _CancelParams).request_id))
         except (msgspec.DecodeError, RecursionError) as error:
             log("%s was ignored: %s", CANCEL, error)
 
-    def _settle(self, message: IncomingMessage) -> None:
-        answer = self._asked.pop(bytes(message.id), None)
-        if answer and not answer.done():
-            answer.set_result(message)
+    def _resolve(self, message: IncomingMessage) -> None:
+        response = self._pending.pop(bytes(message.id), None)
+        if response and not response.done():
+            response.set_result(message)
 
-    def _refuse(self, id: bytes, error: RpcError) -> None:
-        self._send(jsonrpc.refusal(id, error))
+    def _send_error(self, id: bytes, error: RpcError) -> None:
+        self._send(jsonrpc.error_response(id, error))
 
     def _send(self, line: bytes) -> int:
-        if self._closed:
+        if self._is_closed:
             return 0
         try:
             self._write(line)
         except OSError as error:
-            log("The client cannot be written to: %s", error)
+            log("Writing to the client failed: %s", error)
             self.close()
             return 0
         return len(line)
 
 
-class _Cancel(msgspec.Struct, rename="camel"):
+class _CancelParams(msgspec.Struct, rename="camel"):
     request_id: msgspec.Raw
 
 
-def _answer(name: str, message: IncomingMessage, wanted: Any) -> Any:
+def _decode_result(name: str, message: IncomingMessage, type: Any) -> Any:
     try:
         if message.error and bytes(message.error) != NULL:
-            fault = msgspec.json.decode(message.error, type=ErrorObject)
-            raise RpcError(fault.code, fault.message or f"The client refused {name}.", fault.data)
-        return jsonrpc.decode(message.result, wanted)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RpcError.internal(f"The client's answer to {name} cannot be understood: {error}.") from None
+            error = msgspec.json.decode(message.error, type=ErrorObject)
+            raise RpcError(error.code, error.message or f"The client refused {name}.", error.data)
+        return jsonrpc.decode(message.result, type)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise RpcError.internal(f"The client's response to {name} is not valid: {problem}.") from None

@@ -1,4 +1,4 @@
-"""The messages of JSON-RPC 2.0: bytes to lines, lines to messages, and messages to lines for every reader."""
+"""Messages of JSON-RPC 2.0: splits bytes into lines, parses them, and encodes messages."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ AUTH_REQUIRED = -32000
 NOT_FOUND = -32002
 
 NULL = b"null"
-_NOTHING = msgspec.Raw()
+_ABSENT = msgspec.Raw()
 _VERSION = b'"2.0"'
-# A pair of surrogates, a surrogate alone, or any other escape: one after the other, so that `\\ud800` is none of them.
+# A surrogate pair, a lone surrogate (the group), or any other escape. Escapes are matched in sequence, so that the
+# text `\\ud800` with an escaped backslash does not match as a surrogate.
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 
 
 class RpcError(OutriderError):
-    """An error as JSON-RPC has it: one that we answer with, or one that the client answered with."""
+    """A JSON-RPC error: raised to send one, and raised for one that the client sent."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -41,68 +42,68 @@ class RpcError(OutriderError):
 
     @classmethod
     def invalid_request(cls, message: str, data: Any = None) -> RpcError:
-        """Not a message of JSON-RPC, or one that does not fit now."""
+        """An invalid message, or a request that is not allowed now."""
         return cls(INVALID_REQUEST, message, data)
 
     @classmethod
     def invalid_params(cls, message: str, data: Any = None) -> RpcError:
-        """Parameters that the method cannot use."""
+        """Invalid parameters."""
         return cls(INVALID_PARAMS, message, data)
 
     @classmethod
     def internal(cls, message: str, data: Any = None) -> RpcError:
-        """It went wrong here."""
+        """An error inside the agent."""
         return cls(INTERNAL_ERROR, message, data)
 
     @classmethod
     def auth_required(cls, message: str, data: Any = None) -> RpcError:
-        """No key, or one that is not accepted."""
+        """A missing or rejected API key."""
         return cls(AUTH_REQUIRED, message, data)
 
     @classmethod
     def not_found(cls, message: str, data: Any = None) -> RpcError:
-        """A session or a file that is not there."""
+        """An unknown session or file."""
         return cls(NOT_FOUND, message, data)
 
 
 class ClosedError(RpcError, ConnectionResetError):
-    """The client has closed the connection, or it was closed: nothing more is asked or answered."""
+    """The connection to the client is closed."""
 
     def __init__(self) -> None:
         super().__init__(INTERNAL_ERROR, "The connection to the client is closed.")
 
 
 class IncomingMessage(msgspec.Struct):
-    """A message as it was received; what it does not have is empty."""
+    """A received message. Absent fields are empty."""
 
-    jsonrpc: msgspec.Raw = _NOTHING
-    id: msgspec.Raw = _NOTHING
-    method: msgspec.Raw = _NOTHING
-    params: msgspec.Raw = _NOTHING
-    result: msgspec.Raw = _NOTHING
-    error: msgspec.Raw = _NOTHING
+    jsonrpc: msgspec.Raw = _ABSENT
+    id: msgspec.Raw = _ABSENT
+    method: msgspec.Raw = _ABSENT
+    params: msgspec.Raw = _ABSENT
+    result: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = _ABSENT
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request. Its version does not matter: whoever waits for it should not wait for ever."""
+        """Whether it is a response. Its version is not checked, so that the waiting request does not hang."""
         return not self.method and bool(self.result or self.error)
 
-    def called(self) -> str:
-        """The method. Raises RpcError if this is not a request or a notification."""
+    def method_name(self) -> str:
+        """Return the method. Raises RpcError if this is not a valid request or notification."""
         if bytes(self.jsonrpc) != _VERSION:
             raise RpcError(INVALID_REQUEST, 'The message is not JSON-RPC 2.0: it needs "jsonrpc": "2.0".')
         if not self.method:
             raise RpcError(INVALID_REQUEST, "The message has no method.")
         if self.id and not is_id(bytes(self.id)):
-            raise RpcError(INVALID_REQUEST, "The id of a request is a string, a number or null.")
+            raise RpcError(INVALID_REQUEST, "The id of a request must be a string, a number or null.")
         try:
             return msgspec.json.decode(self.method, type=str)
         except msgspec.ValidationError:
-            raise RpcError(INVALID_REQUEST, "The method of a message is a string.") from None
+            raise RpcError(INVALID_REQUEST, "The method of a message must be a string.") from None
 
 
 class ErrorObject(msgspec.Struct, omit_defaults=True):
-    """The error of a response."""
+    """The error object of a response."""
 
     code: int
     message: str = ""
@@ -114,15 +115,15 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class LineSplitter:
-    """Bytes, as they arrive, to lines without their ends. A line that is too long is not kept: None stands for it."""
+    """Splits incoming bytes into lines without their line ends. None stands for a line over the limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._skipping = False
 
     def split(self, data: bytes) -> Iterator[bytes | None]:
-        """The lines that end in these bytes, in order; each byte is looked at once."""
+        """Yield the lines that are complete with these bytes."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             if self._skipping:
@@ -131,27 +132,27 @@ class LineSplitter:
                 yield self._line(data[start:end])
             start = end + 1
         if start < len(data) and not self._skipping:
-            self._skipping = not self._hold(data[start:])
+            self._skipping = not self._add(data[start:])
             if self._skipping:
                 yield None
 
     def _line(self, end: bytes) -> bytes | None:
-        if not self._held and len(end) <= self._limit:
+        if not self._buffer and len(end) <= self._limit:
             return end
-        line = bytes(self._held) if self._hold(end) else None
-        self._held = bytearray()
+        line = bytes(self._buffer) if self._add(end) else None
+        self._buffer = bytearray()
         return line
 
-    def _hold(self, part: bytes) -> bool:
-        if len(self._held) + len(part) > self._limit:
-            self._held = bytearray()
+    def _add(self, part: bytes) -> bool:
+        if len(self._buffer) + len(part) > self._limit:
+            self._buffer = bytearray()
             return False
-        self._held += part
+        self._buffer += part
         return True
 
 
-def read(line: bytes) -> IncomingMessage:
-    """The message of a line. Raises RpcError if it is none."""
+def parse(line: bytes) -> IncomingMessage:
+    """Parse a message. Raises RpcError if the line is not one."""
     try:
         if not line.isascii():
             line.decode()
@@ -161,18 +162,18 @@ def read(line: bytes) -> IncomingMessage:
     except msgspec.ValidationError:
         raise _not_an_object(line) from None
     except msgspec.DecodeError as error:
-        return _read_repaired(line, error)
+        return _parse_repaired(line, error)
     except RecursionError:
         raise RpcError(PARSE_ERROR, "The JSON of the line is nested too deeply.") from None
 
 
 def is_id(raw: bytes) -> bool:
-    """Whether the JSON of a value is that of an id."""
+    """Return whether JSON text can be an id."""
     return raw[:1] not in (b"", b"{", b"[", b"t", b"f")
 
 
 def id_key(raw: bytes) -> bytes:
-    """What an id is known by here: the same however its string is written; a number as it was sent."""
+    """Return a key for an id: strings with different escapes have the same key; a number stays as it was sent."""
     if raw[:1] != b'"' or b"\\" not in raw:
         return raw
     text: str = json.loads(raw)
@@ -180,59 +181,59 @@ def id_key(raw: bytes) -> bytes:
 
 
 def decode(raw: msgspec.Raw, wanted: Any) -> Any:
-    """A value by its type. None at all, or null, is an object without fields where the type is one of objects."""
+    """Decode a value of a type. If the type is a struct, an absent value or null is an empty object."""
     if len(raw) in (0, 4) and bytes(raw) in (b"", NULL):
         return msgspec.json.decode(b"{}" if isinstance(wanted, msgspec.StructMeta) else NULL, type=wanted)
     return msgspec.json.decode(raw, type=wanted)
 
 
 def request(id: bytes, method: str, params: Any) -> bytes:
-    """A line that asks."""
+    """Return the line of a request."""
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n' % (id, encode(method), encode(params))
 
 
 def notification(method: str, params: Any) -> bytes:
-    """A line that tells."""
+    """Return the line of a notification."""
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}\n' % (encode(method), encode(params))
 
 
 def response(id: bytes, result: Any) -> bytes:
-    """A line that answers; None is an object without fields, as the protocol has no other empty answers."""
+    """Return the line of a response. None becomes an empty object, because ACP has no other empty result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, encode({} if result is None else result))
 
 
-def refusal(id: bytes, error: RpcError) -> bytes:
-    """A line that answers with an error; without its data if that has no JSON."""
+def error_response(id: bytes, error: RpcError) -> bytes:
+    """Return the line of an error response, without the error's data if that cannot be JSON."""
     try:
-        fault = encode(ErrorObject(error.code, error.message, error.data))
+        error_object = encode(ErrorObject(error.code, error.message, error.data))
     except (TypeError, ValueError):
-        fault = encode(ErrorObject(error.code, error.message))
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (id, fault)
+        error_object = encode(ErrorObject(error.code, error.message))
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (id, error_object)
 
 
 def encode(value: Any) -> bytes:
-    """Strict JSON on one line. Lone surrogates are replaced, numbers that JSON does not have become null.
+    """Encode strict JSON on one line. Lone surrogates are replaced; NaN and infinity become null.
 
-    Raises TypeError or ValueError for what has no JSON.
+    Raises TypeError or ValueError if the value cannot be JSON.
     """
     try:
         text = _ENCODER.encode(value)
     except UnicodeEncodeError:
-        plain = msgspec.to_builtins(value, enc_hook=_plain)
+        plain = msgspec.to_builtins(value, enc_hook=_to_builtin)
         text = _ENCODER.encode(clean_value(plain))
     except RecursionError:
         raise ValueError("the value is nested too deeply") from None
-    if b"\n" in text or b"\r" in text:  # between the values of JSON that was passed on as it came
+    if b"\n" in text or b"\r" in text:  # whitespace in raw JSON that is passed through
         text = text.replace(b"\n", b" ").replace(b"\r", b" ")
-    if not text.isascii():  # some readers, Node's readline for one, take these for the ends of lines
+    if not text.isascii():  # some readers, such as Node's readline, treat these as line ends
         text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return text
 
 
-def _plain(value: Any) -> Any:
+def _to_builtin(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)
-    raise TypeError(f"{type(value).__name__} has no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be JSON")
 
 
 def _not_an_object(line: bytes) -> RpcError:
@@ -241,17 +242,17 @@ def _not_an_object(line: bytes) -> RpcError:
     except (msgspec.DecodeError, RecursionError) as error:
         return RpcError(PARSE_ERROR, f"The line is not JSON: {error}.")
     if line.lstrip().startswith(b"["):
-        return RpcError(INVALID_REQUEST, "Batches are not supported: send one message a line.")
+        return RpcError(INVALID_REQUEST, "Batches are not supported: send one message per line.")
     return RpcError(INVALID_REQUEST, "The line is JSON, but not an object.")
 
 
-def _read_repaired(line: bytes, error: msgspec.DecodeError) -> IncomingMessage:
-    """A message with lone surrogates in it, which JavaScript sends and JSON allows: they are replaced."""
+def _parse_repaired(line: bytes, error: msgspec.DecodeError) -> IncomingMessage:
+    """Parse a message with lone surrogates replaced. JavaScript sends them, and JSON allows them."""
     repaired = _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], line)
     try:
         message = _DECODER.decode(repaired)
     except (msgspec.DecodeError, RecursionError):
         raise RpcError(PARSE_ERROR, f"The line is not JSON: {error}.") from None
-    if b"\\ufffd" in bytes(message.id):  # an id goes back as it came
+    if b"\\ufffd" in bytes(message.id):  # an id is sent back as it came
         message.id = msgspec.Raw(json.dumps(json.loads(line)["id"]))
     return message

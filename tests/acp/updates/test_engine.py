@@ -41,7 +41,7 @@ def test_a_call_needs_an_id_and_an_end_that_is_one() -> None:
     engine, observer, _ = watched()
     with pytest.raises(ValueError, match="a call needs an id"):
         engine.announce(CallState(""))
-    with pytest.raises(TypeError, match="not of a str"):
+    with pytest.raises(TypeError, match="Terminal, not str"):
         engine.announce(CallState("c", content=("text",)))  # type: ignore[arg-type]
     engine.announce(CallState("c"))
     with pytest.raises(ValueError, match="a call cannot end as pending; use one of: cancelled, completed, failed"):
