@@ -109,17 +109,19 @@ def _seconds_to_write(argv: Sequence[str]) -> float:
 async def _write(count: int) -> float:
     """CPU seconds for changes of one field through the engine and the wire, as a session has them."""
     from outrider.acp.client import Client
+    from outrider.acp.connection import Connection
+    from outrider.acp.tool_call_updates import to_session_update
     from outrider.acp.update_sender import UpdateSender
+    from outrider.acp.updates.call_state import CallState
     from outrider.acp.updates.engine import Engine
-    from outrider.acp.updates.state import CallState
-    from outrider.acp.v1 import call_of
-    from outrider.acp.wire import Connection
     from outrider.acp.writer import PipeWriter
 
     writer = PipeWriter(1, _gone)
     client = Client(Connection(writer, {}, {}), writer)
-    teller = UpdateSender(client, "0123456789abcdef0123456789abcdef", _no_file, lambda: (None, None))
-    engine = Engine(lambda update: teller.tell(call_of(update, _no_file)), congested=lambda: client.is_congested)
+    sender = UpdateSender(client, "0123456789abcdef0123456789abcdef", _no_file, lambda: (None, None))
+    engine = Engine(
+        lambda update: sender.send(to_session_update(update, _no_file)), congested=lambda: client.is_congested
+    )
     engine.announce(CallState("call_0001", title="Edit", kind="edit"))
     engine.flush()
     started = time.process_time()

@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from bench import update_runs
 from bench.figure import Figure
-from outrider.acp.updates.engine import Appending, Engine
-from outrider.acp.updates.state import CallState, Diff, Item, Location, Terminal, Text
+from outrider.acp.updates.call_state import CallState, Diff, Item, Location, Terminal, Text
+from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.update import Update
 
 CALLS, UPDATES, ROUNDS = 5_000, 10_000, 3
@@ -47,9 +47,9 @@ def measure() -> Iterator[Figure]:
     yield from _rate()
     yield from _sizes()
     yield from update_runs.measure()
-    for appending, most in (("replace", 1.6), ("meta", 1.3)):
-        ratio, updates = _printed(appending)  # type: ignore[arg-type]
-        name = f"2,000 lines of 80 characters, sent against printed ({appending})"
+    for appends, label, most in ((False, "replace", 1.6), (True, "meta", 1.3)):
+        ratio, updates = _printed(appends=appends)
+        name = f"2,000 lines of 80 characters, sent against printed ({label})"
         yield Figure(name, ratio, "x", most, f"{updates} updates")
 
 
@@ -247,13 +247,11 @@ def _sizes() -> Iterator[Figure]:
         )
 
 
-def _printed(appending: Appending) -> tuple[float, int]:
+def _printed(*, appends: bool) -> tuple[float, int]:
     """Bytes of all lines sent for a command that prints a line every 10 ms, against what it prints."""
     sink = Sink()
-    engine = sink.engine(appending=appending)
-    engine.announce(
-        CallState("call", title="Run", kind="execute", content=(Terminal("t"),) if appending == "meta" else ())
-    )
+    engine = sink.engine(appends=appends)
+    engine.announce(CallState("call", title="Run", kind="execute", content=(Terminal("t"),) if appends else ()))
     for text in LINES:
         engine.append("call", text)
         sink.wait(0.01)

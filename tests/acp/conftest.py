@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.acp.wire import Connection, Method
+from outrider.acp.connection import Connection, Method
 
 
 class Add(msgspec.Struct):

@@ -29,25 +29,25 @@ Side = Literal["agent", "client"]
 Kind = Literal["params", "result"]
 
 
-def check(name: str, value: Any, version: int = 1, *, unstable: bool = False) -> None:
+def check(name: str, value: Any, *, unstable: bool = False) -> None:
     """Raises AssertionError, with the place, where the value does not fit a definition or has keys unknown to it."""
-    problems = list(_Walk(version, unstable).problems(f"#/$defs/{name}", value))
-    assert not problems, f"not a {name} of version {version}: {'; '.join(problems)}\n{json.dumps(value)[:2000]}"
+    problems = list(_Walk(unstable).problems(f"#/$defs/{name}", value))
+    assert not problems, f"not a {name}: {'; '.join(problems)}\n{json.dumps(value)[:2000]}"
 
 
-def definition_of(side: Side, method: str, kind: Kind, version: int = 1, *, unstable: bool = False) -> str:
+def definition_of(side: Side, method: str, kind: Kind, *, unstable: bool = False) -> str:
     """The definition of the parameters or the result of a method, as the schema has it noted; or KeyError."""
-    for name, definition in schema(version, unstable)["$defs"].items():
+    for name, definition in schema(unstable)["$defs"].items():
         known = definition.get("x-method") == method and definition.get("x-side") in (side, "protocol")
         if known and name.endswith("Response") == (kind == "result"):
             return str(name)
-    raise KeyError(f"version {version} has no {kind} of {method} on the side of the {side}")
+    raise KeyError(f"the protocol has no {kind} of {method} on the side of the {side}")
 
 
 @cache
-def schema(version: int, unstable: bool = False) -> dict[str, Any]:
+def schema(unstable: bool = False) -> dict[str, Any]:
     """A whole schema. Skips the test where it cannot be had."""
-    file = FOLDER / f"v{version}" / ("schema.unstable.json" if unstable else "schema.json")
+    file = FOLDER / "v1" / ("schema.unstable.json" if unstable else "schema.json")
     if not file.exists() and (problem := _fetched()):
         pytest.skip(f"the official ACP schema is not at hand: {problem}")
     loaded: dict[str, Any] = json.loads(file.read_text())
@@ -77,18 +77,17 @@ def _fetched() -> str:
 
 
 @cache
-def _validator(text: str, version: int, unstable: bool) -> Any:
-    root = schema(version, unstable)
+def _validator(text: str, unstable: bool) -> Any:
+    root = schema(unstable)
     return jsonschema_rs.validator_for({**json.loads(text), "$schema": root["$schema"], "$defs": root["$defs"]})
 
 
 class _Walk:
     """Follows a value and its schema together."""
 
-    def __init__(self, version: int, unstable: bool) -> None:
-        self._version = version
+    def __init__(self, unstable: bool) -> None:
         self._unstable = unstable
-        self._definitions = schema(version, unstable)["$defs"]
+        self._definitions = schema(unstable)["$defs"]
 
     def problems(self, reference: str, value: Any) -> Iterator[str]:
         found = [
@@ -137,7 +136,7 @@ class _Walk:
         return bool(self._validator(part).is_valid(value))
 
     def _validator(self, part: dict[str, Any]) -> Any:
-        return _validator(json.dumps(part, sort_keys=True), self._version, self._unstable)
+        return _validator(json.dumps(part, sort_keys=True), self._unstable)
 
 
 def _others(part: dict[str, Any]) -> Iterator[Any]:

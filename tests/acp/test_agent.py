@@ -30,6 +30,14 @@ async def test_an_editor_of_any_version_is_answered_with_the_one_that_is_spoken(
     assert len(editor.received) == 1, "nothing is said before or beside the introduction"
 
 
+async def test_an_editor_that_offers_the_draft_of_version_2_is_answered_with_version_1() -> None:
+    async with running() as editor:
+        info = {"name": "tests", "version": "1"}
+        answer = await editor.ask("initialize", protocolVersion=2, info=info, capabilities={})
+    assert answer["protocolVersion"] == 1
+    assert answer["agentCapabilities"]["loadSession"] is True
+
+
 async def test_the_program_from_scratch_says_nothing_but_the_protocol_even_if_a_tool_prints(tmp_path: Path) -> None:
     tool = tmp_path / "loud.py"
     tool.write_text(
@@ -128,7 +136,7 @@ async def test_a_session_that_was_closed_must_be_loaded_again(tmp_path: Path) ->
         await editor.load(session, tmp_path)
         refused = await editor.refusal("session/load", sessionId=session, cwd=str(tmp_path), mcpServers=[])
         assert refused.code == -32602
-        assert "open here already" in refused.message
+        assert "already open here" in refused.message
         assert await editor.prompt(session, "What is 2 + 2?") == "end_turn"
 
 
@@ -193,12 +201,12 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
             before = len(seen.text())
             assert await editor.prompt(session, command) == "end_turn"
             answers[command] = seen.text()[before:]
-        assert answers["/model"] == "demo answers."
+        assert answers["/model"] == "Model: demo."
         assert "nobody" in answers["/model nobody/knows"]
         assert answers["/permissions"] == "Permissions: ask."
-        assert answers["/permissions yolo"].startswith("There is no mode 'yolo'")
+        assert answers["/permissions yolo"].startswith("Unknown mode 'yolo'")
         assert "**Read**" in answers["/tools"]
-        assert answers["/cost"].startswith("0 tokens in")
+        assert answers["/cost"].startswith("0 input tokens")
         await editor.prompt(session, "/unknown What is 3 + 4?")
         assert seen.text().endswith("7"), "what is no command is for the model"
 
@@ -343,13 +351,13 @@ async def test_a_second_prompt_is_refused_while_one_runs_and_the_first_goes_on(t
         session = await editor.new(tmp_path)
         first = editor.say(session, "run `touch made`")
         await editor.until(lambda: editor.asked, "a question")
-        with pytest.raises(Refused, match="still at work") as caught:
+        with pytest.raises(Refused, match="this session is busy") as caught:
             await editor.prompt(session, "What is 2 + 2?")
         assert caught.value.code == -32600
         refused = await editor.refusal(
             "session/set_config_option", sessionId=session, configId="model", value="openai/gpt-4.1-mini"
         )
-        assert "turn is over" in refused.message
+        assert "during a turn" in refused.message
         answered.set()
         assert (await editor.answer(first))["stopReason"] == "end_turn"
         assert (tmp_path / "made").exists()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.acp.content import LARGEST_SHOWN, as_prompt, path_of, shown_file
+from outrider.acp.content import MAX_IMAGE_BYTES, file_content, path_of, to_prompt
 from outrider.acp.schema.content import (
     AudioContent,
     ContentBlock,
@@ -46,7 +46,7 @@ blocks = st.one_of(
 @given(st.lists(blocks, max_size=5))
 def test_whatever_is_sent_becomes_a_prompt_or_an_error_in_words(sent: list[ContentBlock]) -> None:
     try:
-        parts = as_prompt(sent)
+        parts = to_prompt(sent)
     except AttachmentError:
         assert any(isinstance(block, AudioContent | ImageContent | EmbeddedResource) for block in sent)
     else:
@@ -70,10 +70,10 @@ def test_what_is_not_on_this_machine_has_no_path(uri: str) -> None:
 @given(st.binary(max_size=200))
 def test_a_picture_goes_out_as_it_came_in(rest: bytes) -> None:
     picture = PNG + rest
-    (attachment,) = as_prompt([ImageContent(base64.b64encode(picture).decode(), "image/png")])
+    (attachment,) = to_prompt([ImageContent(base64.b64encode(picture).decode(), "image/png")])
     assert isinstance(attachment, Attachment)
     store = MemoryStore()
-    shown = shown_file(store.put(attachment), store.read)
+    shown = file_content(store.put(attachment), store.read)
     assert isinstance(shown, ImageContent)
     assert base64.b64decode(shown.data) == picture
 
@@ -83,9 +83,9 @@ def test_what_is_no_picture_is_too_large_or_is_gone_is_named() -> None:
         raise AttachmentError("its bytes are not in the store")
 
     shown = [
-        shown_file(AttachmentBlock("0" * 64, "application/pdf", 2_000_000, name="report.pdf"), gone),
-        shown_file(AttachmentBlock("0" * 64, "image/png", LARGEST_SHOWN + 1, name="map.png"), gone),
-        shown_file(AttachmentBlock("0" * 64, "image/png", 10, name="lost.png"), gone),
+        file_content(AttachmentBlock("0" * 64, "application/pdf", 2_000_000, name="report.pdf"), gone),
+        file_content(AttachmentBlock("0" * 64, "image/png", MAX_IMAGE_BYTES + 1, name="map.png"), gone),
+        file_content(AttachmentBlock("0" * 64, "image/png", 10, name="lost.png"), gone),
     ]
     said = [block.text for block in shown if isinstance(block, TextContent)]
     assert len(said) == 3
@@ -96,9 +96,9 @@ def test_what_is_no_picture_is_too_large_or_is_gone_is_named() -> None:
 
 def test_a_link_to_a_picture_is_followed_and_one_to_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
-    words, attachment = as_prompt([ResourceLink("a", (tmp_path / "a.png").as_uri())])
+    words, attachment = to_prompt([ResourceLink("a", (tmp_path / "a.png").as_uri())])
     assert isinstance(attachment, Attachment)
     assert words == f"[a]({tmp_path}/a.png)"
     for name in ("missing.png", "x" * 5_000 + ".png", "folder.png"):
         (tmp_path / "folder.png").mkdir(exist_ok=True)
-        assert as_prompt([ResourceLink("b", (tmp_path / name).as_uri())]) == [f"[b]({tmp_path}/{name})"]
+        assert to_prompt([ResourceLink("b", (tmp_path / name).as_uri())]) == [f"[b]({tmp_path}/{name})"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from outrider.acp import editor as editor_module
+from outrider.acp import editor_files
 from outrider.acp.client import Client
-from outrider.acp.editor import EditorBuffers
-from outrider.acp.schema.requests import ClientCapabilities, FileSystem
-from outrider.acp.wire import ClosedError, Connection
+from outrider.acp.connection import ClosedError, Connection
+from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.schema.requests import ClientCapabilities, FileSystemCapabilities
 from tests.acp.editor import Handler, Refused, introduced
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
@@ -143,11 +143,11 @@ async def test_sub_agents_read_what_is_not_saved_too(tmp_path: Path) -> None:
 async def test_an_editor_that_is_silent_or_gone_is_an_error_and_never_the_text_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(editor_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(editor_files, "TIMEOUT", 0.05)
     written: list[bytes] = []
     connection = Connection(written.append, {}, {})
     client = Client(connection, None)  # type: ignore[arg-type]
-    client.introduce(ClientCapabilities(fs=FileSystem(True, True)), None)
+    client.initialize(ClientCapabilities(fs=FileSystemCapabilities(True, True)), None)
     buffers = EditorBuffers(client, "session")
     for asking in (lambda: buffers.read(tmp_path / "a"), lambda: buffers.write(tmp_path / "a", "text")):
         with pytest.raises(OSError):

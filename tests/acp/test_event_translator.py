@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.acp.client import Client
+from outrider.acp.connection import Connection
 from outrider.acp.event_translator import EventTranslator
+from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
-from outrider.acp.v1 import call_of
-from outrider.acp.wire import Connection
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.runtime.events import (
     Event,
@@ -81,24 +81,24 @@ ENDED_EARLY: list[Event] = [
 
 
 class Watched:
-    """A feed on a real connection, and an editor that reads it."""
+    """A translator on a real connection, and an editor that reads it."""
 
     def __init__(self, *, appends: bool = False) -> None:
         self.lines: list[bytes] = []
         self.writer = SimpleNamespace(congested=False)
         client = Client(Connection(self.lines.append, {}, {}), self.writer)  # type: ignore[arg-type]
-        self.teller = UpdateSender(client, "s", lambda file: b"", lambda: (200_000, 0.5))
+        self.sender = UpdateSender(client, "s", lambda file: b"", lambda: (200_000, 0.5))
         self.engine = Engine(
-            lambda update: self.teller.tell(call_of(update, lambda file: b"")),
-            appending="meta" if appends else "replace",
+            lambda update: self.sender.send(to_session_update(update, lambda file: b"")),
+            appends=appends,
             congested=lambda: self.writer.congested,
         )
-        self.feed = EventTranslator(self.engine, self.teller, FOLDER, appends=appends)
+        self.translator = EventTranslator(self.engine, self.sender, FOLDER, appends=appends)
 
     def end(self) -> Seen:
         """The turn is over; what the editor shows."""
-        self.feed.end()
-        self.teller.flush()
+        self.translator.end()
+        self.sender.flush()
         seen = Seen()
         for line in self.lines:
             params = json.loads(line)["params"]
@@ -112,7 +112,7 @@ async def _follow(happened: Sequence[Event], appends: bool, slow: Sequence[bool]
     watched = Watched(appends=appends)
     for number, event in enumerate(happened):
         watched.writer.congested = slow[number % len(slow)]
-        watched.feed.show(event)
+        watched.translator.handle(event)
         if number % 3 == 0:
             await asyncio.sleep(0)
     return watched.end()
@@ -140,12 +140,12 @@ def is_inside(part: str, whole: str) -> bool:
 async def test_a_call_is_announced_before_its_words_and_its_end_is_told_after_them() -> None:
     watched = Watched()
     use = ToolUseBlock("a", "Read", {"file_path": "a.txt"})
-    watched.feed.show(TextDelta("Before. "))
-    watched.feed.show(ToolCallDelta("a", "Read", '{"file_path": "a.txt"}'))
-    watched.feed.show(TextDelta("Between. "))
-    watched.feed.show(MessageAdded(Message("assistant", (TextBlock("Before. Between. "), use))))
-    watched.feed.show(ToolFinished("a", "Read", ToolResultBlock("a", (TextBlock("text"),))))
-    watched.feed.show(TextDelta("After."))
+    watched.translator.handle(TextDelta("Before. "))
+    watched.translator.handle(ToolCallDelta("a", "Read", '{"file_path": "a.txt"}'))
+    watched.translator.handle(TextDelta("Between. "))
+    watched.translator.handle(MessageAdded(Message("assistant", (TextBlock("Before. Between. "), use))))
+    watched.translator.handle(ToolFinished("a", "Read", ToolResultBlock("a", (TextBlock("text"),))))
+    watched.translator.handle(TextDelta("After."))
     seen = watched.end()
     assert seen.transcript == [("agent", "Before. "), ("call", "a"), ("agent", "Between. After.")]
     told = [(update.get("title"), update.get("status"), said(update)) for update in seen.updates]
@@ -166,12 +166,12 @@ def said(update: dict[str, Any]) -> str:
 async def test_words_of_one_moment_go_out_together_and_none_is_lost_to_a_slow_editor() -> None:
     watched = Watched()
     for number in range(100):
-        watched.feed.show(TextDelta(f"{number} "))
+        watched.translator.handle(TextDelta(f"{number} "))
     await asyncio.sleep(0)
     assert len(watched.lines) == 1
     watched.writer.congested = True
     for number in range(100, 200):
-        watched.feed.show(TextDelta(f"{number} "))
+        watched.translator.handle(TextDelta(f"{number} "))
         await asyncio.sleep(0)
     assert len(watched.lines) == 1, "while it is slow, words wait for each other"
     assert watched.end().text() == "".join(f"{number} " for number in range(200))
@@ -179,14 +179,14 @@ async def test_words_of_one_moment_go_out_together_and_none_is_lost_to_a_slow_ed
 
 async def test_a_reply_that_does_not_count_ends_its_calls_with_the_reason() -> None:
     watched = Watched()
-    watched.feed.show(ToolCallDelta("a", "Bash", '{"command": "ls'))
-    watched.feed.show(ReplyDiscarded("The connection broke off."))
-    watched.feed.show(ToolCallDelta("a", "Bash", '{"command": "ls"}'))
+    watched.translator.handle(ToolCallDelta("a", "Bash", '{"command": "ls'))
+    watched.translator.handle(ReplyDiscarded("The connection broke off."))
+    watched.translator.handle(ToolCallDelta("a", "Bash", '{"command": "ls"}'))
     use = ToolUseBlock("a", "Bash", {"command": "ls"})
-    watched.feed.show(MessageAdded(Message("assistant", (use,))))
-    assert watched.feed.shown_id("a") == "a-2"
-    watched.feed.show(ToolStarted("a", "Bash", {"command": "ls"}, "write"))
-    watched.feed.show(ToolFinished("a", "Bash", ToolResultBlock("a", (TextBlock("done"),))))
+    watched.translator.handle(MessageAdded(Message("assistant", (use,))))
+    assert watched.translator.tool_call_id("a") == "a-2"
+    watched.translator.handle(ToolStarted("a", "Bash", {"command": "ls"}, "write"))
+    watched.translator.handle(ToolFinished("a", "Bash", ToolResultBlock("a", (TextBlock("done"),))))
     seen = watched.end()
     assert {name: call["status"] for name, call in seen.calls.items()} == {"a": "failed", "a-2": "completed"}
     assert "broke off" in str(seen.calls["a"]["content"])
@@ -195,12 +195,12 @@ async def test_a_reply_that_does_not_count_ends_its_calls_with_the_reason() -> N
 async def test_calls_that_got_other_ids_are_the_calls_that_were_announced() -> None:
     watched = Watched()
     for name, command in (("x", "one"), ("y", "two")):
-        watched.feed.show(ToolCallDelta(name, "Bash", json.dumps({"command": command})))
+        watched.translator.handle(ToolCallDelta(name, "Bash", json.dumps({"command": command})))
     uses = [ToolUseBlock("x_2", "Bash", {"command": "one"}), ToolUseBlock("y", "Bash", {"command": "two"})]
-    watched.feed.show(MessageAdded(Message("assistant", tuple(uses))))
+    watched.translator.handle(MessageAdded(Message("assistant", tuple(uses))))
     for use in uses:
-        watched.feed.show(ToolStarted(use.id, "Bash", use.input, "write"))
-        watched.feed.show(ToolFinished(use.id, "Bash", ToolResultBlock(use.id, (TextBlock("done"),))))
+        watched.translator.handle(ToolStarted(use.id, "Bash", use.input, "write"))
+        watched.translator.handle(ToolFinished(use.id, "Bash", ToolResultBlock(use.id, (TextBlock("done"),))))
     seen = watched.end()
     told = {name: (call["title"], call["status"]) for name, call in seen.calls.items()}
     assert told == {"x": ("Bash(one)", "completed"), "y": ("Bash(two)", "completed")}

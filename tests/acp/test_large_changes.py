@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from outrider.acp.asking import EditorAsker
-from outrider.acp.schema.client_requests import Outcome, Permission
+from outrider.acp.permission_requests import PermissionRequester
+from outrider.acp.schema.client_requests import PermissionOutcome, RequestPermissionResponse
 from outrider.coding.permissions.question import Question
 from tests.acp.editor import Editor, allowing, introduced
 from tests.acp.updates.observing import watched
@@ -133,11 +133,18 @@ async def test_small_arguments_and_those_of_other_tools_stay_as_they_are(tmp_pat
 async def test_the_question_of_a_sub_agent_ends_without_sending_it_again(tmp_path: Path) -> None:
     engine, observer, _ = watched()
 
-    async def permit(request: Any) -> Permission:
-        return Permission(Outcome("selected", "once"))
+    async def permit(request: Any) -> RequestPermissionResponse:
+        return RequestPermissionResponse(PermissionOutcome("selected", "once"))
 
-    client: Any = SimpleNamespace(permit=permit)
-    ask = EditorAsker(client, lambda: "s", lambda: engine, tmp_path, lambda file: b"", lambda call: call)
+    client: Any = SimpleNamespace(request_permission=permit)
+    ask = PermissionRequester(
+        client,
+        tmp_path,
+        lambda file: b"",
+        session=lambda: "s",
+        engine=lambda: engine,
+        tool_call_id=lambda call: call,
+    )
     question = Question("w", "Write", {"file_path": "big.txt", "content": TEXT}, "it writes big.txt", asker="Explore")
     assert (await ask(question)).verdict == "once"
     announcement, end = observer.updates

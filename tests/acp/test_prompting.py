@@ -243,9 +243,9 @@ async def test_pictures_files_and_links_reach_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("block", "words"),
     [
-        ({"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}, "sound"),
+        ({"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}, "audio"),
         ({"type": "image", "mimeType": "image/png", "data": "not base64!"}, "base64"),
-        ({"type": "resource", "resource": {"uri": "file:///x"}}, "without its content"),
+        ({"type": "resource", "resource": {"uri": "file:///x"}}, "has no content"),
         ({"type": "hologram"}, "hologram"),
         ({"type": "text"}, "text"),
     ],

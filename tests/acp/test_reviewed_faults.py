@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from outrider.acp.calls import fenced, locations_of, new_call
 from outrider.acp.client import Client
-from outrider.acp.nested import LONGEST, SHOWN, Nested
-from outrider.acp.refusals import as_wire_error
+from outrider.acp.connection import Connection, RpcError
+from outrider.acp.errors import as_rpc_error
 from outrider.acp.schema.requests import ClientCapabilities
-from outrider.acp.wire import Connection, WireError
+from outrider.acp.subagent_activity import MAX_LINE, SHOWN_LINES, SubagentActivity
+from outrider.acp.tool_calls import fenced, locations_of, new_call
 from outrider.errors import SessionHeldError
 from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolStarted
 
@@ -49,19 +49,19 @@ def test_a_fence_holds_whatever_is_inside(text: str) -> None:
 
 
 def test_what_sub_agents_do_stays_small() -> None:
-    nested = Nested(HERE)
-    nested.take(SubagentStarted("t", "s", "Bash", "work"))
+    nested = SubagentActivity(HERE)
+    nested.add(SubagentStarted("t", "s", "Bash", "work"))
     for number in range(1000):
         command = f"echo {number}\n" * 1000
-        nested.take(SubagentEvent("t", "s", ToolStarted(f"c{number}", "Bash", {"command": command}, "write")))
+        nested.add(SubagentEvent("t", "s", ToolStarted(f"c{number}", "Bash", {"command": command}, "write")))
     shown = str(nested)
-    assert len(shown.split("\n")) == SHOWN + 2
-    assert max(map(len, shown.split("\n"))) <= LONGEST + 2
-    assert "(980 calls before these)" in shown
+    assert len(shown.split("\n")) == SHOWN_LINES + 2
+    assert max(map(len, shown.split("\n"))) <= MAX_LINE + 2
+    assert "(980 earlier calls)" in shown
 
 
 def test_a_session_that_is_open_elsewhere_is_no_fault_of_the_agent() -> None:
-    with pytest.raises(WireError) as caught, as_wire_error():
+    with pytest.raises(RpcError) as caught, as_rpc_error():
         raise SessionHeldError("it is open elsewhere")
     assert caught.value.code == -32600
 
@@ -75,7 +75,7 @@ async def test_both_names_for_appended_output_are_known(key: str) -> None:
             pass
 
     client = Client(Connection(Quiet(), {}, {}), Quiet())  # type: ignore[arg-type]
-    client.introduce(ClientCapabilities(meta={key: True}), None)
+    client.initialize(ClientCapabilities(meta={key: True}), None)
     assert client.appends_output
     assert client.output_key == key
     await asyncio.sleep(0)

@@ -19,9 +19,9 @@ export function report(scene, what) {
 }
 
 /** The agent as an editor starts it: its streams, and its end when the editor closes them. */
-export function startAgent(acp, ...more) {
+export function startAgent(acp) {
   const [command, ...args] = play.agent;
-  const child = spawn(command, [...args, ...more], { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
   const stream = acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
   const ended = new Promise((resolve) => child.on("exit", (code, signal) => resolve(code ?? signal)));
   return { stream, ended, close: () => child.stdin.end() };

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 async def test_an_editor_on_the_typescript_sdk_works_with_outrider(npm_clients: Path, stage: Stage) -> None:
-    seen = await stage.drive("node", str(HERE / "sdk_v1.mjs"), INTEROP_CLIENTS=str(npm_clients))
+    seen = await stage.drive("node", str(HERE / "sdk.mjs"), INTEROP_CLIENTS=str(npm_clients))
     judging.is_introduced(seen["introduced"])
     judging.has_read(seen["read"], stage.project)
     assert seen["read"]["files"] == [["read", str(stage.project / "notes.txt")]], "the editor's own text was read"

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from outrider.acp.tool_call_updates import to_session_update
+from outrider.acp.updates.call_state import FIELDS, CallState, Diff, File, Location, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import FIELDS, CallState, Diff, File, Location, Terminal, Text
 from outrider.acp.updates.update import Update
-from outrider.acp.v1 import call_of
 from outrider.conversation.messages import AttachmentBlock
 from tests.acp.editor import introduced, running
 from tests.acp.updates.observing import Clock, Observer, watched
@@ -44,7 +44,7 @@ DONE = {"type": "content", "content": {"type": "text", "text": "Analysis complet
 
 def on_the_wire(update: Update) -> dict[str, Any]:
     """An update as an editor gets it."""
-    told: dict[str, Any] = json.loads(msgspec.json.encode(call_of(update, lambda file: b"")))
+    told: dict[str, Any] = json.loads(msgspec.json.encode(to_session_update(update, lambda file: b"")))
     return told
 
 
@@ -179,7 +179,7 @@ def test_partial_update_serialization_omits_none_fields() -> None:
     engine.change(ID, status="in_progress", title=None, content=None, raw_input=UNSET)
     engine.flush()
     (update,) = observer.updates
-    line = msgspec.json.encode(call_of(update, lambda file: b""))
+    line = msgspec.json.encode(to_session_update(update, lambda file: b""))
     assert line == b'{"sessionUpdate":"tool_call_update","toolCallId":"call_001","status":"in_progress"}'
 
 
@@ -266,7 +266,7 @@ def test_changes_of_one_interval_are_merged_and_the_later_wins(changes: list[Map
 
 def test_output_that_is_appended_is_merged_into_one_text() -> None:
     """Section Testing Requirements: output is added up where other fields are replaced."""
-    engine, observer, _ = announced(appending="meta")
+    engine, observer, _ = announced(appends=True)
     for word in ("one ", "two ", "three"):
         engine.append(ID, word)
     engine.flush()
@@ -278,11 +278,11 @@ def test_an_update_is_built_step_by_step_and_checked_at_each() -> None:
     engine, observer, _ = announced()
     assert engine.change(ID, status="in_progress")
     assert engine.change(ID, content=[Text("one")])
-    with pytest.raises(ValueError, match="there is no status 'done'"):
+    with pytest.raises(ValueError, match="unknown status 'done'"):
         engine.change(ID, status="done")
     with pytest.raises(TypeError, match="a call has no field 'colour'"):
         engine.change(ID, colour="red")
-    with pytest.raises(TypeError, match="content is made of Text, File, Diff and Terminal"):
+    with pytest.raises(TypeError, match="content items must be Text, File, Diff or Terminal"):
         engine.change(ID, content=["two"])
     assert not engine.change(ID, status="pending"), "no step back"
     known = engine.state(ID)
@@ -309,7 +309,9 @@ def test_payloads_are_much_smaller_than_whole_calls() -> None:
     engine.flush()
     engine.change(ID, status="in_progress")
     engine.flush()
-    whole, status = (len(msgspec.json.encode(call_of(update, lambda file: b""))) for update in observer.updates)
+    whole, status = (
+        len(msgspec.json.encode(to_session_update(update, lambda file: b""))) for update in observer.updates
+    )
     assert status < 0.15 * whole
 
 

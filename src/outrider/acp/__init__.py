@@ -1,1 +1,1 @@
-"""The editor agent: Outrider behind the Agent Client Protocol, JSON-RPC 2.0 over standard input and output."""
+"""The editor agent: the Agent Client Protocol, which is JSON-RPC 2.0 over standard input and output."""

@@ -1,4 +1,4 @@
-"""The agent that an editor talks to: each method of the protocol, and the sessions that are open."""
+"""The agent side of the protocol: one method for each request, and the open sessions."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import Client
-from outrider.acp.measures import Measures
-from outrider.acp.refusals import as_wire_error
-from outrider.acp.schema.base import PROTOCOL
+from outrider.acp.connection import Connection, Method, RpcError
+from outrider.acp.errors import as_rpc_error
+from outrider.acp.metrics_file import MetricsFile
+from outrider.acp.schema.base import PROTOCOL_VERSION
 from outrider.acp.schema.requests import (
     AgentCapabilities,
-    Authenticate,
-    ConfigOptions,
+    AuthenticateRequest,
+    Empty,
     Implementation,
-    Initialize,
-    Initialized,
-    ListSessions,
-    LoadSession,
-    NewSession,
-    Nothing,
-    OfSession,
-    Opened,
-    Prompt,
+    InitializeRequest,
+    InitializeResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    NewSessionRequest,
+    OpenSessionResponse,
     PromptCapabilities,
-    Prompted,
+    PromptRequest,
+    PromptResponse,
     SessionInfo,
-    Sessions,
-    SetConfigOption,
-    SetMode,
+    SessionRequest,
+    SetConfigOptionRequest,
+    SetConfigOptionResponse,
+    SetSessionModeRequest,
 )
-from outrider.acp.wire import Connection, Method, WireError
 from outrider.acp.writer import Writer
 from outrider.errors import UnknownSessionError
 from outrider.providers.debugging import logger
@@ -44,12 +44,11 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.acp.editor_session import EditorSession
-    from outrider.coding.config.settings import Settings
     from outrider.log.log import Log
     from outrider.tools.tool import Tool
 
-PAGE = 50
-"""Sessions in one answer of a list."""
+PAGE_SIZE = 50
+"""Sessions in one response to `session/list`."""
 _CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
@@ -59,7 +58,7 @@ _CAPABILITIES = AgentCapabilities(
 
 
 class EditorAgent:
-    """Answers one editor. What only a session needs is imported with the first one."""
+    """Serves one editor. Modules that only a session needs are imported with the first session."""
 
     def __init__(
         self,
@@ -71,136 +70,138 @@ class EditorAgent:
     ) -> None:
         self.connection = Connection(writer, self._requests(), self._notifications())
         self._client = Client(self.connection, writer)
-        self._measures = Measures(metrics) if metrics else None
+        self._metrics_file = MetricsFile(metrics) if metrics else None
         self._flags = flags
         self._load_tools = load_tools
-        self._held: dict[str, EditorSession] = {}
+        self._sessions: dict[str, EditorSession] = {}
         self._opened_log: Log | None = None
 
     async def close(self) -> None:
-        """The editor is gone, or wants to be: every session ends as it should, and can be opened again."""
-        await asyncio.gather(*map(self._close_held, list(self._held)), return_exceptions=True)
-        if self._measures:
-            await self._measures.close()
+        """Close every session, so that it can be opened again."""
+        await asyncio.gather(*map(self._close_session, list(self._sessions)), return_exceptions=True)
+        if self._metrics_file:
+            await self._metrics_file.close()
         if self._opened_log:
             self._opened_log.close()
 
     def _requests(self) -> dict[str, Method]:
         return {
-            "initialize": Method(Initialize, self._initialize),
-            "authenticate": Method(Authenticate, self._authenticate),
-            "logout": Method(Nothing, self._logout),
-            "session/new": Method(NewSession, self._new),
-            "session/load": Method(LoadSession, self._load),
-            "session/resume": Method(LoadSession, self._resume),
-            "session/fork": Method(LoadSession, self._fork),
-            "session/list": Method(ListSessions, self._list),
-            "session/delete": Method(OfSession, self._delete),
-            "session/close": Method(OfSession, self._close),
-            "session/prompt": Method(Prompt, self._prompt),
-            "session/set_mode": Method(SetMode, self._set_mode),
-            "session/set_config_option": Method(SetConfigOption, self._set_config_option),
+            "initialize": Method(InitializeRequest, self._initialize),
+            "authenticate": Method(AuthenticateRequest, self._authenticate),
+            "logout": Method(Empty, self._logout),
+            "session/new": Method(NewSessionRequest, self._new),
+            "session/load": Method(LoadSessionRequest, self._load),
+            "session/resume": Method(LoadSessionRequest, self._resume),
+            "session/fork": Method(LoadSessionRequest, self._fork),
+            "session/list": Method(ListSessionsRequest, self._list),
+            "session/delete": Method(SessionRequest, self._delete),
+            "session/close": Method(SessionRequest, self._close),
+            "session/prompt": Method(PromptRequest, self._prompt),
+            "session/set_mode": Method(SetSessionModeRequest, self._set_mode),
+            "session/set_config_option": Method(SetConfigOptionRequest, self._set_config_option),
         }
 
     def _notifications(self) -> dict[str, Method]:
-        return {"session/cancel": Method(OfSession, self._cancel)}
+        return {"session/cancel": Method(SessionRequest, self._cancel)}
 
-    # Who is there
+    # Initialization
 
-    def _initialize(self, asked: Initialize) -> Initialized:
-        """The version that both speak: the editor's if it is known here, else the newest of ours."""
-        self._client.introduce(asked.client_capabilities, asked.client_info)
-        return Initialized(PROTOCOL, _CAPABILITIES, Implementation("outrider", __version__, "Outrider"))
+    def _initialize(self, request: InitializeRequest) -> InitializeResponse:
+        """Respond with the one version that is supported, whichever version the client offers."""
+        self._client.initialize(request.client_capabilities, request.client_info)
+        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, Implementation("outrider", __version__, "Outrider"))
 
-    def _authenticate(self, asked: Authenticate) -> Nothing:
-        raise WireError.invalid_params(f"there is no way {asked.method_id!r} to authenticate: set a key, as for a chat")
+    def _authenticate(self, request: AuthenticateRequest) -> Empty:
+        raise RpcError.invalid_params(
+            f"unknown authentication method {request.method_id!r}: set an API key in the environment"
+        )
 
-    def _logout(self, _: Nothing) -> Nothing:
-        return Nothing()
+    def _logout(self, _: Empty) -> Empty:
+        return Empty()
 
     # Sessions
 
-    async def _new(self, asked: NewSession) -> Opened:
-        held = self._open(asked, None)
-        return held.opened(with_id=True)
+    async def _new(self, request: NewSessionRequest) -> OpenSessionResponse:
+        return self._open(request, None).open_response(with_id=True)
 
-    async def _load(self, asked: LoadSession) -> Opened:
-        held = self._open(asked, self._id_of(asked.session_id))
+    async def _load(self, request: LoadSessionRequest) -> OpenSessionResponse:
+        session = self._open(request, self._existing_id(request.session_id))
         try:
-            await held.replay()
-        except BaseException:  # or nobody could try again
-            await self._close_held(held.id)
+            await session.replay()
+        except BaseException:  # close it, so that the client can try again
+            await self._close_session(session.id)
             raise
-        return held.opened(with_id=False)
+        return session.open_response(with_id=False)
 
-    async def _resume(self, asked: LoadSession) -> Opened:
-        return self._open(asked, self._id_of(asked.session_id)).opened(with_id=False)
+    async def _resume(self, request: LoadSessionRequest) -> OpenSessionResponse:
+        return self._open(request, self._existing_id(request.session_id)).open_response(with_id=False)
 
-    async def _fork(self, asked: LoadSession) -> Opened:
-        _folder_of(asked)
-        copy = self._log.fork(self._id_of(asked.session_id))
-        return self._open(asked, copy).opened(with_id=True)
+    async def _fork(self, request: LoadSessionRequest) -> OpenSessionResponse:
+        _check_folders(request)
+        copy = self._log.fork(self._existing_id(request.session_id))
+        return self._open(request, copy).open_response(with_id=True)
 
-    def _list(self, asked: ListSessions) -> Sessions:
-        start = _cursor(asked.cursor)
-        found = (
-            SessionInfo(summary.id, folder, summary.title, _time(summary.updated))
+    def _list(self, request: ListSessionsRequest) -> ListSessionsResponse:
+        start = _parse_cursor(request.cursor)
+        sessions = (
+            SessionInfo(summary.id, folder, summary.title, _timestamp(summary.updated))
             for summary in self._log.sessions()
-            if (folder := self._log.settings(summary.id).cwd or "") and asked.cwd in (None, folder)
+            if (folder := self._log.settings(summary.id).cwd or "") and request.cwd in (None, folder)
         )
-        page = list(islice(found, start, start + PAGE + 1))
-        return Sessions(page[:PAGE], str(start + PAGE) if len(page) > PAGE else None)
+        page = list(islice(sessions, start, start + PAGE_SIZE + 1))
+        next_cursor = str(start + PAGE_SIZE) if len(page) > PAGE_SIZE else None
+        return ListSessionsResponse(page[:PAGE_SIZE], next_cursor)
 
-    async def _delete(self, asked: OfSession) -> Nothing:
-        await self._close_held(asked.session_id)
-        name = self._id_of(asked.session_id)
-        with as_wire_error():
-            self._log.delete(name)
-        return Nothing()
+    async def _delete(self, request: SessionRequest) -> Empty:
+        await self._close_session(request.session_id)
+        session_id = self._existing_id(request.session_id)
+        with as_rpc_error():
+            self._log.delete(session_id)
+        return Empty()
 
-    async def _close(self, asked: OfSession) -> Nothing:
-        self._of(asked.session_id)
-        await self._close_held(asked.session_id)
-        return Nothing()
+    async def _close(self, request: SessionRequest) -> Empty:
+        self._session(request.session_id)
+        await self._close_session(request.session_id)
+        return Empty()
 
-    async def _prompt(self, asked: Prompt) -> Prompted:
-        held = self._of(asked.session_id)
+    async def _prompt(self, request: PromptRequest) -> PromptResponse:
+        session = self._session(request.session_id)
         try:
-            with as_wire_error():
-                return Prompted(await held.prompt(asked.prompt))
+            with as_rpc_error():
+                return PromptResponse(await session.prompt(request.prompt))
         finally:
-            if self._measures:
-                self._measures.write(held.id)
+            if self._metrics_file:
+                self._metrics_file.write(session.id)
 
-    def _cancel(self, asked: OfSession) -> None:
-        if held := self._held.get(asked.session_id):
-            held.cancel()
+    def _cancel(self, notification: SessionRequest) -> None:
+        if session := self._sessions.get(notification.session_id):
+            session.cancel()
 
-    def _set_mode(self, asked: SetMode) -> Nothing:
-        from outrider.acp.options import as_mode
+    def _set_mode(self, request: SetSessionModeRequest) -> Empty:
+        from outrider.acp.options import parse_mode
 
-        held = self._of(asked.session_id)
-        mode = as_mode(asked.mode_id)
+        session = self._session(request.session_id)
+        mode = parse_mode(request.mode_id)
         if mode is None:
-            raise WireError.invalid_params(f"there is no mode {asked.mode_id!r}")
-        held.use_mode(mode)
-        return Nothing()
+            raise RpcError.invalid_params(f"unknown mode {request.mode_id!r}")
+        session.set_mode(mode)
+        return Empty()
 
-    def _set_config_option(self, asked: SetConfigOption) -> ConfigOptions:
-        from outrider.acp.options import MODE, MODEL, as_mode, selectors
+    def _set_config_option(self, request: SetConfigOptionRequest) -> SetConfigOptionResponse:
+        from outrider.acp.options import MODE, MODEL, config_options, parse_mode
 
-        held, value = self._of(asked.session_id), asked.value
-        mode = as_mode(str(value))
-        with as_wire_error():
-            if asked.config_id == MODE and mode:
-                held.use_mode(mode)
-            elif asked.config_id == MODEL and isinstance(value, str):
-                held.use_model(value)
+        session, value = self._session(request.session_id), request.value
+        mode = parse_mode(str(value))
+        with as_rpc_error():
+            if request.config_id == MODE and mode:
+                session.set_mode(mode)
+            elif request.config_id == MODEL and isinstance(value, str):
+                session.set_model(value)
             else:
-                raise WireError.invalid_params(f"the option {asked.config_id!r} cannot be {value!r}")
-        return ConfigOptions(selectors(held.mode, held.model))
+                raise RpcError.invalid_params(f"the option {request.config_id!r} cannot be {value!r}")
+        return SetConfigOptionResponse(config_options(session.mode, session.model))
 
-    # How
+    # Helpers
 
     @property
     def _log(self) -> Log:
@@ -210,84 +211,82 @@ class EditorAgent:
             self._opened_log = default_log()
         return self._opened_log
 
-    def _id_of(self, name: str) -> str:
-        """The name itself, if there is a session of that name: the beginning of one is enough for people alone."""
-        with as_wire_error():
-            if self._log.session(name).id != name:
-                raise UnknownSessionError(f"there is no session {name!r}")
-        return name
+    def _existing_id(self, id: str) -> str:
+        """Return the id if such a session is stored. Unlike the command line, a prefix is not enough."""
+        with as_rpc_error():
+            if self._log.session(id).id != id:
+                raise UnknownSessionError(f"there is no session {id!r}")
+        return id
 
-    def _of(self, name: str) -> EditorSession:
-        if name not in self._held:
-            raise WireError.not_found(f"the session {name!r} is not open here: load it first")
-        return self._held[name]
+    def _session(self, id: str) -> EditorSession:
+        if id not in self._sessions:
+            raise RpcError.not_found(f"the session {id!r} is not open here: load it first")
+        return self._sessions[id]
 
-    def _open(self, asked: NewSession | LoadSession, id: str | None) -> EditorSession:
+    def _open(self, request: NewSessionRequest | LoadSessionRequest, id: str | None) -> EditorSession:
+        from outrider.acp.editor_session import EditorSession
         from outrider.coding.config.loading import load
         from outrider.runtime.agent_settings import kept_limits
 
-        if id in self._held:
-            raise WireError.invalid_params(f"the session {id!r} is open here already: close it first")
-        folder = _folder_of(asked)
-        with as_wire_error():
-            recorded = kept_limits(self._log.settings(id)) if id else {}
-            flags = {**recorded, **self._flags} | _also(asked.additional_directories)
+        if id in self._sessions:
+            raise RpcError.invalid_params(f"the session {id!r} is already open here: close it first")
+        folder = _check_folders(request)
+        with as_rpc_error():
+            stored = kept_limits(self._log.settings(id)) if id else {}
+            flags = {**stored, **self._flags} | _folder_flags(request.additional_directories)
             loaded = load(folder, environment=os.environ, flags=flags)
             tools = self._load_tools(loaded.settings.tool_files)
-            held = self._hold(loaded.settings, folder, tools, id)
-        self._held[held.id] = held
-        if self._measures:
-            self._measures.watch(held.id, lambda: {"client": self._client.name, **held.engine.metrics.as_dict()})
-        notes = [*loaded.notes, *held.bench.notes, *_about_servers(asked.mcp_servers)]
+            session = EditorSession(self._client, self._log, loaded.settings, folder, tools, id)
+        self._sessions[session.id] = session
+        if self._metrics_file:
+            self._metrics_file.add_session(
+                session.id, lambda: {"client": self._client.name, **session.engine.metrics.as_dict()}
+            )
+        notes = [*loaded.notes, *session.bench.notes, *_mcp_notes(request.mcp_servers)]
         if loaded.waiting:
             notes.append(str(loaded.waiting))
-        held.notes = notes
-        return held
+        session.notes = notes
+        return session
 
-    def _hold(self, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None) -> EditorSession:
-        from outrider.acp.editor_session import EditorSession
-
-        return EditorSession(self._client, self._log, settings, folder, tools, id)
-
-    async def _close_held(self, name: str) -> None:
-        if held := self._held.pop(name, None):
-            await held.close()
-            logger.debug("session %s: %s", held.id[:8], held.engine.metrics)
-            if self._measures:
-                self._measures.end(held.id)
+    async def _close_session(self, id: str) -> None:
+        if session := self._sessions.pop(id, None):
+            await session.close()
+            logger.debug("session %s: %s", session.id[:8], session.engine.metrics)
+            if self._metrics_file:
+                self._metrics_file.end_session(session.id)
 
 
-def _cursor(given: str | None) -> int:
-    if given is None:
+def _parse_cursor(cursor: str | None) -> int:
+    if cursor is None:
         return 0
-    if not given.isdecimal() or len(given) > 9:
-        raise WireError.invalid_params("this cursor is none of ours: leave it out to begin anew")
-    return int(given)
+    if not cursor.isdecimal() or len(cursor) > 9:
+        raise RpcError.invalid_params("invalid cursor: leave it out to start from the first session")
+    return int(cursor)
 
 
-def _folder_of(asked: NewSession | LoadSession) -> Path:
-    """The folder to work in. Raises WireError if it is none, or another one that is named is not absolute."""
-    folder = Path(asked.cwd)
-    with suppress(OSError):  # a name that is too long for the system
+def _check_folders(request: NewSessionRequest | LoadSessionRequest) -> Path:
+    """Return the folder to work in. Raises RpcError if it is not a folder, or if a path is not absolute."""
+    folder = Path(request.cwd)
+    with suppress(OSError):  # the name is too long for the file system
         if folder.is_absolute() and folder.is_dir():
-            for also in asked.additional_directories:
-                if not Path(also).is_absolute():
-                    raise WireError.invalid_params(f"additionalDirectories are absolute paths; {also!r} is none")
+            for extra in request.additional_directories:
+                if not Path(extra).is_absolute():
+                    raise RpcError.invalid_params(f"additionalDirectories must be absolute paths; {extra!r} is not")
             return folder
-    raise WireError.invalid_params(f"cwd must be a folder, by its absolute path; {asked.cwd[:200]!r} is not")
+    raise RpcError.invalid_params(f"cwd must be the absolute path of a folder; {request.cwd[:200]!r} is not")
 
 
-def _time(seconds: float) -> str:
+def _timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _also(folders: Sequence[str]) -> dict[str, Any]:
+def _folder_flags(folders: Sequence[str]) -> dict[str, Any]:
     return {"permissions.folders": list(folders)} if folders else {}
 
 
-def _about_servers(servers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """MCP servers cannot be used yet, and nobody should believe that they are."""
+def _mcp_notes(servers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a note that names the MCP servers, which are not supported yet."""
     if not servers:
         return []
-    names = ", ".join(str(server.get("name", "without a name")) for server in servers)
+    names = ", ".join(str(server.get("name", "unnamed")) for server in servers)
     return [f"MCP servers are not supported yet, so these are not used: {names}."]

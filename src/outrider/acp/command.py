@@ -1,4 +1,4 @@
-"""`outrider acp`: the agent for editors, over standard input and output."""
+"""`outrider acp`: serve an editor over standard input and output."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from outrider.acp.agent import EditorAgent
-from outrider.acp.measures import append
+from outrider.acp.connection import Connection
+from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
-from outrider.acp.wire import Connection
 from outrider.acp.writer import Writer
 from outrider.coding.permissions.question import MODES
 
 DESCRIPTION = """\
-Work for an editor that speaks the Agent Client Protocol (ACP), over standard input and output. Editors start it
-themselves: put `outrider acp` into their settings for agents. Settings, permissions and sessions are those of the chat.
+Serve an editor that speaks the Agent Client Protocol (ACP), over standard input and output. Editors start this
+command themselves: add `outrider acp` to their agent settings. It shares settings, permissions and sessions with the
+chat.
 """
 EXAMPLES = """\
 examples:
   outrider acp
   outrider acp --model anthropic/balanced --permissions edits
-  outrider acp --metrics updates.jsonl        what was sent, and what was saved, while the sessions live
-  outrider acp --full-updates                 for an editor that blanks what an update leaves out
+  outrider acp --metrics updates.jsonl        log how many bytes were sent and saved
+  outrider acp --full-updates                 for an editor that clears fields which an update omits
 
-exit codes: 0 the editor has closed it, 2 wrong usage
+exit codes: 0 the editor closed the connection, 2 wrong usage
 """
 
 
 def acp(arguments: list[str]) -> int:
-    """Serve one editor until it goes away."""
+    """Serve one editor until it closes the connection."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.metrics:
@@ -49,21 +50,18 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-m", "--model", metavar="MODEL", help="who answers; `outrider models` lists them")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model; `outrider models` lists them")
     parser.add_argument(
-        "--permissions", metavar="MODE", choices=MODES, help=f"what is allowed without asking: {', '.join(MODES)}"
+        "--permissions", metavar="MODE", choices=MODES, help=f"which tool calls run without asking: {', '.join(MODES)}"
     )
-    parser.add_argument(
-        "--full-updates", action="store_true", help="send each update of a call whole, also to an editor without a name"
-    )
+    parser.add_argument("--full-updates", action="store_true", help="send every field of a tool call in each update")
     parser.add_argument(
         "--update-interval",
         metavar="SECONDS",
         type=_seconds,
-        help="how long a change of a call waits for others to go out with it (0.05); 0 sends each at once",
+        help="how long changes of tool calls are collected before they are sent (0.05); 0 sends each at once",
     )
-    parser.add_argument("--metrics", metavar="FILE", type=Path, help="append what was sent and saved to this file")
-    parser.add_argument("--v2", action="store_true", help="speak the draft of version 2 with editors that offer it")
+    parser.add_argument("--metrics", metavar="FILE", type=Path, help="append counts of updates and bytes to this file")
     return parser
 
 
@@ -71,21 +69,13 @@ async def _serve(options: argparse.Namespace) -> None:
     agents: list[EditorAgent] = []
 
     def connect(writer: Writer) -> Connection:
-        agents.append(_agent_of(options)(writer, _flags(options), _load_tools, metrics=options.metrics))
+        agents.append(EditorAgent(writer, _flags(options), _load_tools, metrics=options.metrics))
         return agents[0].connection
 
     async def end() -> None:
         await agents[0].close()
 
     await serve(connect, on_end=end)
-
-
-def _agent_of(options: argparse.Namespace) -> type[EditorAgent]:
-    if not options.v2:
-        return EditorAgent
-    from outrider.acp.v2.agent import DraftAgent
-
-    return DraftAgent
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
@@ -99,7 +89,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> float:
-    """The interval. An error names what it may be, before any editor waits for a session."""
+    """Parse the interval. The error states the valid range, before an editor opens a session."""
     from outrider.coding.config.keys import KEYS
     from outrider.coding.config.kinds import MismatchError
 

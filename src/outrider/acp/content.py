@@ -1,4 +1,4 @@
-"""Our blocks as blocks of the protocol, and back. Pure, but for the files that are read."""
+"""Converts content blocks of the protocol to prompts, and attachments to content blocks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import AttachmentError
 from outrider.text import human_size
 
-LARGEST_SHOWN = 5 * 1024 * 1024
-"""Bytes of a picture that an editor is sent; a larger one is only named."""
-_SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
-"""Files that a model should see, not read: a link to one of them is followed."""
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+"""A larger image is not sent to the editor, only its name."""
+_ATTACHED_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+"""A link to such a file is attached, because a model should see the file itself."""
 
 
-def as_prompt(blocks: Sequence[ContentBlock]) -> list[str | Attachment]:
-    """What a person says, as a session takes it. Raises AttachmentError for what cannot be taken."""
+def to_prompt(blocks: Sequence[ContentBlock]) -> list[str | Attachment]:
+    """Convert the blocks of a `session/prompt` request. Raises AttachmentError for content that is not supported."""
     return [part for block in blocks for part in _parts(block)]
 
 
@@ -43,23 +43,23 @@ def _parts(block: ContentBlock) -> list[str | Attachment]:
         case EmbeddedResource():
             return _embedded(block)
         case AudioContent():
-            raise AttachmentError("sound cannot be taken: send text, pictures or files")
+            raise AttachmentError("audio is not supported: send text, images or files")
 
 
 def _linked(link: ResourceLink) -> list[str | Attachment]:
-    """A file that the person points to: shown if it is a picture or a PDF, else named, so that it can be read."""
+    """Return the link; with the file attached if it is an image or a PDF. The model can read other files itself."""
     path = path_of(link.uri)
     if path is None:
         return [f"[{link.name}]({link.uri})"]
-    if path.suffix.lower() in _SHOWN_FILES and _can_be_shown(path):
+    if path.suffix.lower() in _ATTACHED_SUFFIXES and _can_attach(path):
         return [f"[{link.name}]({path})", Attachment.from_path(path)]
     return [f"[{link.name}]({path})"]
 
 
-def _can_be_shown(path: Path) -> bool:
+def _can_attach(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size <= MAX_BYTES
-    except OSError:  # a name that is too long, a folder that is closed
+    except OSError:  # the name is too long, or the folder is not accessible
         return False
 
 
@@ -69,7 +69,7 @@ def _embedded(block: EmbeddedResource) -> list[str | Attachment]:
     if resource.text is not None:
         return [f'<file path="{name}">\n{resource.text}\n</file>']
     if resource.blob is None:
-        raise AttachmentError(f"{name} was sent without its content")
+        raise AttachmentError(f"{name} has no content")
     return [_attachment(resource.blob, resource.mime_type or "", Path(str(name)).name)]
 
 
@@ -77,23 +77,23 @@ def _attachment(data: str, kind: str, name: str) -> Attachment:
     try:
         return Attachment(base64.b64decode(data, validate=True), kind, name=name)
     except (binascii.Error, ValueError):
-        raise AttachmentError(f"the {name} that was sent is not base64") from None
+        raise AttachmentError(f"the data of {name} is not base64") from None
 
 
 def path_of(uri: str) -> Path | None:
-    """The file that an address names; None if it is not one on this machine."""
+    """Return the path of a `file:` URI; None for any other URI."""
     try:
         parts = urlsplit(uri)
-    except ValueError:  # brackets that belong to no address
+    except ValueError:  # unbalanced brackets
         return None
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     return None
 
 
-def shown_file(file: AttachmentBlock, read: Callable[[AttachmentBlock], bytes]) -> ContentBlock:
-    """A file as an editor can show it: a picture as it is, anything else by its name."""
-    if file.mime_type.startswith("image/") and file.size <= LARGEST_SHOWN:
+def file_content(file: AttachmentBlock, read: Callable[[AttachmentBlock], bytes]) -> ContentBlock:
+    """Return the block that shows a file: an image itself, any other file by its name."""
+    if file.mime_type.startswith("image/") and file.size <= MAX_IMAGE_BYTES:
         try:
             return ImageContent(base64.b64encode(read(file)).decode(), file.mime_type)
         except AttachmentError as error:

@@ -1,4 +1,4 @@
-"""A session that an editor has open: its workbench, its conversation, and the way from one to the other."""
+"""A session that is open in an editor: connects a workbench and its conversation to the client."""
 
 from __future__ import annotations
 
@@ -7,26 +7,32 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from outrider.acp.asking import EditorAsker
-from outrider.acp.calls import fenced
 from outrider.acp.client import Client
-from outrider.acp.commands import CONTINUE, available, carried_out
-from outrider.acp.content import as_prompt
-from outrider.acp.editor import EditorBuffers, EditorTerminals
+from outrider.acp.content import to_prompt
+from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
-from outrider.acp.options import has_key, modes, selectors
-from outrider.acp.replay import replayed
+from outrider.acp.options import config_options, has_key, mode_state
+from outrider.acp.permission_requests import PermissionRequester
+from outrider.acp.replay import replay_events
 from outrider.acp.schema.content import ContentBlock
-from outrider.acp.schema.notifications import Commands, ConfigChanged, CurrentMode, InfoChanged
-from outrider.acp.schema.requests import Opened, StopReason
+from outrider.acp.schema.notifications import (
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+)
+from outrider.acp.schema.requests import OpenSessionResponse, StopReason
+from outrider.acp.slash_commands import CONTINUE, available_commands, run_command
+from outrider.acp.tool_call_updates import to_session_update
+from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
-from outrider.acp.v1 import call_of
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.permissions.question import Mode
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.messages import AttachmentBlock, Usage
 from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
 from outrider.log.log import Log
 from outrider.providers.windows import window_of
@@ -35,186 +41,202 @@ from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
 from outrider.tools.tool import Tool
 
-_STOPS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
+_STOP_REASONS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 
 
 class EditorSession:
-    """One session. Whatever it does, it tells the editor."""
+    """One session. It runs prompts and sends session updates to the editor."""
 
     def __init__(
         self, client: Client, log: Log, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None = None
     ) -> None:
-        self.bench = bench = Workbench(settings, folder, tools=tools, ask=self._asker(client, folder))
+        requester = PermissionRequester(
+            client,
+            folder,
+            self._read_attachment,
+            session=lambda: self.id,
+            engine=lambda: self.engine,
+            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+        )
+        self.bench = bench = Workbench(settings, folder, tools=tools, ask=requester)
         self._client = client
         self._log = log
-        self.session: Session = bench.open(log, id, observer=self._seen)
+        self.session: Session = bench.open(log, id, observer=self._on_event)
         self.id = self.session.id
-        self._tell_in_its_words(settings.acp)
-        self._use_editor()
-        self.notes: Sequence[str] = ()
-        """What the person should know of the session before anything is said."""
-        self._run: asyncio.Future[RunResult] | None = None
-        self._is_begun = False
-        self._is_named = self.session.history.last is not None
-
-    def _asker(self, client: Client, folder: Path) -> EditorAsker:
-        return EditorAsker(
-            client, lambda: self.id, lambda: self.engine, folder, self._read, lambda call: self.feed.shown_id(call)
-        )
-
-    def _tell_in_its_words(self, settings: AcpSettings) -> None:
-        """What goes from the session to the editor, by the version of the protocol that it speaks."""
-        client = self._client
-        self.teller = UpdateSender(client, self.id, self._read, self._spent)
+        self.sender = UpdateSender(client, self.id, self._read_attachment, self._context_usage)
         self.engine = Engine(
-            lambda update: self.teller.tell(call_of(update, self._read, client.output_key)),
-            appending="meta" if client.appends_output else "replace",
-            full=wants_full(settings, client),
-            interval=settings.update_interval,
-            output_as=fenced,
+            lambda update: self.sender.send(to_session_update(update, self._read_attachment, client.output_key)),
+            appends=client.appends_output,
+            full=wants_full_updates(settings.acp, client),
+            interval=settings.acp.update_interval,
+            format_output=fenced,
             congested=lambda: client.is_congested,
         )
-        self.feed = EventTranslator(self.engine, self.teller, self.bench.folder, appends=client.appends_output)
+        self.translator = EventTranslator(self.engine, self.sender, bench.folder, appends=client.appends_output)
+        self._use_editor()
+        self.notes: Sequence[str] = ()
+        """Notices to send right after the session was opened."""
+        self._run: asyncio.Future[RunResult] | None = None
+        self._run_started = False
+        self._title_sent = self.session.history.last is not None
 
     def _use_editor(self) -> None:
-        """Have the tools use the editor's files and terminals, as far as it offers them."""
-        offers = self._client.capabilities
-        if offers.fs.read_text_file or offers.fs.write_text_file:
+        """Let the tools use the editor's files and terminals, as far as the client offers them."""
+        offered = self._client.capabilities
+        if offered.fs.read_text_file or offered.fs.write_text_file:
             self.bench.workspace.buffers = EditorBuffers(self._client, self.id)
-        if offers.terminal:
+        if offered.terminal:
             self.bench.workspace.terminals = EditorTerminals(self._client, self.id)
 
-    # What it is made of
+    # State
 
     @property
     def model(self) -> str:
-        """Who answers."""
+        """The name of the current model."""
         model = self.session.agent.model
         return model if isinstance(model, str) else model.name
 
     @property
     def mode(self) -> Mode:
-        """What is allowed without asking."""
+        """The permission mode."""
         return self.bench.permissions.mode
 
-    def opened(self, *, with_id: bool) -> Opened:
-        """What the editor is told when the session is ready; what else it should know comes right after."""
-        asyncio.get_running_loop().call_soon(self.introduce, self.notes)
-        state = modes(self.mode), selectors(self.mode, self.model)
-        return Opened(*state, self.id) if with_id else Opened(*state)
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools of the agent."""
+        return self.bench.tools
 
-    def use_mode(self, mode: Mode) -> None:
-        """Change what is allowed without asking; the editor is told."""
+    @property
+    def total_usage(self) -> Usage:
+        """The tokens and cost of the session so far."""
+        return self.session.total_usage
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the last turn was interrupted and can be continued."""
+        return self.session.is_unfinished
+
+    def open_response(self, *, with_id: bool) -> OpenSessionResponse:
+        """Return the response to the request that opened the session. Commands and notices are sent right after it."""
+        asyncio.get_running_loop().call_soon(self._send_introduction)
+        state = mode_state(self.mode), config_options(self.mode, self.model)
+        return OpenSessionResponse(*state, self.id) if with_id else OpenSessionResponse(*state)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the permission mode and notify the editor."""
         self.bench.permissions.mode = mode
-        self.teller.tell(CurrentMode(mode))
-        self.teller.tell(ConfigChanged(selectors(self.mode, self.model)))
+        self.sender.send(CurrentModeUpdate(mode))
+        self._send_config_options()
 
-    def use_model(self, model: str) -> None:
-        """Have another model answer from now on. Raises UnknownModelError, and SessionBusyError while one answers."""
+    def set_model(self, model: str) -> None:
+        """Change the model and notify the editor. Raises UnknownModelError, and SessionBusyError during a turn."""
         from outrider.providers import resolve
 
         resolve(model)
         if self._run:
-            raise SessionBusyError("the model can be changed when the turn is over; wait for it, or cancel it")
+            raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
         self.session.close()
-        self.session = self.bench.open(self._log, self.id, model=model, observer=self._seen)
-        self.teller.tell(ConfigChanged(selectors(self.mode, self.model)))
+        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event)
+        self._send_config_options()
 
-    # What happens
+    def _send_config_options(self) -> None:
+        self.sender.send(ConfigOptionUpdate(config_options(self.mode, self.model)))
 
-    def introduce(self, notes: Sequence[str]) -> None:
-        """What the editor should know of a session before anything is said."""
-        self.teller.tell(Commands(available()))
-        for note in notes:
-            self.teller.notice(note)
+    def _send_introduction(self) -> None:
+        """Send the available commands, and the notices about the session."""
+        self.sender.send(AvailableCommandsUpdate(available_commands()))
+        for note in self.notes:
+            self.sender.send_notice(note)
+
+    # Turns
 
     async def replay(self) -> None:
-        """Tell all that was said and done, as it would have been told then."""
-        self.feed.echoes = True
-        for event in replayed(record.entry for record in self._log.records(self.id)):
-            self.feed.show(event)
-            await self._client.caught_up()
-        self.feed.end()
-        self.teller.flush()
-        self.feed.echoes = False
+        """Send the updates of the whole stored conversation, as they were sent live."""
+        self.translator.is_replaying = True
+        for event in replay_events(record.entry for record in self._log.records(self.id)):
+            self.translator.handle(event)
+            await self._client.drain()
+        self.translator.end()
+        self.sender.flush()
+        self.translator.is_replaying = False
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> StopReason:
-        """Let the agent work on what the person says. Raises OutriderError for what goes wrong on the way."""
+        """Run a turn with the user's prompt and return its stop reason. Raises OutriderError if the turn fails."""
         if self._run:
-            raise SessionBusyError("this session is still at work; cancel it first, or wait")
-        said = as_prompt(blocks)
-        if len(said) == 1 and isinstance(said[0], str) and (answer := carried_out(self, said[0])) is not None:
-            self.teller.words(answer)
-            self.teller.flush()
+            raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
+        parts = to_prompt(blocks)
+        if len(parts) == 1 and isinstance(parts[0], str) and (output := run_command(self, parts[0])) is not None:
+            self.sender.send_text(output)
+            self.sender.flush()
             return "end_turn"
-        if said == [f"/{CONTINUE}"] and self.session.is_unfinished:
-            said = []
-        self._is_begun = False
-        self._run = asyncio.ensure_future(self._work(said))
+        if parts == [f"/{CONTINUE}"] and self.session.is_unfinished:
+            parts = []
+        self._run_started = False
+        self._run = asyncio.ensure_future(self._run_session(parts))
         try:
-            return self._stop_reason(await self._ended(self._run))
+            return self._stop_reason(await self._wait_for(self._run))
         finally:
             self._run = None
-            self.feed.end()
-            self.teller.flush()
-            self._name()
+            self.translator.end()
+            self.sender.flush()
+            self._send_title()
 
-    async def _ended(self, run: asyncio.Future[RunResult]) -> RunResult:
-        """How the run ends. Whoever stops to wait for it wants it to be cancelled, and hears of that end, too."""
+    async def _wait_for(self, run: asyncio.Future[RunResult]) -> RunResult:
+        """Return the result of the run. If the caller is cancelled, cancel the run and still return its result."""
         try:
             return await asyncio.shield(run)
         except asyncio.CancelledError:
             self.cancel()
             return await run
 
-    async def _work(self, said: Sequence[str | Attachment]) -> RunResult:
-        self._is_begun = True
-        return await self.session.run(said)
+    async def _run_session(self, parts: Sequence[str | Attachment]) -> RunResult:
+        self._run_started = True
+        return await self.session.run(parts)
 
     def cancel(self) -> None:
-        """Stop what is going on: every call is answered, and the prompt ends as cancelled."""
-        if self._run and not self._is_begun:  # the prompt came in the same moment
+        """Cancel the current turn. Every open call gets a result, and the prompt ends as cancelled."""
+        if self._run and not self._run_started:  # the prompt arrived in the same iteration of the event loop
             asyncio.get_running_loop().call_soon(self.cancel)
         else:
             self.session.cancel()
 
     async def close(self) -> None:
-        """Stop, and let others open the session."""
+        """Cancel the current turn and release the session, so that others can open it."""
         if run := self._run:
             self.cancel()
             await asyncio.wait([run])
-        self.feed.end()
+        self.translator.end()
         self.engine.close()
         self.session.close()
         self.bench.close()
 
-    def _seen(self, event: Event) -> None:
-        self.feed.show(event)
+    def _on_event(self, event: Event) -> None:
+        self.translator.handle(event)
 
     def _stop_reason(self, result: RunResult) -> StopReason:
         if result.status == "error":
             raise OutriderError(result.error) if has_key(self.session.provider) else AuthenticationError(result.error)
         if result.status == "done":
-            return _STOPS.get(result.stop_reason, "end_turn")
+            return _STOP_REASONS.get(result.stop_reason, "end_turn")
         if result.status == "cancelled":
             return "cancelled"
-        self.teller.notice(ENDINGS[result.status])
+        self.sender.send_notice(ENDINGS[result.status])
         return "max_turn_requests"
 
-    def _name(self) -> None:
-        """The title that the session has, once something was said."""
-        with suppress(LogError):  # the turn is over all the same
-            if not self._is_named and (title := self._log.session(self.id).title):
-                self._is_named = True
-                self.teller.tell(InfoChanged(title))
+    def _send_title(self) -> None:
+        """Send the title of the session once, as soon as it has one."""
+        with suppress(LogError):  # the turn has ended; a missing title must not fail it
+            if not self._title_sent and (title := self._log.session(self.id).title):
+                self._title_sent = True
+                self.sender.send(SessionInfoUpdate(title))
 
-    def _read(self, file: AttachmentBlock) -> bytes:
+    def _read_attachment(self, file: AttachmentBlock) -> bytes:
         return self.session.store.read(file)
 
-    def _spent(self) -> tuple[int | None, float | None]:
+    def _context_usage(self) -> tuple[int | None, float | None]:
         return window_of(self.session.provider), self.session.total_usage.cost
 
 
-def wants_full(settings: AcpSettings, client: Client) -> bool:
-    """Whether this editor is sent each update whole. One that does not say its name is meant by `*` alone."""
+def wants_full_updates(settings: AcpSettings, client: Client) -> bool:
+    """Return whether this editor gets full updates. Only `*` matches an editor that sends no name."""
     return "*" in settings.full_updates or client.name in settings.full_updates

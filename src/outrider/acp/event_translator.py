@@ -1,19 +1,20 @@
-"""What a session does, as an editor sees it: events in, updates out. A session that is loaded goes the same way."""
+"""Translates session events into session updates for the editor, live and when a stored session is replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
-from outrider.acp.arguments import Arguments
-from outrider.acp.calls import arriving, exit_code_of, kind_of, new_call, outcome, status_of
-from outrider.acp.nested import Nested
+from outrider.acp.streamed_arguments import StreamedArguments
+from outrider.acp.subagent_activity import SubagentActivity
+from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_call, partial_fields, status_of
+from outrider.acp.update_sender import UpdateSender
+from outrider.acp.updates.call_state import CallState, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Status, Terminal, Text
-from outrider.conversation.messages import Message, ToolUseBlock, Usage
+from outrider.conversation.messages import ToolUseBlock
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -30,97 +31,76 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 
-LEFT_OPEN = "It was not carried out: the turn ended before."
-
-
-class UpdateSink(Protocol):
-    """How an editor is told things, in the words of its version of the protocol."""
-
-    def words(self, text: str) -> None:
-        """More of what the model says."""
-
-    def thoughts(self, text: str) -> None:
-        """More of what the model thinks."""
-
-    def said(self, message: Message) -> None:
-        """What the person said, when a session is loaded."""
-
-    def notice(self, text: str) -> None:
-        """Something to know."""
-
-    def plan(self, todos: list[Any]) -> None:
-        """The plan has changed."""
-
-    def usage(self, usage: Usage) -> None:
-        """A reply has used this."""
+UNFINISHED = "The call did not run: the turn ended first."
 
 
 class EventTranslator:
-    """Takes the events of one session. Text is told at once; calls go through the engine, which is flushed first."""
+    """Handles the events of one session. Text goes straight to the sender, after a flush of the engine; tool calls go
+    through the engine."""
 
-    def __init__(self, engine: Engine, telling: UpdateSink, folder: Path, *, appends: bool = False) -> None:
+    def __init__(self, engine: Engine, sender: UpdateSender, folder: Path, *, appends: bool = False) -> None:
         self._engine = engine
-        self._appends = appends
-        """Whether the output of commands is appended to a terminal that stands in their calls."""
-        self._telling = telling
+        self._sender = sender
         self._folder = folder
+        self._appends = appends
+        """Whether the output of a command is appended to a terminal in its call."""
         self._calls: dict[str, CallState] = {}
-        """The calls that are not final yet, as they were announced, with the ids by which the editor knows them."""
-        self._arguments: dict[str, Arguments] = {}
-        self._nested: dict[str, Nested] = {}
-        self._printing: set[str] = set()
-        """The calls whose output has begun to be shown."""
-        self.echoes = False
-        """Whether the person's own words are told as well: an editor that loads a session has not heard them."""
+        """The open calls as they were announced, with the ids that the editor knows."""
+        self._arguments: dict[str, StreamedArguments] = {}
+        self._activities: dict[str, SubagentActivity] = {}
+        self._with_output: set[str] = set()
+        """The ids of calls whose output is being shown."""
+        self.is_replaying = False
+        """Whether a stored session is replayed: then the user's messages are sent, too."""
 
-    def show(self, event: Event) -> None:
-        """Take one event."""
+    def handle(self, event: Event) -> None:
+        """Send the updates for one event."""
         match event:
             case TextDelta(text=text):
                 self._engine.flush()
-                self._telling.words(text)
+                self._sender.send_text(text)
             case ThinkingDelta(text=text):
                 self._engine.flush()
-                self._telling.thoughts(text)
-            case ToolCallDelta():
-                self._arrives(event)
+                self._sender.send_thought(text)
             case MessageAdded():
-                self._added(event)
-            case ToolStarted() | ToolProgress() | ToolFinished() | SubagentStarted() | SubagentEvent():
-                self._in_call(event)
+                self._on_message(event)
             case ReplyDiscarded(reason=reason):
                 self._end_open_calls(reason)
-                self._telling.notice(f"{reason} (What was shown of this reply does not count.)")
+                self._sender.send_notice(f"{reason} (The part of this reply that was shown is discarded.)")
             case Notice(text=text):
                 self._engine.flush()
-                self._telling.notice(text)
+                self._sender.send_notice(text)
             case RunFinished(status=status):
                 self.end("cancelled" if status == "cancelled" else "failed")
+            case _:
+                self._on_call_event(event)
 
-    def _in_call(self, event: ToolStarted | ToolProgress | ToolFinished | SubagentStarted | SubagentEvent) -> None:
+    def _on_call_event(self, event: Event) -> None:
         match event:
+            case ToolCallDelta():
+                self._on_arguments(event)
             case ToolStarted():
-                self._started(event)
+                self._on_started(event)
             case ToolProgress(call_id=call_id, content=content):
-                self._progressed(call_id, content)
+                self._on_progress(call_id, content)
             case ToolFinished():
-                self._finished(event)
+                self._on_finished(event)
             case SubagentStarted() | SubagentEvent():
-                self._from_subagent(event)
+                self._on_subagent(event)
 
     def announce(self, use: ToolUseBlock) -> None:
-        """Have the editor know of a call, or of all its arguments."""
+        """Announce a call with all its arguments, or complete the arguments of one that is announced already."""
         if use.id in self._calls and use.id not in self._arguments:
             return
         self._arguments.pop(use.id, None)
-        self._announce(use.id, new_call(self.shown_id(use.id), use.name, use.input, self._folder))
+        self._announce(use.id, new_call(self.tool_call_id(use.id), use.name, use.input, self._folder))
 
-    def shown_id(self, call_id: str) -> str:
-        """The id by which the editor knows a call."""
+    def tool_call_id(self, call_id: str) -> str:
+        """Return the id by which the editor knows a call."""
         return self._calls[call_id].id if call_id in self._calls else call_id
 
     def _announce(self, call_id: str, state: CallState) -> None:
-        """Under another id where the editor has seen the end of this one: that of a reply which does not count, say."""
+        """Announce a call. If a call with its id has ended, as in a discarded reply, number the new one."""
         number = 1
         while not self._engine.announce(state):
             number += 1
@@ -128,104 +108,101 @@ class EventTranslator:
         self._calls[call_id] = state
 
     def end(self, status: Status = "failed") -> None:
-        """The turn is over: nothing stays open, nothing waits."""
-        self._end_open_calls(LEFT_OPEN, status)
+        """End the turn: end every open call and send everything that is queued."""
+        self._end_open_calls(UNFINISHED, status)
         self._engine.flush()
 
-    def _arrives(self, delta: ToolCallDelta) -> None:
+    def _on_arguments(self, delta: ToolCallDelta) -> None:
         call_id, name = delta.call_id, delta.name
         if call_id not in self._arguments:
-            self._arguments[call_id] = Arguments()
+            self._arguments[call_id] = StreamedArguments()
             self._announce(call_id, CallState(call_id, name, name, kind_of(name)))
-        if (known := self._arguments[call_id].take(delta.arguments)) is not None:
-            self._engine.change(self.shown_id(call_id), **arriving(name, known, self._folder))
+        if (known := self._arguments[call_id].add(delta.arguments)) is not None:
+            self._engine.change(self.tool_call_id(call_id), **partial_fields(name, known, self._folder))
 
-    def _added(self, event: MessageAdded) -> None:
+    def _on_message(self, event: MessageAdded) -> None:
         message = event.message
         if message.role == "assistant":
-            self._rename(message.tool_calls)
+            self._match_renamed(message.tool_calls)
             for use in message.tool_calls:
                 self.announce(use)
-        elif self.echoes:
+        elif self.is_replaying:
             self._engine.flush()
-            self._telling.said(message)
+            self._sender.send_user_message(message)
         if event.usage:
-            self._telling.usage(event.usage)
+            self._sender.send_usage(event.usage)
 
-    def _rename(self, uses: Sequence[ToolUseBlock]) -> None:
-        """Calls whose ids were used before have got others when all of the reply was there."""
-        arrived = [each for each in self._arguments if each not in {use.id for use in uses}]
+    def _match_renamed(self, uses: Sequence[ToolUseBlock]) -> None:
+        """Match streamed calls to the final ones. Calls with duplicate ids get new ids when the reply is complete."""
+        streamed = [each for each in self._arguments if each not in {use.id for use in uses}]
         renamed = [use.id for use in uses if use.id not in self._arguments]
-        for before, now in zip(arrived, renamed, strict=False):
-            self._arguments[now] = self._arguments.pop(before)
-            self._calls[now] = self._calls.pop(before)
+        for old, new in zip(streamed, renamed, strict=False):
+            self._arguments[new] = self._arguments.pop(old)
+            self._calls[new] = self._calls.pop(old)
 
-    def _started(self, event: ToolStarted) -> None:
+    def _on_started(self, event: ToolStarted) -> None:
         self.announce(ToolUseBlock(event.call_id, event.name, event.input))
-        shown = self.shown_id(event.call_id)
+        shown_id = self.tool_call_id(event.call_id)
         has_terminal = self._appends and event.name == "Bash"
         if has_terminal:
-            self._show_terminal(event.call_id, shown)
-        self._engine.change(shown, status="in_progress")
+            self._add_terminal(event.call_id, shown_id)
+        self._engine.change(shown_id, status="in_progress")
         if has_terminal:
-            self._engine.flush()  # a slow editor, too, has to know the terminal before anything is printed to it
+            self._engine.flush()  # even a slow editor must know the terminal before its output arrives
 
-    def _show_terminal(self, call_id: str, name: str) -> None:
+    def _add_terminal(self, call_id: str, terminal: str) -> None:
         state = self._calls[call_id]
-        self._calls[call_id] = shown = replace(state, content=(*state.content, Terminal(name)))
-        self._engine.change(shown.id, content=shown.content)
+        self._calls[call_id] = state = replace(state, content=(*state.content, Terminal(terminal)))
+        self._engine.change(state.id, content=state.content)
 
-    def _progressed(self, call_id: str, content: Any) -> None:
+    def _on_progress(self, call_id: str, content: Any) -> None:
         state = self._calls.get(call_id)
         if state is None:
             return
         match content:
             case {"output": str(text)}:
                 if self._appends and Terminal(state.id) not in state.content:
-                    self._show_terminal(call_id, state.id)
+                    self._add_terminal(call_id, state.id)
                     self._engine.flush()
-                self._print(state, text)
-            case {"terminal": str(name)}:
-                self._show_terminal(call_id, name)
+                self._append_output(state, text)
+            case {"terminal": str(terminal)}:
+                self._add_terminal(call_id, terminal)
             case _:
                 self._engine.change(state.id, content=(*state.content, Text(str(content))))
 
-    def _print(self, state: CallState, text: str) -> None:
-        """Show output. What was said for a question about the call goes: it would be sent again with each line."""
-        if state.id not in self._printing:
-            self._printing.add(state.id)
+    def _append_output(self, state: CallState, text: str) -> None:
+        """Append output. The first output removes the remarks of a permission request: every line would repeat them."""
+        if state.id not in self._with_output:
+            self._with_output.add(state.id)
             self._engine.change(state.id, content=state.content)
         self._engine.append(state.id, text)
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _on_finished(self, event: ToolFinished) -> None:
         state = self._calls.pop(event.call_id, None) or new_call(event.call_id, event.name, {}, self._folder)
-        self._nested.pop(event.call_id, None)
+        self._activities.pop(event.call_id, None)
         self._arguments.pop(event.call_id, None)
-        self._printing.discard(state.id)
-        fields = self._outcome(state, event)
-        code = exit_code_of(event.details) if Terminal(state.id) in state.content else None
-        self._engine.finish(state.id, status_of(event.result), exit_code=code, **fields)
+        self._with_output.discard(state.id)
+        has_terminal = Terminal(state.id) in state.content
+        if self.is_replaying and has_terminal:
+            self._engine.append(state.id, event.result.text)  # the log has the result, not the live output
+        exit_code = exit_code_of(event.details) if has_terminal else None
+        fields = final_fields(state, event.result, event.details)
+        self._engine.finish(state.id, status_of(event.result), exit_code=exit_code, **fields)
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._engine.flush()
-            self._telling.plan(todos)
+            self._sender.send_plan(todos)
 
-    def _outcome(self, state: CallState, event: ToolFinished) -> dict[str, Any]:
-        """The fields of the last state of a call."""
-        if self.echoes and Terminal(state.id) in state.content:
-            self._engine.append(state.id, event.result.text)  # what it printed was not kept beside its result
-        return outcome(state, event.result, event.details)
-
-    def _from_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
-        """What a sub-agent does stands inside the call that sent it out."""
+    def _on_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+        """Show the activity of a sub-agent in the call that started it."""
         if event.call_id not in self._calls:
             return
-        nested = self._nested.setdefault(event.call_id, Nested(self._folder))
-        if nested.take(event):
-            self._engine.change(self.shown_id(event.call_id), content=(Text(str(nested)),))
+        activity = self._activities.setdefault(event.call_id, SubagentActivity(self._folder))
+        if activity.add(event):
+            self._engine.change(self.tool_call_id(event.call_id), content=(Text(str(activity)),))
 
     def _end_open_calls(self, reason: str, status: Status = "failed") -> None:
         self._calls.clear()
         self._arguments.clear()
-        self._nested.clear()
-        self._printing.clear()
-        self._engine.fail_open(reason, status)
+        self._activities.clear()
+        self._with_output.clear()
+        self._engine.end_open_calls(reason, status)

@@ -1,4 +1,4 @@
-"""What a client asks and tells, and who handles it."""
+"""Runs the handlers of the client's requests and notifications."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 import msgspec
 
-from outrider.acp import messages
-from outrider.acp.messages import CANCELLED, METHOD_NOT_FOUND, WireError, id_key
+from outrider.acp import jsonrpc
+from outrider.acp.jsonrpc import CANCELLED, METHOD_NOT_FOUND, RpcError, id_key
 from outrider.errors import OutriderError
 
 
 class Method(msgspec.Struct, frozen=True):
-    """What handles a request or a notification: a function, sync or async, of parameters of a type."""
+    """The type of a method's parameters and the function, sync or async, that handles them."""
 
     params: type
     run: Callable[[Any], Awaitable[Any] | Any]
 
 
 class Handlers:
-    """Requests run side by side. They and the notifications begin in the order in which they came, and a notification
-    is over before what came after it begins."""
+    """Runs requests concurrently. Requests and notifications start in the order of arrival, and each notification
+    finishes before later messages start."""
 
     def __init__(
         self,
@@ -38,90 +38,90 @@ class Handlers:
         self._notifications = notifications
         self._send = send
         self._limit = limit
-        self._ending = False
+        self._is_closing = False
         self._running: dict[bytes, asyncio.Task[None]] = {}
-        """The requests that are not answered yet, by the keys of their ids."""
+        """The requests without a response, by the keys of their ids."""
         self._cancelled: set[bytes] = set()
         self._notified: dict[asyncio.Task[None], None] = {}
-        """The notifications that are not over yet, in their order."""
+        """The running notifications, in order."""
 
-    def is_used(self, id: bytes) -> bool:
-        """Whether a request of this id waits for its answer."""
+    def is_pending(self, id: bytes) -> bool:
+        """Return whether a request with this id has no response yet."""
         return id_key(id) in self._running
 
-    def begin(self, id: bytes, name: str, raw: msgspec.Raw) -> None:
-        """Run a request and answer it. Raises WireError if it cannot begin."""
-        if self._ending:
-            raise WireError.internal("The agent is ending and takes no more requests.")
-        if self.is_used(id):
-            shown = id.decode() if len(id) <= 100 else "that it has"
-            raise WireError.invalid_request(f"A request with the id {shown} has not been answered yet.")
+    def start_request(self, id: bytes, name: str, raw: msgspec.Raw) -> None:
+        """Run a request and send its response. Raises RpcError if it cannot start."""
+        if self._is_closing:
+            raise RpcError.internal("The agent is closing and takes no more requests.")
+        if self.is_pending(id):
+            shown = f" {id.decode()}" if len(id) <= 100 else ""
+            raise RpcError.invalid_request(f"The id{shown} belongs to a request that has no response yet.")
         if len(self._running) >= self._limit:
-            raise WireError.internal(
-                f"{self._limit:,} requests are running. Send this one again when some are answered."
-            )
+            raise RpcError.internal(f"{self._limit:,} requests are running. Send this one again after some responses.")
         method = self._requests.get(name)
         if method is None:
-            raise WireError(METHOD_NOT_FOUND, f"There is no method {name[:100]!r}.")
-        params = _params(name, raw, method)
-        work = self._answer(id, name, self._work, method, params, self._last_notified())
+            raise RpcError(METHOD_NOT_FOUND, f"There is no method {name[:100]!r}.")
+        params = _decode_params(name, raw, method)
+        work = self._respond(id, name, method, params, self._last_notification())
         task = self._running[id_key(id)] = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(partial(self._ended, id))
+        task.add_done_callback(partial(self._request_done, id))
 
-    def hear(self, name: str, raw: msgspec.Raw) -> None:
-        """Run a notification; one that nobody knows is ignored."""
+    def start_notification(self, name: str, raw: msgspec.Raw) -> None:
+        """Run a notification; ignore an unknown one."""
         method = self._notifications.get(name)
-        if method is None or self._ending:
+        if method is None or self._is_closing:
             return
         try:
-            params = _params(name, raw, method)
-        except WireError as error:
+            params = _decode_params(name, raw, method)
+        except RpcError as error:
             log("%s was ignored: %s", name, error)
             return
-        task = asyncio.get_running_loop().create_task(self._work(method, params, self._last_notified()))
+        task = asyncio.get_running_loop().create_task(self._run(method, params, self._last_notification()))
         self._notified[task] = None
-        task.add_done_callback(partial(self._heard, name))
+        task.add_done_callback(partial(self._notification_done, name))
 
     def cancel(self, id: bytes) -> None:
-        """Cancel what runs for a request, once: a second time would tear what cleans up after the first."""
+        """Cancel a request. A second cancel is ignored: it would interrupt the cleanup after the first."""
         key = id_key(id)
         if key in self._running and key not in self._cancelled:
             self._cancelled.add(key)
             self._running[key].cancel()
 
-    def refuse_more(self) -> None:
-        """From now on nothing begins."""
-        self._ending = True
+    def stop_accepting(self) -> None:
+        """Start nothing from now on."""
+        self._is_closing = True
 
     def cancel_all(self) -> None:
-        """Cancel whatever runs, but the task that asks for it."""
+        """Cancel all running handlers except the calling task."""
         for task in self._tasks():
             task.cancel()
 
     async def wait(self, seconds: float) -> None:
-        """Until all have ended, or so long."""
+        """Wait until all handlers have ended, at most so many seconds."""
         tasks = self._tasks()
         if tasks and seconds > 0:
             await asyncio.wait(tasks, timeout=seconds)
 
-    async def _work(self, method: Method, params: Any, before: asyncio.Task[None] | None) -> Any:
-        if before:
-            await asyncio.wait([before])
+    async def _run(self, method: Method, params: Any, after: asyncio.Task[None] | None) -> Any:
+        if after:
+            await asyncio.wait([after])
         result = method.run(params)
         return await result if inspect.isawaitable(result) else result
 
-    async def _answer(self, id: bytes, name: str, work: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    async def _respond(
+        self, id: bytes, name: str, method: Method, params: Any, after: asyncio.Task[None] | None
+    ) -> None:
         try:
-            line = messages.response(id, await work(*args))
+            line = jsonrpc.response(id, await self._run(method, params, after))
         except asyncio.CancelledError:
             line = _cancelled(id)
-        except Exception as error:  # noqa: BLE001 - a client gets an answer whatever happened
-            line = messages.refusal(id, _as_wire_error(name, error))
+        except Exception as error:  # noqa: BLE001 - every request gets a response
+            line = jsonrpc.error_response(id, _to_rpc_error(name, error))
         self._forget(id)
         self._send(line)
 
-    def _ended(self, id: bytes, task: asyncio.Task[None]) -> None:
-        """Answer for what was cancelled before it began."""
+    def _request_done(self, id: bytes, task: asyncio.Task[None]) -> None:
+        """Send the response of a request that was cancelled before it started."""
         if self._running.get(id_key(id)) is task:
             self._forget(id)
             self._send(_cancelled(id))
@@ -131,12 +131,12 @@ class Handlers:
         del self._running[key]
         self._cancelled.discard(key)
 
-    def _heard(self, name: str, task: asyncio.Task[None]) -> None:
+    def _notification_done(self, name: str, task: asyncio.Task[None]) -> None:
         del self._notified[task]
         if not task.cancelled() and (error := task.exception()):
             log("%s failed", name, exc_info=error)
 
-    def _last_notified(self) -> asyncio.Task[None] | None:
+    def _last_notification(self) -> asyncio.Task[None] | None:
         return next(reversed(self._notified), None)
 
     def _tasks(self) -> list[asyncio.Task[None]]:
@@ -145,36 +145,36 @@ class Handlers:
 
 
 def log(text: str, *args: Any, exc_info: BaseException | None = None) -> None:
-    """For debugging. The logger masks keys; it is imported when it is needed, as it brings the providers along."""
+    """Write to the debug log, which masks keys. The import is lazy because it loads the providers."""
     from outrider.providers.debugging import logger
 
     logger.debug(text, *args, exc_info=exc_info)
 
 
-def _params(name: str, raw: msgspec.Raw, method: Method) -> Any:
+def _decode_params(name: str, raw: msgspec.Raw, method: Method) -> Any:
     try:
-        return messages.decode(raw, method.params)
+        return jsonrpc.decode(raw, method.params)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise WireError.invalid_params(f"The parameters of {name} are not valid: {error}.") from None
+        raise RpcError.invalid_params(f"The parameters of {name} are not valid: {error}.") from None
 
 
-def _as_wire_error(name: str, error: Exception) -> WireError:
-    if isinstance(error, WireError):
+def _to_rpc_error(name: str, error: Exception) -> RpcError:
+    if isinstance(error, RpcError):
         return error
     if isinstance(error, OutriderError):
-        return WireError.internal(str(error))
+        return RpcError.internal(str(error))
     log("%s failed", name, exc_info=error)
     kind = type(error).__name__
     hint = "Set OUTRIDER_DEBUG to the name of a file to log the details."
-    return WireError.internal(f"{name} failed, and that should not have happened ({kind}). {hint}")
+    return RpcError.internal(f"{name} failed with an unexpected error ({kind}). {hint}")
 
 
 def _cancelled(id: bytes) -> bytes:
-    return messages.refusal(id, WireError(CANCELLED, "The request was cancelled."))
+    return jsonrpc.error_response(id, RpcError(CANCELLED, "The request was cancelled."))
 
 
 def _current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
-    except RuntimeError:  # closed from outside of any loop
+    except RuntimeError:  # called outside of an event loop
         return None

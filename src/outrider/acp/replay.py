@@ -1,4 +1,4 @@
-"""A session out of the log as the events that it would have emitted."""
+"""Stored sessions as the events that they emitted live."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from outrider.prompts import prompt
 from outrider.runtime.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
 
 
-def replayed(entries: Iterable[Entry]) -> Iterator[Event]:
-    """The events, in order. What the person said comes as a message of theirs."""
+def replay_events(entries: Iterable[Entry]) -> Iterator[Event]:
+    """Yield the events of the log entries, in order. User messages are `MessageAdded` events."""
     names: dict[str, str] = {}
     interrupted = prompt("interrupted")
     for entry in entries:
         match entry:
             case MessageEntry(message=message, usage=usage) if message.role == "assistant":
                 names |= {call.id: call.name for call in message.tool_calls}
-                yield from _words(message)
+                yield from _deltas(message)
                 yield MessageAdded(message, usage)
             case MessageEntry(message=message) if message.text != interrupted:
                 yield MessageAdded(message)
@@ -28,7 +28,7 @@ def replayed(entries: Iterable[Entry]) -> Iterator[Event]:
                 yield ToolFinished(result.tool_use_id, names.get(result.tool_use_id, ""), result, details)
 
 
-def _words(message: Message) -> Iterator[Event]:
+def _deltas(message: Message) -> Iterator[Event]:
     for block in message.content:
         if isinstance(block, ThinkingBlock) and block.thinking:
             yield ThinkingDelta(block.thinking)

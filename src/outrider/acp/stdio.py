@@ -1,6 +1,7 @@
-"""The wire of an editor agent: standard input and output, set aside for the protocol and nothing else.
+"""Serves a connection over standard input and output, which are reserved for the protocol.
 
-Nothing here blocks the loop. Pipes and sockets are waited for; files and terminals, which cannot be, have threads.
+Nothing here blocks the event loop. Pipes and sockets are polled; files and terminals cannot be, so threads read and
+write them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Literal
 
-from outrider.acp.wire import Connection
+from outrider.acp.connection import Connection
 from outrider.acp.writer import FileWriter, PipeWriter, Writer
 from outrider.descriptors import fill_closed_streams
 from outrider.tools.threads import Threads
@@ -26,12 +27,12 @@ from outrider.tools.threads import Threads
 __all__ = ["Ending", "Writer", "serve"]
 
 Ending = Literal["closed", "gone", "signal"]
-"""The client closed its end; it went away, or takes nothing any more; or somebody wants this process to end."""
+"""How serving ended: the client closed its end; the client is gone or stalled; a signal arrived."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_SECONDS = 0.5
 FLUSH_SECONDS = 5.0
-_PIECE = 256 * 1024
+_CHUNK = 256 * 1024
 
 
 async def serve(
@@ -43,16 +44,16 @@ async def serve(
     signals: Iterable[signal.Signals] = SIGNALS,
     grace: float = GRACE_SECONDS,
 ) -> Ending:
-    """Serve one client over two descriptors, standard input and output if none are given, until it closes or goes away.
+    """Serve one client over two descriptors, by default standard input and output, until the client ends it.
 
-    What was asked just before the client closed its end has `grace` seconds to be answered. Then `on_end` runs, for
-    whoever wants to stop in its own way what still goes on; then the connection is closed. The first of `signals` ends
-    it, too, and the second means what it meant before. To cancel it is to end it in the same good order.
+    When the client closes its end, running requests have `grace` seconds to finish. Then `on_end` runs, in which the
+    caller can stop its work, and the connection is closed. The first of `signals` also ends serving; the second has its
+    previous effect. Cancelling this coroutine closes in the same order.
     """
-    with _set_aside(input, output) as (source, target):
+    with _reserve_descriptors(input, output) as (source, target):
         end: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         finish = partial(_finish, end)
-        writer = (PipeWriter if _can_wait(target) else FileWriter)(target, partial(finish, "gone"))
+        writer = (PipeWriter if _can_poll(target) else FileWriter)(target, partial(finish, "gone"))
         connection = connection_factory(writer)
         stop_reading = await _start_reading(source, connection, partial(finish, "closed"))
         ending: Ending = "signal"
@@ -84,7 +85,7 @@ async def _end(
     finally:
         connection.close()
         writer.close()
-        await asyncio.sleep(0)  # for the reader to close, and the handlers that were cancelled to begin to end
+        await asyncio.sleep(0)  # let the reader close and cancelled handlers start their cleanup
 
 
 def _finish(end: asyncio.Future[Ending], ending: Ending) -> None:
@@ -92,15 +93,15 @@ def _finish(end: asyncio.Future[Ending], ending: Ending) -> None:
         end.set_result(ending)
 
 
-def _can_wait(descriptor: int) -> bool:
+def _can_poll(descriptor: int) -> bool:
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 async def _start_reading(source: int, connection: Connection, closed: Callable[[], None]) -> Callable[[], object]:
-    """Feed the connection from now on; the function that stops it."""
+    """Start to feed the connection. Return the function that stops it."""
     loop = asyncio.get_running_loop()
-    if _can_wait(source):
+    if _can_poll(source):
         pipe = os.fdopen(os.dup(source), "rb", buffering=0)
         transport, _ = await loop.connect_read_pipe(lambda: _Reader(connection.feed, closed), pipe)
         return transport.close
@@ -109,7 +110,7 @@ async def _start_reading(source: int, connection: Connection, closed: Callable[[
 
 async def _read_file(source: int, connection: Connection, closed: Callable[[], None]) -> None:
     threads = Threads()
-    with suppress(OSError):  # a terminal that was hung up
+    with suppress(OSError):  # the terminal was hung up
         while data := await threads.run(_read, source):
             connection.feed(data)
     connection.feed(b"\n")
@@ -119,8 +120,8 @@ async def _read_file(source: int, connection: Connection, closed: Callable[[], N
 def _read(source: int) -> bytes:
     while True:
         try:
-            return os.read(source, _PIECE)
-        except BlockingIOError:  # whoever shares the terminal has made it so
+            return os.read(source, _CHUNK)
+        except BlockingIOError:  # another process that shares the terminal made it non-blocking
             select.select([source], [], [])
 
 
@@ -133,7 +134,7 @@ class _Reader(asyncio.Protocol):
         self._feed(data)
 
     def eof_received(self) -> None:
-        self._feed(b"\n")  # a last line may have no end
+        self._feed(b"\n")  # the last line may have no line end
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed()
@@ -141,36 +142,36 @@ class _Reader(asyncio.Protocol):
 
 @contextmanager
 def _signals(wanted: Iterable[signal.Signals], caught: Callable[[], None]) -> Iterator[None]:
-    """Hear of signals, but of those that are ignored, as in the background of a shell."""
+    """Handle signals in the block, except those that are ignored, as in a shell's background job."""
     loop = asyncio.get_running_loop()
-    before: dict[signal.Signals, Any] = {}
+    previous: dict[signal.Signals, Any] = {}
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         restore()
         loop.call_soon_threadsafe(caught)
 
     def restore() -> None:
-        while before:
-            signal.signal(*before.popitem())
+        while previous:
+            signal.signal(*previous.popitem())
 
     try:
         if threading.current_thread() is threading.main_thread():
             for number in wanted:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    before[number] = signal.signal(number, hear)
+                    previous[number] = signal.signal(number, handle)
         yield
     finally:
         restore()
 
 
 @contextmanager
-def _set_aside(input: int | None, output: int | None) -> Iterator[tuple[int, int]]:
-    """The descriptors to use, which block again at the end as they did before.
+def _reserve_descriptors(input: int | None, output: int | None) -> Iterator[tuple[int, int]]:
+    """Provide the descriptors, and restore their blocking mode at the end.
 
-    Standard input and output are taken away from everything else in this process and below it: stray prints go to
-    standard error, and whoever reads finds nothing.
+    Standard input and output are hidden from other code in this process and its children: prints go to standard error,
+    and reads find nothing.
     """
-    with _own_input(input) as source, _own_output(output) as target:
+    with _reserve_input(input) as source, _reserve_output(output) as target:
         blocking = {each: os.get_blocking(each) for each in (source, target)}
         try:
             yield source, target
@@ -180,7 +181,7 @@ def _set_aside(input: int | None, output: int | None) -> Iterator[tuple[int, int
 
 
 @contextmanager
-def _own_input(given: int | None) -> Iterator[int]:
+def _reserve_input(given: int | None) -> Iterator[int]:
     if given is not None:
         yield given
         return
@@ -197,13 +198,13 @@ def _own_input(given: int | None) -> Iterator[int]:
 
 
 @contextmanager
-def _own_output(given: int | None) -> Iterator[int]:
+def _reserve_output(given: int | None) -> Iterator[int]:
     if given is not None:
         yield given
         return
     fill_closed_streams()
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it is there until the end
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - used until the process ends
     if sys.stdout is not None:
         with suppress(OSError):
             sys.stdout.flush()

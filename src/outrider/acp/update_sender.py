@@ -1,4 +1,4 @@
-"""An editor that speaks version 1 of the protocol is told what happens in one session."""
+"""Sends the session updates of one session."""
 
 from __future__ import annotations
 
@@ -10,115 +10,113 @@ from typing import Any
 from msgspec import UNSET
 
 from outrider.acp.client import Client
-from outrider.acp.content import shown_file
+from outrider.acp.connection import ClosedError
+from outrider.acp.content import file_content
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import (
-    AgentChunk,
+    AgentMessageChunk,
+    AgentThoughtChunk,
     Cost,
-    NoticeTold,
+    NoticeUpdate,
     Plan,
     PlanEntry,
     SessionUpdate,
-    ThoughtChunk,
-    UsageChanged,
-    UserChunk,
+    UsageUpdate,
+    UserMessageChunk,
 )
-from outrider.acp.wire import ClosedError
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, Usage
 from outrider.text import clean
 
-SLOW_SECONDS = 0.2
-"""How long words wait for more of them while the editor takes less than it is told."""
-_STATUSES = ("pending", "in_progress", "completed")
+CONGESTED_DELAY = 0.2
+"""Seconds that text is collected before it is sent, while the editor reads slowly."""
+_PLAN_STATUSES = ("pending", "in_progress", "completed")
 
 
 class UpdateSender:
-    """Tells of one session. A Telling."""
+    """Sends updates in order. Text chunks of the same moment are merged into one update."""
 
     def __init__(
         self,
         client: Client,
         session: str,
-        read: Callable[[AttachmentBlock], bytes],
-        spent: Callable[[], tuple[int | None, float | None]],
+        read_attachment: Callable[[AttachmentBlock], bytes],
+        context_usage: Callable[[], tuple[int | None, float | None]],
     ) -> None:
         self._client = client
         self._session = session
-        self._read = read
-        self._spent = spent
-        """How much the model can take in, and what all of it cost so far."""
-        self._chunk: type[AgentChunk | ThoughtChunk] = AgentChunk
-        self._waiting: list[str] = []
-        """Words that came at the same moment, or while the editor was slow: they go out together."""
+        self._read_attachment = read_attachment
+        self._context_usage = context_usage
+        """Returns the size of the context window in tokens, and the cost of the session so far."""
+        self._chunk: type[AgentMessageChunk | AgentThoughtChunk] = AgentMessageChunk
+        self._pending: list[str] = []
+        """Text that is not sent yet."""
         self._timer: asyncio.Handle | None = None
 
-    def tell(self, update: SessionUpdate) -> int:
-        """Anything that the protocol has a word for, after the words that wait; the bytes that it took."""
+    def send(self, update: SessionUpdate) -> int:
+        """Send an update, after any pending text. Return its size in bytes. Raises ClosedError."""
         self.flush()
-        return self._client.tell(self._session, update)
+        return self._client.send_update(self._session, update)
 
-    def words(self, text: str) -> None:
-        """More of what the model says."""
-        self._stream(AgentChunk, text)
+    def send_text(self, text: str) -> None:
+        """Send text of the model."""
+        self._stream(AgentMessageChunk, text)
 
-    def thoughts(self, text: str) -> None:
-        """More of what the model thinks."""
-        self._stream(ThoughtChunk, text)
+    def send_thought(self, text: str) -> None:
+        """Send thinking of the model."""
+        self._stream(AgentThoughtChunk, text)
 
-    def _stream(self, chunk: type[AgentChunk | ThoughtChunk], text: str) -> None:
+    def _stream(self, chunk: type[AgentMessageChunk | AgentThoughtChunk], text: str) -> None:
         if chunk is not self._chunk:
             self.flush()
             self._chunk = chunk
-        self._waiting.append(text)
+        self._pending.append(text)
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            slow = self._client.is_congested
-            self._timer = loop.call_later(SLOW_SECONDS, self.flush) if slow else loop.call_soon(self.flush)
+            if self._client.is_congested:
+                self._timer = loop.call_later(CONGESTED_DELAY, self.flush)
+            else:
+                self._timer = loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Tell the words that wait."""
+        """Send the pending text."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
-        if self._waiting:
-            text, self._waiting = clean("".join(self._waiting)), []
+        if self._pending:
+            text, self._pending = clean("".join(self._pending)), []
             with suppress(ClosedError):
-                self._say(self._chunk, text)
+                self._client.send_update(self._session, self._chunk(TextContent(text)))
 
-    def _say(self, chunk: type[AgentChunk | ThoughtChunk], text: str) -> None:
-        self._client.tell(self._session, chunk(TextContent(text)))
-
-    def said(self, message: Message) -> None:
-        """What the person said, when a session is loaded."""
+    def send_user_message(self, message: Message) -> None:
+        """Send a message of the user, when a session is replayed."""
         for block in message.content:
-            shown = self._shown(block)
-            if shown:
-                self.tell(UserChunk(shown))
+            if content := self._content(block):
+                self.send(UserMessageChunk(content))
 
-    def _shown(self, block: object) -> ContentBlock | None:
+    def _content(self, block: object) -> ContentBlock | None:
         if isinstance(block, TextBlock):
             return TextContent(block.text)
-        return shown_file(block, self._read) if isinstance(block, AttachmentBlock) else None
+        return file_content(block, self._read_attachment) if isinstance(block, AttachmentBlock) else None
 
-    def notice(self, text: str) -> None:
-        """Something to know; among the thoughts, for editors that have no place for it."""
+    def send_notice(self, text: str) -> None:
+        """Send a notice; as a thought to editors that do not support notices."""
         if self._client.takes_notices:
-            self.tell(NoticeTold("warning", clean(text)))
+            self.send(NoticeUpdate("warning", clean(text)))
         else:
-            self.tell(ThoughtChunk(TextContent(f"{clean(text)}\n")))
+            self.send(AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
 
-    def plan(self, todos: list[Any]) -> None:
-        """The plan has changed."""
+    def send_plan(self, todos: list[Any]) -> None:
+        """Send the to-do list as the plan."""
         entries = [
-            PlanEntry(str(each.get("content", "")), status if status in _STATUSES else "pending", "medium")
+            PlanEntry(str(each.get("content", "")), status if status in _PLAN_STATUSES else "pending", "medium")
             for each in todos
             if isinstance(each, dict)
             for status in [each.get("status")]
         ]
-        self.tell(Plan(entries))
+        self.send(Plan(entries))
 
-    def usage(self, usage: Usage) -> None:
-        """How full the context is; only where it is known how much there can be."""
-        window, cost = self._spent()
+    def send_usage(self, usage: Usage) -> None:
+        """Send how full the context window is, if its size is known."""
+        window, cost = self._context_usage()
         if window:
-            self.tell(UsageChanged(usage.total_tokens, window, UNSET if cost is None else Cost(cost, "USD")))
+            self.send(UsageUpdate(usage.total_tokens, window, UNSET if cost is None else Cost(cost, "USD")))

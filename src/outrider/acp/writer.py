@@ -1,4 +1,4 @@
-"""Lines on their way to a client that may be slow, or gone."""
+"""Writes lines to a client that may be slow or gone."""
 
 from __future__ import annotations
 
@@ -12,143 +12,139 @@ from contextlib import suppress
 from outrider.tools.threads import Threads
 
 SOFT_LIMIT = 256 * 1024
-"""Above it the client is slow: what can wait should wait."""
+"""Buffered bytes above which the client is congested."""
 HARD_LIMIT = 64 * 1024 * 1024
-"""Above it the client counts as gone."""
+"""Buffered bytes above which the client counts as gone."""
 STALL_SECONDS = 60.0
-"""A slow client that takes nothing for so long counts as gone."""
+"""A congested client that reads nothing for so long counts as gone."""
 
 
 class Writer:
-    """Takes lines at once and writes them as the client takes them. It can be called, to write.
+    """Buffers lines and writes them as fast as the client reads. Call it to write.
 
-    Raises BrokenPipeError once the client is gone, which `gone` is told, once.
+    A call raises BrokenPipeError once the client is gone. `on_gone` is called once when that is noticed.
     """
 
     def __init__(
         self,
         descriptor: int,
-        gone: Callable[[], None],
+        on_gone: Callable[[], None],
         *,
         soft: int = SOFT_LIMIT,
         hard: int = HARD_LIMIT,
         stall: float = STALL_SECONDS,
     ) -> None:
-        self.drained: Callable[[], None] | None = None
-        """Called when a client that was slow has caught up."""
         self.congested = False
-        """Whether the client is slow: from more than 256 KiB that wait, until hardly anything does."""
+        """Whether the client is slow: set above the soft limit, cleared at a quarter of it."""
         self._descriptor = descriptor
-        self._gone = gone
-        self._soft, self._hard, self._stall = soft, hard, stall
+        self._on_gone = on_gone
+        self._soft_limit, self._hard_limit, self._stall_seconds = soft, hard, stall
         self._buffer = bytearray()
-        self._taken = 0
+        self._written = 0
         self._is_gone = False
-        self._emptied: asyncio.Event | None = None
+        self._drained: asyncio.Event | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def waiting(self) -> int:
-        """Bytes that the client has not taken yet."""
+    def buffered(self) -> int:
+        """Bytes that are not written yet."""
         return len(self._buffer)
 
     def __call__(self, data: bytes) -> None:
-        """Write, now or when the client takes it."""
+        """Write the data now, or when the client reads."""
         if not self._is_gone:
             self._buffer += data
-            self._push()
-            self._measure()
+            self._start_writing()
+            self._check_limits()
         if self._is_gone:
             raise BrokenPipeError("the client is gone")
 
     async def flush(self, seconds: float) -> None:
-        """Wait until all is written, or so long."""
-        if not self.waiting or self._is_gone:
+        """Wait until everything is written, at most so many seconds."""
+        if not self.buffered or self._is_gone:
             return
-        self._emptied = asyncio.Event()
+        self._drained = asyncio.Event()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._emptied.wait(), seconds)
+            await asyncio.wait_for(self._drained.wait(), seconds)
 
     def close(self) -> None:
-        """Write nothing more. The descriptor stays open: it belongs to whoever gave it."""
+        """Stop writing. The descriptor stays open: it belongs to the caller."""
         self._is_gone = True
         self._buffer.clear()
-        self._stop()
+        self._stop_writing()
         if self._timer:
             self._timer.cancel()
-        if self._emptied:
-            self._emptied.set()
+        if self._drained:
+            self._drained.set()
 
-    def _push(self) -> None:
-        """See to it that what waits is written."""
+    def _start_writing(self) -> None:
+        """Make sure that the buffer gets written."""
         raise NotImplementedError
 
-    def _stop(self) -> None:
-        """Do so no more."""
+    def _stop_writing(self) -> None:
+        """Stop writing the buffer."""
         raise NotImplementedError
 
-    def _measure(self) -> None:
-        if self.waiting > self._hard:
-            self._lost()
-        elif self.waiting > self._soft and not self.congested:
+    def _check_limits(self) -> None:
+        if self.buffered > self._hard_limit:
+            self._handle_gone()
+        elif self.buffered > self._soft_limit and not self.congested:
             self.congested = True
-            self._watch()
+            self._watch_for_stall()
 
-    def _took(self, count: int) -> None:
+    def _mark_written(self, count: int) -> None:
         del self._buffer[:count]
-        self._taken += count
-        if not self._buffer and self._emptied:
-            self._emptied.set()
-        if self.congested and self.waiting <= self._soft // 4:
+        self._written += count
+        if not self._buffer and self._drained:
+            self._drained.set()
+        if self.congested and self.buffered <= self._soft_limit // 4:
             self.congested = False
             if self._timer:
                 self._timer.cancel()
-            if self.drained:
-                self.drained()
 
-    def _watch(self) -> None:
-        taken = self._taken
+    def _watch_for_stall(self) -> None:
+        written = self._written
 
-        def look() -> None:
-            if self._taken == taken:
-                self._lost()
+        def check() -> None:
+            if self._written == written:
+                self._handle_gone()
             else:
-                self._watch()
+                self._watch_for_stall()
 
-        self._timer = self._loop.call_later(self._stall, look)
+        self._timer = self._loop.call_later(self._stall_seconds, check)
 
-    def _lost(self) -> None:
+    def _handle_gone(self) -> None:
         if not self._is_gone:
             self.close()
-            self._gone()
+            self._on_gone()
 
 
 class PipeWriter(Writer):
-    """For pipes and sockets, which tell when they take more.
+    """For pipes and sockets, which can be polled.
 
-    Not by a transport of asyncio: that closes itself as soon as something arrives on its socket, and a client may have
-    one socket for both directions.
+    It does not use an asyncio transport: that closes itself when data arrives on its socket, and a client may use one
+    socket for both directions.
     """
 
-    def __init__(self, descriptor: int, gone: Callable[[], None], **limits: float) -> None:
-        super().__init__(descriptor, gone, **limits)  # type: ignore[arg-type]
+    def __init__(self, descriptor: int, on_gone: Callable[[], None], **limits: float) -> None:
+        super().__init__(descriptor, on_gone, **limits)  # type: ignore[arg-type]
         os.set_blocking(descriptor, False)
-        self._waits = False
-        self._due: asyncio.Handle | None = None
+        self._is_polling = False
+        self._scheduled: asyncio.Handle | None = None
         self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-        if self._is_pipe:  # the writing end is readable when nobody is at the other
-            self._loop.add_reader(descriptor, self._lost)
+        if self._is_pipe:  # the write end becomes readable when the read end is closed
+            self._loop.add_reader(descriptor, self._handle_gone)
 
-    def _push(self) -> None:
-        """At once; what comes in the same turn of the loop is written together at its end."""
-        if not self._waits and self._due is None:
-            self._due = self._loop.call_soon(self._write_rest)
+    def _start_writing(self) -> None:
+        """Write now. Later data of the same iteration of the event loop is written together, at its end."""
+        if not self._is_polling and self._scheduled is None:
+            self._scheduled = self._loop.call_soon(self._write_rest)
             self._write()
 
     def _write_rest(self) -> None:
-        self._due = None
-        if self._buffer and not self._waits:
+        self._scheduled = None
+        if self._buffer and not self._is_polling:
             self._write()
 
     def _write(self) -> None:
@@ -157,47 +153,47 @@ class PipeWriter(Writer):
         except (BlockingIOError, InterruptedError):
             count = 0
         except OSError:
-            self._lost()
+            self._handle_gone()
             return
-        self._took(count)
-        self._wait(bool(self._buffer))
+        self._mark_written(count)
+        self._poll(bool(self._buffer))
 
-    def _wait(self, wanted: bool) -> None:
-        if wanted != self._waits:
-            self._waits = wanted
+    def _poll(self, wanted: bool) -> None:
+        if wanted != self._is_polling:
+            self._is_polling = wanted
             if wanted:
                 self._loop.add_writer(self._descriptor, self._write)
             else:
                 self._loop.remove_writer(self._descriptor)
 
-    def _stop(self) -> None:
-        if self._due:
-            self._due.cancel()
-            self._due = None
-        self._wait(False)
+    def _stop_writing(self) -> None:
+        if self._scheduled:
+            self._scheduled.cancel()
+            self._scheduled = None
+        self._poll(False)
         if self._is_pipe:
             self._loop.remove_reader(self._descriptor)
 
 
 class FileWriter(Writer):
-    """For files and terminals: a thread writes what waits."""
+    """For files and terminals: a thread writes the buffer."""
 
     _writing: asyncio.Task[None] | None = None
 
-    def _push(self) -> None:
+    def _start_writing(self) -> None:
         if self._writing is None:
             self._writing = self._loop.create_task(self._write())
 
     async def _write(self) -> None:
         threads = Threads()
         try:
-            while piece := bytes(self._buffer[: self._soft]):
-                self._took(await threads.run(_write, self._descriptor, piece))
+            while chunk := bytes(self._buffer[: self._soft_limit]):
+                self._mark_written(await threads.run(_write, self._descriptor, chunk))
         except OSError:
-            self._lost()
+            self._handle_gone()
         self._writing = None
 
-    def _stop(self) -> None:
+    def _stop_writing(self) -> None:
         if self._writing and self._writing is not asyncio.current_task():
             self._writing.cancel()
 
@@ -206,5 +202,5 @@ def _write(descriptor: int, data: bytes) -> int:
     while True:
         try:
             return os.write(descriptor, data)
-        except BlockingIOError:  # whoever shares the terminal has made it so
+        except BlockingIOError:  # another process that shares the terminal made it non-blocking
             select.select([], [descriptor], [])

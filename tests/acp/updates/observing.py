@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from outrider.acp.updates.call_state import FIELDS, FINAL, CallState, Diff, Item, Text, is_transition
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import FIELDS, FINAL, CallState, Diff, Item, Text, is_step
 from outrider.acp.updates.update import Update
 
 
@@ -92,7 +92,7 @@ class Observer:
         assert update.changes, "an update changes something"
         if before is not None:
             assert before.status not in FINAL, "nothing comes after the end"
-            assert update.status is UNSET or is_step(before.status, update.status), "no status leads back"
+            assert update.status is UNSET or is_transition(before.status, update.status), "no status leads back"
 
     def take(self) -> list[dict[str, Any]]:
         """The fields of the updates since it was last asked, without their ids."""

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from outrider.acp.updates.call_state import CallState, Diff, Location, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import CallState, Diff, Location, Terminal, Text
 from outrider.acp.updates.update import Update
 from tests.acp.updates.observing import Clock, Observer, has_null, size, watched
 
@@ -305,9 +305,8 @@ def test_large_content_is_not_sent_again_at_the_end() -> None:
     assert observer.states[ID].content == LARGE
 
 
-@pytest.mark.parametrize("options", [{"full": True}, {"repeated": None}], ids=str)
-def test_large_content_is_sent_again_to_those_who_want_it(options: dict[str, Any]) -> None:
-    engine, observer, _ = announced(**options)
+def test_large_content_is_sent_again_to_those_who_want_it() -> None:
+    engine, observer, _ = announced(full=True)
     engine.change(ID, content=LARGE)
     engine.flush()
     observer.take()
@@ -335,17 +334,16 @@ def test_a_call_that_ends_at_once_is_announced_without_its_end() -> None:
     assert end.changes == {"status": "completed", "content": LARGE, "locations": STATE.locations}
 
 
-@pytest.mark.parametrize(("keeps", "status"), [(False, "failed"), (True, "cancelled")])
-def test_cancelled_calls_end_with_the_reason(keeps: bool, status: str) -> None:
-    engine, observer, clock = announced(keeps_cancelled=keeps)
+def test_cancelled_calls_end_with_the_reason() -> None:
+    engine, observer, clock = announced()
     engine.announce(CallState("over"))
     engine.finish("over", "completed")
     engine.announce(CallState("printing"))
     engine.append("printing", "half a line")
     engine.flush()
     observer.take()
-    engine.fail_open("The person cancelled.", "cancelled")
-    assert [(update.id, update.status) for update in observer.updates] == [(ID, status), ("printing", status)]
+    engine.end_open_calls("The person cancelled.", "cancelled")
+    assert [(update.id, update.status) for update in observer.updates] == [(ID, "failed"), ("printing", "failed")]
     assert observer.states[ID].content == (*STATE.content, Text("The person cancelled."))
     assert observer.states["printing"].content == (Text("half a line"), Text("The person cancelled."))
     assert engine.state(ID) is None
@@ -363,7 +361,7 @@ def test_nothing_comes_after_a_final_state() -> None:
     assert not engine.append(ID, "late")
     assert not engine.finish(ID, "failed")
     assert not engine.announce(STATE)
-    engine.fail_open("crash")
+    engine.end_open_calls("crash")
     engine.flush()
     clock.advance(1)
     assert observer.take() == []
@@ -380,7 +378,7 @@ def test_a_backward_status_is_refused_and_the_rest_is_taken(caplog: pytest.LogCa
     engine.flush()
     assert observer.take() == [{"title": "Other"}]
     assert engine.metrics.refused == 1
-    assert "cannot go back to pending" in caplog.text
+    assert "cannot go from in_progress back to pending" in caplog.text
 
 
 # 29: full mode, no nulls
@@ -504,12 +502,12 @@ def test_each_line_of_a_slow_command_is_shown_within_half_a_second(gap: float) -
 
 
 def test_live_output_is_told_as_the_end_will_be() -> None:
-    engine, observer, clock = watched(output_as=lambda text: f"<{text}>")
+    engine, observer, clock = watched(format_output=lambda text: f"<{text}>")
     engine.announce(CallState(ID))
     engine.append(ID, "# no title\n")
     clock.advance(0.1)
     assert observer.states[ID].content == (Text("<# no title\n>"),)
-    engine.fail_open("Cancelled.")
+    engine.end_open_calls("Cancelled.")
     assert observer.states[ID].content == (Text("<# no title\n>"), Text("Cancelled."))
 
 
@@ -524,9 +522,8 @@ def test_the_last_words_before_a_silence_are_shown() -> None:
     assert observer.states[ID].content[0].text.endswith("Listening on port 8000\n")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("appending", ["meta", "chunks"])
-def test_what_is_printed_is_sent_once_where_it_can_be_appended(appending: Any) -> None:
-    engine, observer, clock = watched(appending=appending)
+def test_what_is_printed_is_sent_once_where_it_can_be_appended() -> None:
+    engine, observer, clock = watched(appends=True)
     engine.announce(CallState(ID, content=(Terminal("t"),)))
     for number in range(100):
         engine.append(ID, f"{number}\n")
@@ -541,7 +538,7 @@ def test_what_is_printed_is_sent_once_where_it_can_be_appended(appending: Any) -
 
 
 def test_a_flood_is_appended_in_pieces() -> None:
-    engine, observer, _ = watched(appending="meta")
+    engine, observer, _ = watched(appends=True)
     engine.announce(CallState(ID))
     engine.append(ID, "é" * 200_000)
     engine.flush()

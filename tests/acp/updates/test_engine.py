@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from outrider.acp.updates.call_state import CallState, Location, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.outbox import INTERVAL
-from outrider.acp.updates.state import CallState, Location, Text
+from outrider.acp.updates.send_queue import INTERVAL
 from outrider.acp.updates.update import Update
 from outrider.coding.config.settings import AcpSettings
 from tests.acp.updates.observing import Clock, Observer, watched
@@ -18,11 +18,11 @@ from tests.acp.updates.observing import Clock, Observer, watched
     ("fields", "sentence"),
     [
         ({"titel": "x"}, "a call has no field 'titel'; it has: title, name, kind"),
-        ({"title": "new", "content": ["text"]}, "content is made of Text, File, Diff and Terminal, not of a str"),
-        ({"title": "new", "locations": ["f"]}, "a call is at Locations, not at a str"),
-        ({"title": 3}, "title of a call is a string, not a int"),
+        ({"title": "new", "content": ["text"]}, "content items must be Text, File, Diff or Terminal, not str"),
+        ({"title": "new", "locations": ["f"]}, "locations must be Location, not str"),
+        ({"title": 3}, "title of a call must be a string, not int"),
         ({"title": "new", "raw_output": object()}, "raw_output cannot be JSON"),
-        ({"title": "new", "status": "done"}, "there is no status 'done'; a call is one of: pending, in_progress"),
+        ({"title": "new", "status": "done"}, "unknown status 'done'; use one of: pending, in_progress"),
     ],
 )
 def test_bad_input_is_told_and_changes_nothing(fields: dict[str, Any], sentence: str) -> None:
@@ -41,12 +41,10 @@ def test_a_call_needs_an_id_and_an_end_that_is_one() -> None:
     engine, observer, _ = watched()
     with pytest.raises(ValueError, match="a call needs an id"):
         engine.announce(CallState(""))
-    with pytest.raises(TypeError, match="not of a str"):
+    with pytest.raises(TypeError, match="Terminal, not str"):
         engine.announce(CallState("c", content=("text",)))  # type: ignore[arg-type]
     engine.announce(CallState("c"))
-    with pytest.raises(
-        ValueError, match="a call does not end as pending; it ends as one of: cancelled, completed, failed"
-    ):
+    with pytest.raises(ValueError, match="a call cannot end as pending; use one of: cancelled, completed, failed"):
         engine.finish("c", "pending")
     engine.flush()
     assert len(observer.updates) == 1
@@ -91,7 +89,7 @@ def test_a_change_that_is_made_while_another_is_written_is_not_lost() -> None:
 
 
 def test_an_announcement_that_failed_comes_before_anything_else_of_the_call() -> None:
-    engine, observer, _ = watched(appending="meta")
+    engine, observer, _ = watched(appends=True)
     observer.fails = True
     engine.announce(CallState("c", "Run", content=(Text("x"),)))
     engine.append("c", "printed")
@@ -134,7 +132,7 @@ def test_a_change_to_a_final_status_is_an_end() -> None:
 
 
 def test_a_short_pause_in_the_output_does_not_cost_a_message_each() -> None:
-    engine, observer, clock = watched(appending="chunks")
+    engine, observer, clock = watched(appends=True)
     engine.announce(CallState("c"))
     for _ in range(100):
         engine.append("c", ".")

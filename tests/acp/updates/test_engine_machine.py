@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from outrider.acp.updates.call_state import (
+    FINAL,
+    CallState,
+    Diff,
+    File,
+    Location,
+    Terminal,
+    Text,
+    is_transition,
+)
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.state import FINAL, CallState, Diff, File, Location, Terminal, Text, is_step
-from outrider.acp.updates.tail import MOST
+from outrider.acp.updates.output_tail import SHOWN_BYTES
 from outrider.acp.updates.update import Update
 from outrider.conversation.messages import AttachmentBlock
 from tests.acp.updates.observing import Clock, Observer, size
@@ -51,23 +60,21 @@ class Calls(RuleBasedStateMachine):
     """Three calls at once. `wanted` is what an observer should see of each, kept by the rules alone."""
 
     @initialize(
-        appending=st.sampled_from(("replace", "meta", "chunks")),
+        appends=st.booleans(),
         full=st.booleans(),
-        keeps=st.booleans(),
         interval=st.sampled_from((0, 0.01, 0.05, 0.5)),
-        repeated=st.sampled_from((None, 0, 300)),
+        repeat_limit=st.sampled_from((0, 300)),
     )
-    def begin(self, appending: Any, full: bool, keeps: bool, interval: float, repeated: int | None) -> None:
+    def begin(self, appends: bool, full: bool, interval: float, repeat_limit: int) -> None:
         self.clock, self.observer = Clock(), Observer()
-        self.appending, self.full, self.keeps_cancelled = appending, full, keeps
+        self.appends, self.full = appends, full
         self.is_congested = self.is_flushing = False
         self.engine = Engine(
             self.send,
-            appending=appending,
+            appends=appends,
             full=full,
-            keeps_cancelled=keeps,
             interval=interval,
-            repeated=repeated,
+            repeat_limit=repeat_limit,
             congested=lambda: self.is_congested,
             clock=self.clock.time,
             call_later=self.clock.call_later,
@@ -95,7 +102,7 @@ class Calls(RuleBasedStateMachine):
             self.bounded.add(call)
             assert self.engine.announce(state)
             return
-        taken = self.is_live(call) and is_step(before.status, status)
+        taken = self.is_live(call) and is_transition(before.status, status)
         if self.is_live(call):
             self.bounded.discard(call)
             kept = {"raw_input": before.raw_input, "raw_output": before.raw_output} | fields
@@ -108,7 +115,7 @@ class Calls(RuleBasedStateMachine):
             if "content" in fields or self.full:
                 self.bounded.discard(call)
             before = self.wanted[call].status
-            reached = status if status and is_step(before, status) else before
+            reached = status if status and is_transition(before, status) else before
             self.wanted[call] = replace(self.wanted[call], **fields, status=reached)
             accepted = self.engine.change(call, **fields, status=status)
             assert accepted == (status is None or reached == status)
@@ -133,7 +140,7 @@ class Calls(RuleBasedStateMachine):
             self.bounded.discard(call)
         end = self.end_of(call) | fields | {"status": self.sayable(status)}
         self.wanted[call] = replace(self.wanted[call], **end)
-        if self.appending != "replace" and (call in self.printed or code is not None):
+        if self.appends and (call in self.printed or code is not None):
             self.exits[call] = code
         assert self.engine.finish(call, status, exit_code=code, **fields)
         if not self.observer.fails:
@@ -142,13 +149,13 @@ class Calls(RuleBasedStateMachine):
 
     @precondition(lambda self: sum(map(self.is_live, IDS)) > 1)
     @rule(status=ENDS)
-    def fail_open(self, status: Any) -> None:
+    def end_open_calls(self, status: Any) -> None:
         for call in filter(self.is_live, IDS):
             content = (*self.end_of(call)["content"], Text("because"))
             self.wanted[call] = replace(self.wanted[call], status=self.sayable(status), content=content)
-            if call in self.printed and self.appending != "replace":
+            if call in self.printed and self.appends:
                 self.exits[call] = None
-        self.engine.fail_open("because", status)
+        self.engine.end_open_calls("because", status)
 
     @rule(seconds=st.sampled_from((0.01, 0.05, 0.6, 6.0)))
     def wait(self, seconds: float) -> None:
@@ -182,7 +189,7 @@ class Calls(RuleBasedStateMachine):
         if hasattr(self, "engine"):
             self.observer.fails = self.is_congested = False
             self.flush()
-            self.fail_open("cancelled")
+            self.end_open_calls("cancelled")
             self.check_fields()
             assert self.observer.exits == self.exits
             for call in self.wanted:
@@ -191,11 +198,11 @@ class Calls(RuleBasedStateMachine):
             assert not self.clock.pending
 
     def sayable(self, status: str) -> str:
-        return status if self.keeps_cancelled or status != "cancelled" else "failed"
+        return "failed" if status == "cancelled" else status
 
     def end_of(self, call: str) -> dict[str, Any]:
         content = self.wanted[call].content
-        if self.appending == "replace" and call in self.printed:
+        if not self.appends and call in self.printed:
             content += (Text(self.printed[call]),)
         return {"content": content}
 
@@ -206,11 +213,11 @@ class Calls(RuleBasedStateMachine):
             self.check_state(self.observer.states[call], wanted)
             if self.full:
                 self.check_state(self.observer.last[call], wanted)
-        if self.appending != "replace":
+        if self.appends:
             assert self.observer.output == self.printed
 
     def check_state(self, seen: CallState, wanted: CallState) -> None:
-        if self.is_live(wanted.id) and self.appending == "replace" and wanted.id in self.printed:
+        if self.is_live(wanted.id) and not self.appends and wanted.id in self.printed:
             extra = seen.content[len(wanted.content) :]
             assert len(extra) <= 1
             assert all(isinstance(item, Text) and is_end(item.text, self.printed[seen.id]) for item in extra)
@@ -220,7 +227,7 @@ class Calls(RuleBasedStateMachine):
     def check_bound(self, call: str) -> None:
         if call in self.bounded:
             final = size(self.wanted[call].content)
-            assert self.observer.content_bytes.get(call, 0) <= 3 * final + MOST + 4_096 * self.clock.now
+            assert self.observer.content_bytes.get(call, 0) <= 3 * final + SHOWN_BYTES + 4_096 * self.clock.now
 
 
 def is_end(shown: str, printed: str) -> bool:

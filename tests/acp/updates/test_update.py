@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.acp.updates.state import FINAL, CallState, Location, Text, is_step
+from outrider.acp.updates.call_state import FINAL, CallState, Location, Text, is_transition
 from outrider.acp.updates.update import Update
 from tests.acp.updates.observing import applied
 
@@ -22,6 +22,6 @@ def test_text_that_no_encoding_knows_is_replaced_before_it_can_do_harm() -> None
 
 
 def test_a_status_goes_forward_and_nothing_comes_after_the_end() -> None:
-    assert all(is_step("pending", after) for after in ("pending", "in_progress", *FINAL))
-    assert not is_step("in_progress", "pending")
-    assert not any(is_step(before, after) for before in FINAL for after in ("pending", "in_progress", *FINAL))
+    assert all(is_transition("pending", after) for after in ("pending", "in_progress", *FINAL))
+    assert not is_transition("in_progress", "pending")
+    assert not any(is_transition(before, after) for before in FINAL for after in ("pending", "in_progress", *FINAL))

@@ -1,6 +1,6 @@
-"""The messages of the Agent Client Protocol, version 1, that are in use here, by who says them.
+"""The types of the Agent Client Protocol, version 1, that are in use here, with the names of its official schema.
 
-Tolerant of unknown fields in what is read, strict in what is sent: fields without a value are left out, never null.
+Unknown fields are ignored when a message is read. Fields without a value are left out when one is sent, never null.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 Meta: TypeAlias = dict[str, Any]
-PROTOCOL = 1
+PROTOCOL_VERSION = 1
 
 
 class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Names are written as JavaScript writes them."""
+    """The base of all types: field names are camelCase in JSON."""

@@ -1,76 +1,76 @@
-"""What a client is asked: permission, files and terminals."""
+"""Requests that the agent sends to the client: permission, files and terminals."""
 
 from __future__ import annotations
 
 from outrider.acp.schema.base import Wire
-from outrider.acp.schema.notifications import CallFields
+from outrider.acp.schema.notifications import ToolCallFields
 
 
-class Option(Wire, frozen=True):
+class PermissionOption(Wire, frozen=True):
     option_id: str
     name: str
     kind: str
 
 
-class RequestPermission(Wire, frozen=True):
+class RequestPermissionRequest(Wire, frozen=True):
     session_id: str
-    tool_call: CallFields
-    options: list[Option]
+    tool_call: ToolCallFields
+    options: list[PermissionOption]
 
 
-class Outcome(Wire, frozen=True):
+class PermissionOutcome(Wire, frozen=True):
     outcome: str
     option_id: str = ""
 
 
-class Permission(Wire, frozen=True):
-    outcome: Outcome
+class RequestPermissionResponse(Wire, frozen=True):
+    outcome: PermissionOutcome
 
 
-class ReadTextFile(Wire, frozen=True):
+class ReadTextFileRequest(Wire, frozen=True):
     session_id: str
     path: str
 
 
-class FileText(Wire, frozen=True):
+class ReadTextFileResponse(Wire, frozen=True):
     content: str
 
 
-class WriteTextFile(Wire, frozen=True):
+class WriteTextFileRequest(Wire, frozen=True):
     session_id: str
     path: str
     content: str
 
 
-class Variable(Wire, frozen=True):
+class EnvVariable(Wire, frozen=True):
     name: str
     value: str
 
 
-class CreateTerminal(Wire, frozen=True):
+class CreateTerminalRequest(Wire, frozen=True):
     session_id: str
     command: str
     args: list[str]
-    env: list[Variable]
+    env: list[EnvVariable]
     cwd: str
     output_byte_limit: int
 
 
-class TerminalCreated(Wire, frozen=True):
+class CreateTerminalResponse(Wire, frozen=True):
     terminal_id: str
 
 
-class OfTerminal(Wire, frozen=True):
+class TerminalRequest(Wire, frozen=True):
     session_id: str
     terminal_id: str
 
 
-class ExitStatus(Wire, frozen=True):
+class TerminalExitStatus(Wire, frozen=True):
     exit_code: int | None = None
     signal: str | None = None
 
 
-class TerminalOutput(Wire, frozen=True):
+class TerminalOutputResponse(Wire, frozen=True):
     output: str
     truncated: bool = False
-    exit_status: ExitStatus | None = None
+    exit_status: TerminalExitStatus | None = None

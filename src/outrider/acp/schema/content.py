@@ -1,4 +1,4 @@
-"""Content: what people, models and tools say and show."""
+"""Content blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told, as it happens."""
+"""The `session/update` notification and its variants."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from msgspec import UNSET, UnsetType
 
 from outrider.acp.schema.base import Meta, Wire
 from outrider.acp.schema.content import ContentBlock
-from outrider.acp.schema.requests import Selector
+from outrider.acp.schema.requests import ConfigOption
 
 
-class Chunk(Wire, frozen=True):
+class ContentChunk(Wire, frozen=True):
     content: ContentBlock
 
 
-class UserChunk(Chunk, frozen=True, tag_field="sessionUpdate", tag="user_message_chunk"):
+class UserMessageChunk(ContentChunk, frozen=True, tag_field="sessionUpdate", tag="user_message_chunk"):
     pass
 
 
-class AgentChunk(Chunk, frozen=True, tag_field="sessionUpdate", tag="agent_message_chunk"):
+class AgentMessageChunk(ContentChunk, frozen=True, tag_field="sessionUpdate", tag="agent_message_chunk"):
     pass
 
 
-class ThoughtChunk(Chunk, frozen=True, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+class AgentThoughtChunk(ContentChunk, frozen=True, tag_field="sessionUpdate", tag="agent_thought_chunk"):
     pass
 
 
@@ -42,32 +42,32 @@ class TerminalItem(Wire, frozen=True, tag_field="type", tag="terminal"):
     terminal_id: str
 
 
-Item: TypeAlias = ContentItem | DiffItem | TerminalItem
+ToolCallContent: TypeAlias = ContentItem | DiffItem | TerminalItem
 
 
-class Place(Wire, frozen=True):
+class ToolCallLocation(Wire, frozen=True):
     path: str
     line: int | UnsetType = UNSET
 
 
-class CallFields(Wire, frozen=True, kw_only=True):
+class ToolCallFields(Wire, frozen=True, kw_only=True):
     tool_call_id: str
     title: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
-    content: list[Item] | UnsetType = UNSET
-    locations: list[Place] | UnsetType = UNSET
+    content: list[ToolCallContent] | UnsetType = UNSET
+    locations: list[ToolCallLocation] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
-class Call(CallFields, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call"):
+class ToolCall(ToolCallFields, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call"):
     pass
 
 
-class CallUpdate(CallFields, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call_update"):
+class ToolCallUpdate(ToolCallFields, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call_update"):
     pass
 
 
@@ -81,29 +81,29 @@ class Plan(Wire, frozen=True, tag_field="sessionUpdate", tag="plan"):
     entries: list[PlanEntry]
 
 
-class CommandInput(Wire, frozen=True):
+class AvailableCommandInput(Wire, frozen=True):
     hint: str
 
 
-class Command(Wire, frozen=True):
+class AvailableCommand(Wire, frozen=True):
     name: str
     description: str
-    input: CommandInput | UnsetType = UNSET
+    input: AvailableCommandInput | UnsetType = UNSET
 
 
-class Commands(Wire, frozen=True, tag_field="sessionUpdate", tag="available_commands_update"):
-    available_commands: list[Command]
+class AvailableCommandsUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="available_commands_update"):
+    available_commands: list[AvailableCommand]
 
 
-class CurrentMode(Wire, frozen=True, tag_field="sessionUpdate", tag="current_mode_update"):
+class CurrentModeUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="current_mode_update"):
     current_mode_id: str
 
 
-class ConfigChanged(Wire, frozen=True, tag_field="sessionUpdate", tag="config_option_update"):
-    config_options: list[Selector]
+class ConfigOptionUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="config_option_update"):
+    config_options: list[ConfigOption]
 
 
-class InfoChanged(Wire, frozen=True, tag_field="sessionUpdate", tag="session_info_update"):
+class SessionInfoUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="session_info_update"):
     title: str
 
 
@@ -112,33 +112,33 @@ class Cost(Wire, frozen=True):
     currency: str
 
 
-class UsageChanged(Wire, frozen=True, tag_field="sessionUpdate", tag="usage_update"):
+class UsageUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="usage_update"):
     used: int
     size: int
     cost: Cost | UnsetType = UNSET
 
 
-class NoticeTold(Wire, frozen=True, tag_field="sessionUpdate", tag="notice"):
+class NoticeUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="notice"):
     severity: str
     title: str
 
 
 SessionUpdate: TypeAlias = (
-    UserChunk
-    | AgentChunk
-    | ThoughtChunk
-    | Call
-    | CallUpdate
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCall
+    | ToolCallUpdate
     | Plan
-    | Commands
-    | CurrentMode
-    | ConfigChanged
-    | InfoChanged
-    | UsageChanged
-    | NoticeTold
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | NoticeUpdate
 )
 
 
-class Notification(Wire, frozen=True):
+class SessionNotification(Wire, frozen=True):
     session_id: str
     update: SessionUpdate

@@ -1,4 +1,4 @@
-"""What a client asks, and what it is answered."""
+"""Requests that the client sends, and the responses to them."""
 
 from __future__ import annotations
 
@@ -17,74 +17,74 @@ class Implementation(Wire, frozen=True):
     title: str | None = None
 
 
-class FileSystem(Wire, frozen=True):
+class FileSystemCapabilities(Wire, frozen=True):
     read_text_file: bool = False
     write_text_file: bool = False
 
 
-class ClientSession(Wire, frozen=True):
+class ClientSessionCapabilities(Wire, frozen=True):
     notices: Meta | None = None
 
 
 class ClientCapabilities(Wire, frozen=True):
-    fs: FileSystem = FileSystem()
+    fs: FileSystemCapabilities = FileSystemCapabilities()
     terminal: bool = False
-    session: ClientSession | None = None
+    session: ClientSessionCapabilities | None = None
     meta: Meta | None = msgspec.field(default=None, name="_meta")
 
 
-class Initialize(Wire, frozen=True):
+class InitializeRequest(Wire, frozen=True):
     protocol_version: int
     client_capabilities: ClientCapabilities = ClientCapabilities()
     client_info: Implementation | None = None
 
 
-class NewSession(Wire, frozen=True):
+class NewSessionRequest(Wire, frozen=True):
     cwd: str
     mcp_servers: tuple[Meta, ...] = ()
     additional_directories: tuple[str, ...] = ()
 
 
-class LoadSession(Wire, frozen=True):
+class LoadSessionRequest(Wire, frozen=True):
     session_id: str
     cwd: str
     mcp_servers: tuple[Meta, ...] = ()
     additional_directories: tuple[str, ...] = ()
 
 
-class ListSessions(Wire, frozen=True):
+class ListSessionsRequest(Wire, frozen=True):
     cwd: str | None = None
     cursor: str | None = None
 
 
-class OfSession(Wire, frozen=True):
-    """A request that has nothing but the session it is about."""
+class SessionRequest(Wire, frozen=True):
+    """A request or notification with no parameter but the session."""
 
     session_id: str
 
 
-class SetMode(Wire, frozen=True):
+class SetSessionModeRequest(Wire, frozen=True):
     session_id: str
     mode_id: str
 
 
-class SetConfigOption(Wire, frozen=True):
+class SetConfigOptionRequest(Wire, frozen=True):
     session_id: str
     config_id: str
     value: str | bool
 
 
-class Prompt(Wire, frozen=True):
+class PromptRequest(Wire, frozen=True):
     session_id: str
     prompt: list[ContentBlock]
 
 
-class Authenticate(Wire, frozen=True):
+class AuthenticateRequest(Wire, frozen=True):
     method_id: str
 
 
-class Nothing(Wire, frozen=True):
-    """A request, or an answer, without fields."""
+class Empty(Wire, frozen=True):
+    """A request or response without fields."""
 
 
 class PromptCapabilities(Wire, frozen=True):
@@ -99,45 +99,45 @@ class AgentCapabilities(Wire, frozen=True):
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
-class Initialized(Wire, frozen=True):
+class InitializeResponse(Wire, frozen=True):
     protocol_version: int
     agent_capabilities: AgentCapabilities
     agent_info: Implementation
 
 
-class Mode(Wire, frozen=True):
+class SessionMode(Wire, frozen=True):
     id: str
     name: str
     description: str
 
 
-class Modes(Wire, frozen=True):
+class SessionModeState(Wire, frozen=True):
     current_mode_id: str
-    available_modes: list[Mode]
+    available_modes: list[SessionMode]
 
 
-class Choice(Wire, frozen=True):
+class ConfigOptionValue(Wire, frozen=True):
     value: str
     name: str
     description: str | None = None
 
 
-class Selector(Wire, frozen=True, tag_field="type", tag="select"):
-    """A setting of a session with a list to choose from."""
+class ConfigOption(Wire, frozen=True, tag_field="type", tag="select"):
+    """A session setting with a list of values."""
 
     id: str
     name: str
     current_value: str
-    options: list[Choice]
+    options: list[ConfigOptionValue]
     category: str | None = None
     description: str | None = None
 
 
-class Opened(Wire, frozen=True):
-    """A session is ready. One that was loaded has no need to be told its id."""
+class OpenSessionResponse(Wire, frozen=True):
+    """The response to `session/new`, `load`, `resume` and `fork`. `load` and `resume` leave out the id."""
 
-    modes: Modes
-    config_options: list[Selector]
+    modes: SessionModeState
+    config_options: list[ConfigOption]
     session_id: str | UnsetType = UNSET
 
 
@@ -148,17 +148,17 @@ class SessionInfo(Wire, frozen=True):
     updated_at: str | None = None
 
 
-class Sessions(Wire, frozen=True):
+class ListSessionsResponse(Wire, frozen=True):
     sessions: list[SessionInfo]
     next_cursor: str | None = None
 
 
-class ConfigOptions(Wire, frozen=True):
-    config_options: list[Selector]
+class SetConfigOptionResponse(Wire, frozen=True):
+    config_options: list[ConfigOption]
 
 
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 
 
-class Prompted(Wire, frozen=True):
+class PromptResponse(Wire, frozen=True):
     stop_reason: StopReason

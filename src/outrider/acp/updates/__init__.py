@@ -1,1 +1,1 @@
-"""What an observer of tool calls should see, what it was sent, and the smallest updates between the two."""
+"""The update engine: sends the smallest updates that bring an observer of tool calls up to date."""

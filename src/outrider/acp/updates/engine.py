@@ -1,28 +1,35 @@
-"""The update engine: each change of a tool call reaches the observer once, as the smallest update that carries it.
+"""The update engine: each change of a tool call reaches the observer once, in the smallest possible update.
 
-For every call there is a wanted state and a sent state; what is written is the difference by value. Changes wait for
-one timer and go out together: of one call as one update, in which the later value of a field counts. The end of a call
-is written at once, after whatever waits. The order in which an observer sees changes is the order in which they
-happened. State counts as sent only when the write succeeded.
+For every call there is a wanted state and a sent state; an update is the difference by value. One timer sends all
+changes: those of one call as one update, in which the latest value of a field wins. The end of a call is sent at once,
+after all queued changes. The observer sees changes in the order in which they happened. A state counts as sent only if
+the send succeeded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec import UNSET
 
-from outrider.acp.updates.call import REPEATED, TrackedCall, check_fields
+from outrider.acp.updates.call_state import (
+    FIELDS,
+    FINAL,
+    CallState,
+    Item,
+    Status,
+    Text,
+    check_status,
+    is_transition,
+)
 from outrider.acp.updates.metrics import Metrics
-from outrider.acp.updates.outbox import INTERVAL, CallLater, Outbox, logger
-from outrider.acp.updates.sizes import size_of_items
-from outrider.acp.updates.state import FIELDS, FINAL, CallState, Item, Status, Text, checked_status, is_step
+from outrider.acp.updates.send_queue import INTERVAL, CallLater, SendQueue, logger
+from outrider.acp.updates.size_estimates import size_of_items
+from outrider.acp.updates.tracked_call import REPEAT_LIMIT, TrackedCall, check_fields
 from outrider.acp.updates.update import Update
 from outrider.text import clean
-
-Appending: TypeAlias = Literal["replace", "meta", "chunks"]
 
 
 def _never() -> bool:
@@ -30,168 +37,171 @@ def _never() -> bool:
 
 
 class Engine:
-    """The calls of one observer. To be used from the thread of its loop alone."""
+    """Tracks the calls of one observer. Use it only in the thread of its event loop."""
 
     def __init__(
         self,
         send: Callable[[Update], int],
         *,
-        appending: Appending = "replace",
+        appends: bool = False,
         full: bool = False,
-        repeated: int | None = REPEATED,
-        keeps_cancelled: bool = False,
+        repeat_limit: int = REPEAT_LIMIT,
         interval: float = INTERVAL,
-        output_as: Callable[[str], str] = str,
+        format_output: Callable[[str], str] = str,
         congested: Callable[[], bool] = _never,
         clock: Callable[[], float] | None = None,
         call_later: CallLater | None = None,
     ) -> None:
-        """`send` writes one update and gives the bytes it took; if it raises, the update is sent again later.
+        """`send` sends one update and returns its size in bytes; if it raises, the update is sent again later.
 
-        `full` puts every field into every update. Otherwise the end of a call repeats unchanged content and locations
-        of up to `repeated` bytes, or of any size (None). Changes wait `interval` seconds for others; with 0 each is
-        written at once. `output_as` makes the text of an item from what a command has printed.
+        With `appends`, output is sent as increments; otherwise its end is part of the content. `full` puts every field
+        into every update; otherwise the end of a call repeats unchanged content and locations of up to `repeat_limit`
+        bytes. Changes are collected for `interval` seconds; with 0 each is sent at once. `format_output` turns output
+        into the text of an item. While `congested` returns true, only announcements and ends are sent.
         """
-        self._appends = appending != "replace"
-        self._keeps_cancelled = keeps_cancelled
-        self._output_as = output_as
-        self._repeated = None if full else repeated
+        self._appends = appends
+        self._format_output = format_output
+        self._full = full
+        self._repeat_limit = repeat_limit
         self._metrics = Metrics()
-        self._outbox = Outbox(
+        self._queue = SendQueue(
             send,
             self._metrics,
             self._forget,
             full=full,
-            repeated=repeated,
+            repeat_limit=repeat_limit,
             interval=interval,
             congested=congested,
             clock=clock,
             call_later=call_later,
         )
         self._calls: dict[str, TrackedCall] = {}
-        self._told: set[str] = set()
+        self._finished_ids: set[str] = set()
 
     @property
     def metrics(self) -> Metrics:
-        """What was wanted and what was sent, up to now."""
+        """The counts so far."""
         for call in self._calls.values():
             call.ledger.settle(self._metrics)
         return self._metrics
 
     def state(self, id: str) -> CallState | None:
-        """What is to be seen of a call that is not over, or None."""
+        """Return the wanted state of an open call, or None."""
         call = self._calls.get(id)
         return None if call is None or call.is_ended else call.state
 
-    def is_repeated(self, content: tuple[Item, ...]) -> bool:
-        """Whether content is small enough to be sent more than once."""
-        return self._repeated is None or size_of_items(content) <= self._repeated
+    def is_small(self, content: tuple[Item, ...]) -> bool:
+        """Return whether content is small enough to be sent more than once."""
+        return self._full or size_of_items(content) <= self._repeat_limit
 
     def announce(self, state: CallState) -> bool:
-        """A call is first seen. Announced again, it is a change."""
+        """Announce a call; change it if it is known already. Return whether that was accepted."""
         fields = {name: getattr(state, name) for name in FIELDS}
-        if state.id in self._calls or state.id in self._told:
+        if state.id in self._calls or state.id in self._finished_ids:
             return self.change(state.id, **fields)
         if not state.id:
-            raise ValueError("a call needs an id, by which its changes find it")
-        call = TrackedCall(state.id, self._output_as)
-        self._take(call, fields | {"status": self._sayable(checked_status(state.status))})
+            raise ValueError("a call needs an id")
+        call = TrackedCall(state.id, self._format_output)
+        self._apply(call, fields | {"status": _sendable(check_status(state.status))})
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
         if call.is_ended:
-            self._outbox.now(call)
+            self._queue.send_now(call)
         else:
-            self._outbox.later(call)
+            self._queue.schedule(call)
         return True
 
     def change(self, id: str, **fields: Any) -> bool:
-        """The call is to look so from now on; whether that was accepted. None and UNSET leave a field as it is."""
+        """Change fields of a call. Return whether that was accepted. None and UNSET leave a field as it is."""
         check_fields(fields)
         call = self._calls.get(id)
         if call is None or call.is_ended:
-            return self._refuse(id)
+            return self._reject(id)
         status = fields.get("status")
         before = call.wanted["status"]
         if status not in (None, UNSET, before):
-            if checked_status(status) in FINAL:
+            if check_status(status) in FINAL:
                 return self.finish(id, **fields)
-            if not is_step(before, status):
-                self._later(call, self._take(call, fields | {"status": None}))
-                return self._refuse(id, f"it was {before}, and cannot go back to {status}")
-        return self._later(call, self._take(call, fields))
+            if not is_transition(before, status):
+                self._schedule(call, self._apply(call, fields | {"status": None}))
+                return self._reject(id, f"its status cannot go from {before} back to {status}")
+        return self._schedule(call, self._apply(call, fields))
 
     def append(self, id: str, text: str) -> bool:
-        """The command of the call has printed more; whether that was accepted."""
+        """Append output of the call's command. Return whether that was accepted."""
         call = self._calls.get(id)
         if call is None or call.is_ended:
-            return self._refuse(id)
+            return self._reject(id)
         if text and self._appends:
-            call.queue(clean(text), self._metrics)
+            call.queue_output(clean(text), self._metrics)
         elif text:
-            call.print(clean(text), self._metrics)
+            call.append_to_tail(clean(text), self._metrics)
         call.ledger.changes += 1
-        return self._later(call, bool(text))
+        return self._schedule(call, bool(text))
 
     def finish(self, id: str, status: Status, *, exit_code: int | None = None, **fields: Any) -> bool:
-        """The end of a call, written at once; whether it was accepted.
+        """End a call and send that at once. Return whether that was accepted.
 
-        Without a content, it ends with the one it had, and with what was printed, as far as that is kept. A call that
-        was not written before is announced first: some observers show content only when an update brings it.
+        Without new content, the call keeps its content, followed by the output that is kept. A call that was not sent
+        before is announced first: some observers show content only if an update has it.
         """
         check_fields(fields)
-        if checked_status(status) not in FINAL:
-            raise ValueError(f"a call does not end as {status}; it ends as one of: {', '.join(sorted(FINAL))}")
+        if check_status(status) not in FINAL:
+            raise ValueError(f"a call cannot end as {status}; use one of: {', '.join(sorted(FINAL))}")
         call = self._calls.get(id)
         if call is None or call.is_ended:
-            return self._refuse(id)
+            return self._reject(id)
         if call.sent is None:
-            self._outbox.hurry()
+            self._queue.send_pending()
         if fields.get("content", UNSET) in (None, UNSET):
-            fields["content"] = call.end_of_output()
-        self._take(call, fields | {"status": self._sayable(status)})
-        if self._appends and (call.prints or exit_code is not None):
+            fields["content"] = call.final_content()
+        self._apply(call, fields | {"status": _sendable(status)})
+        if self._appends and (call.has_output or exit_code is not None):
             call.exit_code = exit_code
         call.is_ended = True
-        self._outbox.now(call)
+        self._queue.send_now(call)
         return True
 
-    def fail_open(self, reason: str, status: Status = "failed") -> None:
-        """Every call that is not over ends so, with the reason after its content."""
+    def end_open_calls(self, reason: str, status: Status = "failed") -> None:
+        """End every open call with this status, and with the reason after its content."""
         for call in list(self._calls.values()):
             if not call.is_ended:
-                self.finish(call.id, status, content=(*call.end_of_output(), Text(reason)))
+                self.finish(call.id, status, content=(*call.final_content(), Text(reason)))
 
     def flush(self) -> None:
-        """Write everything that waits, in the order in which it first changed, even if the observer reads slowly."""
-        self._outbox.write(hurried=True)
+        """Send all queued changes, in the order of their first change, even if the observer reads slowly."""
+        self._queue.send(flush_output=True)
 
     def close(self) -> None:
-        """End the timer. What waits is not written: flush first."""
-        self._outbox.close()
+        """Stop the timer. Queued changes are not sent: flush first."""
+        self._queue.close()
 
-    def _sayable(self, status: Status) -> Status:
-        return "failed" if status == "cancelled" and not self._keeps_cancelled else status
-
-    def _refuse(self, id: str, why: str = "") -> Literal[False]:
+    def _reject(self, id: str, reason: str = "") -> Literal[False]:
         self._metrics.refused += 1
-        why = why or ("it is over" if id in self._calls or id in self._told else "it was never announced")
-        logger.debug("a change of call %s was refused: %s", id, why)
+        is_known = id in self._calls or id in self._finished_ids
+        reason = reason or ("it has ended" if is_known else "it was never announced")
+        logger.debug("a change of call %s was rejected: %s", id, reason)
         return False
 
-    def _take(self, call: TrackedCall, fields: dict[str, Any]) -> bool:
+    def _apply(self, call: TrackedCall, fields: dict[str, Any]) -> bool:
         started = perf_counter()
-        taken = call.take(fields, self._metrics)
+        has_changed = call.apply(fields, self._metrics)
         self._metrics.detecting += perf_counter() - started
-        return taken
+        return has_changed
 
     def _forget(self, call: TrackedCall) -> None:
         call.ledger.settle(self._metrics)
-        self._told.add(call.id)
+        self._finished_ids.add(call.id)
         del self._calls[call.id]
 
-    def _later(self, call: TrackedCall, taken: bool) -> Literal[True]:
-        if taken:
-            self._outbox.later(call)
+    def _schedule(self, call: TrackedCall, has_changed: bool) -> Literal[True]:
+        if has_changed:
+            self._queue.schedule(call)
         else:
             self._metrics.suppressed += 1
         return True
+
+
+def _sendable(status: Status) -> Status:
+    """Replace "cancelled", which the protocol does not have, with "failed"."""
+    return "failed" if status == "cancelled" else status

@@ -1,4 +1,4 @@
-"""What the update engine did: how much was wanted and sent, how often, in which patterns, and at what cost."""
+"""The counts of the update engine: changes and updates, bytes, rates and patterns."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typing import Any
 from outrider.text import counted, human_size
 
 _ENVELOPE = 150
-"""Bytes around the fields of an update, as long as none was sent."""
+"""Estimated bytes around the fields of an update, before any was sent."""
 
 
 class Metrics:
-    """Counts of one engine. Bytes of fields, and what was wanted, are estimates; what was sent in all is exact."""
+    """Counts of one engine. `bytes_sent` is exact; bytes by field and wanted bytes are estimates."""
 
     def __init__(self) -> None:
         self.updates_wanted = 0
-        """One for each announcement, change, piece of output and end that an observer was to hear of."""
+        """Announcements, changes, pieces of output and ends."""
         self.updates_sent = 0
         self.bytes_sent = 0
         self.wanted: Counter[str] = Counter()
-        """Bytes by field, had every change been told by sending the whole call."""
+        """Bytes by field, if every change had sent the whole call."""
         self.sent: Counter[str] = Counter()
-        """Bytes by field, as they were sent."""
+        """Bytes by field that were sent."""
         self.coalesced = 0
-        """Changes that went out together with an earlier one."""
+        """Changes that were sent together with an earlier one."""
         self.suppressed = 0
-        """Changes that changed nothing."""
+        """Changes without a difference."""
         self.refused = 0
-        """Changes that came after the end of their call, led back, or named a call that nobody announced."""
+        """Changes of a finished or unknown call, and changes of a status back to an earlier one."""
         self.failed = 0
-        """Sends that failed; what they carried was sent again later."""
+        """Sends that failed and were retried."""
         self.patterns: Counter[str] = Counter()
-        """Updates by the fields in them: `call` for an announcement, else names as in `status+content`."""
+        """Updates by their fields: `call` for an announcement, else names such as `status+content`."""
         self.detecting = 0.0
-        """Seconds spent finding differences, or that there are none."""
+        """Seconds spent on finding differences."""
         self.busy_seconds = 0
-        """Seconds of the clock in which something was sent."""
+        """Seconds of the clock in which an update was sent."""
         self.most_in_a_second = 0
-        """Updates in the busiest of them."""
+        """Updates in the busiest second."""
         self._second = -1
         self._in_second = 0
         self._around = 0
         self._measured = 0
 
     def count_sent(self, sizes: Mapping[str, int], size: int, now: float, *, is_new: bool = False) -> None:
-        """Count an update that was written: the estimated sizes of its fields, and the bytes that it took."""
+        """Count a sent update: the estimated sizes of its fields, and its exact size."""
         self.updates_sent += 1
         self.bytes_sent += size
         self.patterns["call" if is_new else "+".join(sizes)] += 1
@@ -55,7 +55,7 @@ class Metrics:
         for name, bytes_of_field in sizes.items():
             self.sent[name] += bytes_of_field
             fields += bytes_of_field
-        if "content" not in sizes:  # the estimate of large content is too coarse to find the envelope by it
+        if "content" not in sizes:  # the estimate of large content is too coarse to compute the envelope
             self._around += size - fields
             self._measured += 1
 
@@ -68,22 +68,22 @@ class Metrics:
 
     @property
     def bytes_wanted(self) -> int:
-        """What a whole call for every change would have taken."""
+        """The bytes that a whole call for every change would have taken."""
         around = self._around / self._measured if self._measured else _ENVELOPE
         return self.wanted.total() + round(self.updates_wanted * around)
 
     @property
     def bytes_saved(self) -> int:
-        """What was wanted and did not have to be sent."""
+        """The bytes that did not have to be sent."""
         return self.bytes_wanted - self.bytes_sent
 
     @property
     def share_saved(self) -> float:
-        """The part that was saved of what was wanted."""
+        """The saved share of the wanted bytes."""
         return self.bytes_saved / self.bytes_wanted if self.bytes_wanted else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The counts as JSON."""
+        """Return the counts as JSON."""
         fields = sorted(self.wanted.keys() | self.sent.keys())
         return {
             "updates": {"wanted": self.updates_wanted, "sent": self.updates_sent},
@@ -117,9 +117,9 @@ class Metrics:
 
 
 class Ledger:
-    """The sizes of one call's fields, and how often a whole call would have carried them.
+    """The sizes of one call's fields, and how often they would have been sent with whole calls.
 
-    A change is one addition: what was wanted of a field is worked out when its size changes, or when it is asked for.
+    A change only increments a counter. Wanted bytes are computed when a size changes, or when they are read.
     """
 
     __slots__ = ("_counted", "_since", "changes", "sizes")
@@ -130,7 +130,7 @@ class Ledger:
         self._since: dict[str, int] = {}
 
     def resize(self, field: str, size: int, metrics: Metrics) -> None:
-        """The field has this size from the next change on."""
+        """Set the size of a field from the next change on."""
         before = self.sizes.get(field, 0)
         if before != size:
             metrics.wanted[field] += before * (self.changes - self._since.get(field, 0))
@@ -138,7 +138,7 @@ class Ledger:
             self.sizes[field] = size
 
     def settle(self, metrics: Metrics) -> None:
-        """Count what was wanted up to now."""
+        """Add the wanted bytes up to now to the metrics."""
         metrics.updates_wanted += self.changes - self._counted
         self._counted = self.changes
         for field, size in self.sizes.items():

@@ -1,11 +1,11 @@
-"""One change of a tool call on its way to an observer: the fields that changed, and no others.
+"""One update of a tool call: only the fields that changed.
 
 Partial updates save bytes and work on both sides:
 1. only the fields that changed are sent;
 2. a change of status alone is an id and a status;
-3. output that streams is content alone, or appended text alone;
+3. streamed output is content alone, or appended text alone;
 4. a field that is UNSET is left out of the JSON;
-5. the difference between what was sent and what is wanted decides what changed.
+5. the difference between the sent and the wanted state decides what changed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.updates.state import FIELDS, Item, Location, Status
+from outrider.acp.updates.call_state import FIELDS, Item, Location, Status
 
 
 class Update(msgspec.Struct, frozen=True):
-    """What changed of a call. A field that is UNSET has not changed; an empty tuple clears."""
+    """The changed fields of a call. UNSET means unchanged; an empty tuple clears."""
 
     id: str
     is_new: bool = False
-    """The announcement of a call: every field that has a value."""
+    """Whether this announces the call, with every field that has a value."""
     title: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET
@@ -33,13 +33,13 @@ class Update(msgspec.Struct, frozen=True):
     raw_input: Any = UNSET
     raw_output: Any = UNSET
     output: str | UnsetType = UNSET
-    """Text that the running command has printed since the last update, where output is appended."""
+    """New output of the command, for observers that append output."""
     exit_code: int | UnsetType | None = UNSET
-    """The end of that output; None where there is no code, as after a kill."""
+    """The end of that output; None without a code, as after a kill."""
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The fields that are in the update, by name."""
+        """The fields that the update has, by name."""
         values = ((name, getattr(self, name)) for name in CHANGEABLE)
         return {name: value for name, value in values if value is not UNSET}
 

@@ -1,0 +1,148 @@
+"""Asks the user for permission through `session/request_permission`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from outrider.acp.client import Client
+from outrider.acp.connection import ClosedError, RpcError
+from outrider.acp.schema.client_requests import PermissionOption, RequestPermissionRequest
+from outrider.acp.tool_call_updates import ReadFile, to_tool_call_fields
+from outrider.acp.tool_calls import MAX_TITLE, fenced, new_call, single_line
+from outrider.acp.updates.call_state import CallState, Status, Text
+from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.size_estimates import size_of_items
+from outrider.acp.updates.update import Update
+from outrider.coding.permissions.question import Answer, Question
+
+VISIBLE_COMMAND = 200
+"""Characters of a command that a title shows; a longer command is shown in the content, so that the user sees all."""
+MAX_REPEATED_CONTENT = 65_536
+"""Bytes of content up to which a request repeats it, for editors that show nothing but the request."""
+ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "once", "always", "no"
+
+
+class PermissionRequester:
+    """Asks the user through the editor. Implements `Ask`."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Path,
+        read_attachment: ReadFile,
+        *,
+        session: Callable[[], str],
+        engine: Callable[[], Engine],
+        tool_call_id: Callable[[str], str],
+    ) -> None:
+        """`session`, `engine` and `tool_call_id` are functions because the session is opened later.
+
+        `tool_call_id` returns the id by which the editor knows a call.
+        """
+        self._client = client
+        self._folder = folder
+        self._read_attachment = read_attachment
+        self._session = session
+        self._engine = engine
+        self._tool_call_id = tool_call_id
+        self._subagent_requests = 0
+
+    async def __call__(self, question: Question) -> Answer:
+        """Send the request and return the answer. If the editor cannot ask, the answer is no."""
+        call = self._show_call(question)
+        self._engine().flush()
+        answer = await self._request(call, question)
+        self._restore_call(call, question, answer)
+        return answer
+
+    async def _request(self, call: CallState, question: Question) -> Answer:
+        try:
+            response = await self._client.request_permission(self._request_for(call, question))
+        except ClosedError:  # the user did not decide: wait until the session is cancelled
+            never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            return await never
+        except RpcError as error:
+            return Answer("no", f"the editor could not ask: {error}")
+        selected = response.outcome.option_id if response.outcome.outcome == "selected" else REJECT
+        if selected == ALLOW_ONCE:
+            return Answer("once")
+        return Answer("always") if selected == ALLOW_ALWAYS and question.always else Answer("no")
+
+    def _show_call(self, question: Question) -> CallState:
+        """Show the call with the remarks of the request. A call of a sub-agent is announced for the request alone."""
+        call = new_call(question.call_id, question.tool, question.input, self._folder)
+        if not question.asker:
+            call = self._with_remarks(replace(call, id=self._tool_call_id(question.call_id)), question)
+            self._engine().change(call.id, title=call.title, content=call.content)
+            return call
+        self._subagent_requests += 1
+        request_id = f"{question.call_id}-asked-{self._subagent_requests}"
+        call = self._with_remarks(replace(call, id=request_id, title=f"{question.asker}: {call.title}"), question)
+        self._engine().announce(call)
+        return call
+
+    def _with_remarks(self, call: CallState, question: Question) -> CallState:
+        """Add the remarks after the content; to the title if the content is large.
+
+        Content can only be replaced as a whole: to remove a remark from it would send all of it again.
+        """
+        remarks = tuple(_remarks(question, self._folder))
+        if self._engine().is_small(call.content):
+            return replace(call, content=(*call.content, *remarks))
+        text = " ".join(remark.text for remark in remarks)
+        return replace(call, title=single_line(f"{call.title}: {text}", 2 * MAX_TITLE)) if text else call
+
+    def _request_for(self, call: CallState, question: Question) -> RequestPermissionRequest:
+        repeats = size_of_items(call.content) <= MAX_REPEATED_CONTENT or self._engine().is_small(call.content)
+        update = Update(
+            call.id,
+            title=call.title,
+            kind=call.kind,
+            content=call.content if call.content and repeats else UNSET,
+            locations=call.locations or UNSET,
+            raw_input=call.raw_input,
+        )
+        fields = to_tool_call_fields(update, self._read_attachment)
+        return RequestPermissionRequest(self._session(), fields, permission_options(question))
+
+    def _restore_call(self, call: CallState, question: Question, answer: Answer) -> None:
+        """Remove the remarks from the title. Finish a call that was announced for the request alone."""
+        engine = self._engine()
+        if not question.asker:
+            title = new_call(call.id, question.tool, question.input, self._folder).title
+            if title != call.title:
+                engine.change(call.id, title=title)
+            return
+        is_allowed = answer.verdict != "no"
+        text = "Allowed." if is_allowed else "Not allowed."
+        status: Status = "completed" if is_allowed else "failed"
+        if engine.is_small(call.content):
+            engine.finish(call.id, status, content=(*call.content, Text(text)))
+        else:
+            engine.finish(call.id, status, title=f"{call.title} {text}")
+
+
+def permission_options(question: Question) -> list[PermissionOption]:
+    """Return the options that the user can choose from."""
+    options = [PermissionOption(ALLOW_ONCE, "Allow", "allow_once")]
+    if question.always:
+        label = f"Always allow {', '.join(question.always)} here"
+        options.append(PermissionOption(ALLOW_ALWAYS, label, "allow_always"))
+    return [*options, PermissionOption(REJECT, "Reject", "reject_once")]
+
+
+def _remarks(question: Question, folder: Path) -> Iterator[Text]:
+    """Yield what the user should know before deciding."""
+    command, path = question.input.get("command"), question.input.get("file_path")
+    if question.tool == "Bash" and isinstance(command, str) and (len(command) > VISIBLE_COMMAND or "\n" in command):
+        yield Text(fenced(command))
+    if question.tool == "Write" and isinstance(path, str) and os.path.lexists(folder / os.path.expanduser(path)):
+        yield Text("This replaces the content of the file.")
+    if question.reason:
+        yield Text(question.reason)

@@ -1,0 +1,104 @@
+"""Slash commands that a user can type in the editor. Outrider runs them; the model does not see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import UNSET
+
+from outrider.acp.options import parse_mode
+from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
+from outrider.coding.permissions.question import MODES, Mode
+from outrider.conversation.messages import Usage
+from outrider.errors import OutriderError
+from outrider.text import dollars
+from outrider.tools.tool import Tool
+
+CONTINUE = "continue"
+"""The command that the session runs itself, because it starts a turn."""
+
+
+class CommandTarget(Protocol):
+    """The session that a command reads or changes."""
+
+    @property
+    def model(self) -> str:
+        """The name of the current model."""
+
+    @property
+    def mode(self) -> Mode:
+        """The permission mode."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools of the agent."""
+
+    @property
+    def total_usage(self) -> Usage:
+        """The tokens and cost of the session so far."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the last turn was interrupted and can be continued."""
+
+    def set_model(self, model: str) -> None:
+        """Change the model. Raises OutriderError."""
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the permission mode."""
+
+
+def available_commands() -> list[AvailableCommand]:
+    """Return the commands as they are announced to the editor."""
+    commands = [
+        AvailableCommand(name, description, AvailableCommandInput(hint) if hint else UNSET)
+        for name, (description, hint, _) in _COMMANDS.items()
+    ]
+    return [*commands, AvailableCommand(CONTINUE, "continue an interrupted turn")]
+
+
+def run_command(session: CommandTarget, text: str) -> str | None:
+    """Run a command and return its output; None if the text is not a command."""
+    name, _, argument = text.strip().removeprefix("/").partition(" ")
+    if text.strip() == f"/{CONTINUE}" and not session.is_unfinished:
+        return "No turn was interrupted."
+    if not text.startswith("/") or name not in _COMMANDS:
+        return None
+    try:
+        return _COMMANDS[name][2](session, argument.strip())
+    except OutriderError as error:
+        return str(error)
+
+
+def _model(session: CommandTarget, name: str) -> str:
+    if name:
+        session.set_model(name)
+    return f"Model: {session.model}."
+
+
+def _permissions(session: CommandTarget, name: str) -> str:
+    mode = parse_mode(name)
+    if name and mode is None:
+        return f"Unknown mode {name!r}; use one of {', '.join(MODES)}."
+    if mode:
+        session.set_mode(mode)
+    return f"Permissions: {session.mode}."
+
+
+def _tools(session: CommandTarget, _: str) -> str:
+    return "\n".join(f"- **{tool.name}**: {tool.description.partition(chr(10))[0]}" for tool in session.tools)
+
+
+def _cost(session: CommandTarget, _: str) -> str:
+    usage = session.total_usage
+    cost = dollars(usage.cost) or "unknown"
+    return f"{usage.input_tokens:,} input tokens, {usage.output_tokens:,} output tokens; cost {cost}."
+
+
+_COMMANDS: dict[str, tuple[str, str, Callable[[CommandTarget, str], str]]] = {
+    "model": ("show or change the model", "a model", _model),
+    "permissions": ("show or change the permission mode", "ask, edits, all or plan", _permissions),
+    "tools": ("list the tools of the agent", "", _tools),
+    "cost": ("show the tokens and cost of this session", "", _cost),
+}

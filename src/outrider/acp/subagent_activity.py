@@ -1,0 +1,63 @@
+"""The activity of sub-agents, shown as text in the call that started them: one line for each of their calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.acp.tool_calls import single_line
+from outrider.coding.toolbox.titles import title
+from outrider.runtime.events import Notice, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
+
+SHOWN_LINES, MAX_LINE = 20, 200
+"""How many of the newest lines are shown, and the characters of each."""
+KEPT_LINES = 200
+"""How many lines are kept, to mark running calls as finished."""
+
+
+class SubagentActivity:
+    """The lines of one Task call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: dict[str, str] = {}
+        """The name of each sub-agent, by session."""
+        self._lines: dict[str, str] = {}
+        """The newest lines, by session and call."""
+        self._dropped = 0
+        self._notices = 0
+
+    def add(self, event: SubagentStarted | SubagentEvent) -> bool:
+        """Add an event. Return whether the text has changed."""
+        if isinstance(event, SubagentStarted):
+            self._names[event.session] = event.name
+            return False
+        return self._add(event)
+
+    def _add(self, outer: SubagentEvent) -> bool:
+        event, session = outer.event, outer.session
+        match event:
+            case ToolStarted(call_id=call_id, name=name, input=input):
+                self._lines[f"{session}/{call_id}"] = f"… {_shorten(title(name, input, self._folder))}"
+            case ToolFinished(call_id=call_id, name=name, result=result):
+                key = f"{session}/{call_id}"
+                call_title = self._lines.get(key, f"… {name}").removeprefix("… ")
+                self._lines[key] = f"{'✗' if result.is_error else '✓'} {call_title}"
+            case Notice(text=text):
+                self._notices += 1
+                self._lines[f"{session}/notice{self._notices}"] = f"! {_shorten(text)}"
+            case _:
+                return False
+        while len(self._lines) > KEPT_LINES:
+            self._lines.pop(next(iter(self._lines)))
+            self._dropped += 1
+        return True
+
+    def __str__(self) -> str:
+        lines = list(self._lines.values())
+        hidden = max(0, len(lines) - SHOWN_LINES) + self._dropped
+        header = [f"({hidden} earlier calls)"] if hidden else []
+        return "\n".join([", ".join(self._names.values()), *header, *lines[-SHOWN_LINES:]])
+
+
+def _shorten(text: str) -> str:
+    return single_line(text, MAX_LINE)

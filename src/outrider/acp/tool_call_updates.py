@@ -1,0 +1,84 @@
+"""Converts updates of the engine to the protocol's `tool_call` and `tool_call_update`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from outrider.acp.content import file_content
+from outrider.acp.schema.content import TextContent
+from outrider.acp.schema.notifications import (
+    ContentItem,
+    DiffItem,
+    TerminalItem,
+    ToolCall,
+    ToolCallContent,
+    ToolCallFields,
+    ToolCallLocation,
+    ToolCallUpdate,
+)
+from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal, Text
+from outrider.acp.updates.update import Update
+from outrider.conversation.messages import AttachmentBlock
+
+T = TypeVar("T", bound=ToolCallFields)
+ReadFile = Callable[[AttachmentBlock], bytes]
+
+
+def to_session_update(update: Update, read: ReadFile, output_key: str = "terminal_output") -> ToolCall | ToolCallUpdate:
+    """Return the session update that announces or changes a call."""
+    if update.is_new:
+        return _fill(ToolCall, update, read, output_key)
+    return _fill(ToolCallUpdate, update, read, output_key)
+
+
+def to_tool_call_fields(update: Update, read: ReadFile) -> ToolCallFields:
+    """Return the fields of a call for a permission request."""
+    return _fill(ToolCallFields, update, read, "")
+
+
+def _fill(kind: type[T], update: Update, read: ReadFile, output_key: str) -> T:
+    content, locations = update.content, update.locations
+    return kind(
+        tool_call_id=update.id,
+        title=update.title,
+        name=update.name or UNSET,
+        kind=update.kind,
+        status=update.status,
+        content=content if isinstance(content, UnsetType) else [_content(item, read) for item in content],
+        locations=locations if isinstance(locations, UnsetType) else [_location(each) for each in locations],
+        raw_input=update.raw_input,
+        raw_output=update.raw_output,
+        meta=_meta(update, output_key),
+    )
+
+
+def _content(item: Item, read: ReadFile) -> ToolCallContent:
+    match item:
+        case Text(text=text):
+            return ContentItem(TextContent(text))
+        case File(attachment=file):
+            return ContentItem(file_content(file, read))
+        case Diff(path=path, new=new, old=old):
+            return DiffItem(path, new, UNSET if old is None else old)
+        case Terminal(id=id):
+            return TerminalItem(id)
+
+
+def _location(location: Location) -> ToolCallLocation:
+    return ToolCallLocation(location.path, UNSET if location.line is None else location.line)
+
+
+def _meta(update: Update, output_key: str) -> dict[str, Any] | UnsetType:
+    """Return the extension fields for clients that append terminal output."""
+    meta: dict[str, Any] = {}
+    if not isinstance(update.content, UnsetType) and Terminal(update.id) in update.content:
+        meta["terminal_info"] = {"terminal_id": update.id}
+    if not isinstance(update.output, UnsetType):
+        meta[output_key] = {"terminal_id": update.id, "data": update.output}
+    if not isinstance(update.exit_code, UnsetType):
+        # Clients that read this require all three keys.
+        meta["terminal_exit"] = {"terminal_id": update.id, "exit_code": update.exit_code, "signal": None}
+    return meta or UNSET

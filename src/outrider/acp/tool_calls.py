@@ -1,0 +1,161 @@
+"""How tool calls look in an editor: title, kind, locations and content."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from outrider.acp.updates.call_state import CallState, Diff, File, Item, Location, Status, Terminal, Text
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
+from outrider.runtime.calls import CANCELLED
+
+_KINDS = {
+    "Read": "read",
+    "Write": "edit",
+    "Edit": "edit",
+    "Glob": "search",
+    "Grep": "search",
+    "Bash": "execute",
+    "WebFetch": "fetch",
+    "Todo": "think",
+    "Task": "think",
+}
+_FILE_TOOLS = ("Read", "Write", "Edit")
+_VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash")
+"""Tools whose results are not Markdown."""
+_CONTROL_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+MAX_TITLE = 400
+_MAX_RAW_OUTPUT = 2_000
+"""Characters of a tool's details up to which they are sent as `rawOutput`."""
+_DIFF_ARGUMENTS = {"Write": ("content",), "Edit": ("old_string", "new_string")}
+"""Arguments that the diff of a call repeats."""
+LONG_ARGUMENT, _EXCERPT = 1_024, 200
+"""Characters above which such an argument is shortened, and the length of its excerpt."""
+
+
+def kind_of(name: str) -> str:
+    """Return the protocol's tool kind for a tool."""
+    return _KINDS.get(name, "other")
+
+
+def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) -> CallState:
+    """Return the state of a call that has not started."""
+    content = tuple(proposed_diff(name, input, folder))
+    return CallState(
+        call_id,
+        single_line(title(name, input, folder)),
+        name,
+        kind_of(name),
+        content=content,
+        locations=locations_of(name, input, folder),
+        raw_input=_without_diff(name, input) if content else dict(input),
+    )
+
+
+def _without_diff(name: str, input: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments, with long texts shortened that the diff contains."""
+    return {
+        key: _shorten(value) if key in _DIFF_ARGUMENTS.get(name, ()) and isinstance(value, str) else value
+        for key, value in input.items()
+    }
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= LONG_ARGUMENT:
+        return text
+    return f"{text[:_EXCERPT]}… [{len(text):,} characters; the diff has them all]"
+
+
+def partial_fields(name: str, input: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields of a call whose arguments are still streamed."""
+    return {
+        "title": single_line(title(name, input, folder)) if input else name,
+        "locations": locations_of(name, input, folder),
+    }
+
+
+def single_line(text: str, limit: int = MAX_TITLE) -> str:
+    """Return the text on one line, without control and direction characters, cut to the limit."""
+    return " ".join(_CONTROL_CHARACTERS.sub(" ", text[: 4 * limit]).split())[:limit]
+
+
+def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:
+    """Return the file that a call works on, so that an editor can follow."""
+    path = input.get("file_path") if name in _FILE_TOOLS else None
+    if not isinstance(path, str) or not path or path.startswith("attachment:"):
+        return ()
+    line = input.get("offset")
+    line = line if type(line) is int and 0 < line < 2**32 else None
+    return (Location(_absolute(path, folder), line),)
+
+
+def proposed_diff(name: str, input: Mapping[str, Any], folder: Path) -> Iterable[Item]:
+    """Yield the diff of a call that would change a file."""
+    path = input.get("file_path")
+    if not isinstance(path, str):
+        return
+    absolute = _absolute(path, folder)
+    if name == "Edit" and isinstance(old := input.get("old_string"), str):
+        yield Diff(absolute, str(input.get("new_string", "")), old)
+    elif name == "Write" and isinstance(content := input.get("content"), str):
+        yield Diff(absolute, content)
+
+
+def _absolute(path: str, folder: Path) -> str:
+    """Return an absolute path. `~name` stays as it is if there is no such user."""
+    return str(folder / os.path.expanduser(path))
+
+
+def final_fields(state: CallState, result: ToolResultBlock, details: Any) -> dict[str, Any]:
+    """Return the content and raw output of a finished call."""
+    kept = [item for item in state.content if isinstance(item, Diff | Terminal)]
+    has_exited = exit_code_of(details) is not None
+    is_shown = any(has_exited if isinstance(item, Terminal) else not result.is_error for item in kept)
+    items = [] if is_shown else list(_result_items(result, is_verbatim=state.name in _VERBATIM_TOOLS))
+    return {"content": (*kept, *items), "raw_output": _raw_output(details)}
+
+
+def status_of(result: ToolResultBlock) -> Status:
+    """Return the final status of a call."""
+    if not result.is_error:
+        return "completed"
+    return "cancelled" if result.text.startswith(CANCELLED) else "failed"
+
+
+def exit_code_of(details: Any) -> int | None:
+    """Return the exit code of a command, if the details have one."""
+    code = details.get("exit_code") if isinstance(details, dict) else None
+    return code if isinstance(code, int) else None
+
+
+def _result_items(result: ToolResultBlock, *, is_verbatim: bool) -> Iterable[Item]:
+    for block in result.content:
+        if isinstance(block, TextBlock) and block.text:
+            yield Text(fenced(block.text) if is_verbatim else block.text)
+        elif isinstance(block, AttachmentBlock):
+            yield File(block)
+
+
+def _raw_output(details: Any) -> Any:
+    """Return the details if they are short, without those that are shown elsewhere."""
+    if not isinstance(details, dict):
+        return UNSET
+    kept = {key: value for key, value in details.items() if key not in ("diff", "todos")}
+    return kept if kept and len(repr(kept)) <= _MAX_RAW_OUTPUT else UNSET
+
+
+def fenced(text: str) -> str:
+    """Return the text in a Markdown code fence, for editors that render all text as Markdown.
+
+    >>> fenced("a `b`")
+    '```\\na `b`\\n```'
+    """
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.removesuffix(chr(10))}\n{fence}"

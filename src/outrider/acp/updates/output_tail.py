@@ -1,0 +1,62 @@
+"""The end of a running command's output, for observers that replace content as a whole."""
+
+from __future__ import annotations
+
+from outrider.text import counted
+
+SHOWN_BYTES = 960
+"""Bytes of output that are shown while the command runs."""
+KEPT_CHARACTERS = 262_144
+"""Characters that are kept at least, for a call that ends without new content."""
+
+
+class OutputTail:
+    """The end of one command's output, its total size, and the part that is shown."""
+
+    def __init__(self) -> None:
+        self.total_bytes = 0
+        """Size of the whole output in UTF-8."""
+        self.shown = ""
+        """The text that is shown, as of the last `refresh`."""
+        self.has_new_output = False
+        """Whether there is output after that text."""
+        self._lines = 0
+        self._pieces: list[str] = []
+        self._characters = 0
+
+    def append(self, text: str) -> None:
+        """Append output."""
+        self._pieces.append(text)
+        self._characters += len(text)
+        self.total_bytes += len(text) if text.isascii() else len(text.encode())
+        self._lines += text.count("\n")
+        self.has_new_output = True
+        if self._characters > 2 * KEPT_CHARACTERS:
+            self._pieces = [self._end(KEPT_CHARACTERS)]
+            self._characters = len(self._pieces[0])
+
+    def refresh(self) -> None:
+        """Show the newest output."""
+        self.shown, self.has_new_output = self.text(SHOWN_BYTES), False
+
+    def text(self, limit: int = KEPT_CHARACTERS) -> str:
+        """Return the whole output if it fits; else its last lines, after a line that counts those above."""
+        return "".join(self._pieces) if self.total_bytes <= limit else self._shorten(limit)
+
+    def _shorten(self, limit: int) -> str:
+        room = max(1, limit - len(f"… {counted(self._lines, 'line')} above\n".encode()))
+        end = self._end(room).encode()[-room:].decode(errors="ignore")
+        end = end.partition("\n")[2] or end  # start at the beginning of a line, unless there is only one
+        above = self._lines - end.count("\n")
+        return f"… {counted(above, 'line')} above\n{end}" if above else f"…{end}"
+
+    def _end(self, characters: int) -> str:
+        """Return the last characters."""
+        found: list[str] = []
+        length = 0
+        for piece in reversed(self._pieces):
+            found.append(piece)
+            length += len(piece)
+            if length >= characters:
+                break
+        return "".join(reversed(found))[-characters:]

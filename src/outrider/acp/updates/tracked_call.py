@@ -1,0 +1,262 @@
+"""One tool call: its wanted state, its sent state, and the difference."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+from msgspec import UNSET
+
+from outrider.acp.updates.call_state import FIELDS, CallState, Item, Text
+from outrider.acp.updates.json_value import JsonValue, unwrap
+from outrider.acp.updates.metrics import Ledger, Metrics
+from outrider.acp.updates.output_tail import OutputTail
+from outrider.acp.updates.size_estimates import size_of_field
+from outrider.text import clean
+
+MAX_OUTPUT = 65_536
+"""Characters of appended output in one update."""
+OUTPUT_INTERVAL, OUTPUT_THRESHOLD = 0.2, 1_024
+"""Seconds between two updates with output; appended output of so many characters is sent earlier."""
+BYTES_PER_SECOND = 4_096
+"""Rate limit for content with output: after an update of so many bytes, the next waits a second."""
+REPEAT_LIMIT = 1_024
+"""Bytes up to which the end of a call repeats unchanged content and locations."""
+_ENVELOPE = 256
+_REPEATED_FIELDS = ("content", "locations")
+_JSON_FIELDS = ("raw_input", "raw_output")
+_FIELD_NAMES = frozenset(FIELDS)
+_DEFAULTS: dict[str, Any] = {
+    "title": "",
+    "name": "",
+    "kind": "other",
+    "status": "pending",
+    "content": (),
+    "locations": (),
+}
+_SIZES = {name: size_of_field(name, _DEFAULTS[name]) for name in ("title", "kind", "status")}
+"""Every status is counted with the same size, so that a change of status does not change sizes."""
+
+
+class TrackedCall:
+    """The wanted and the sent state of one call. The sender reports with `mark_sent` what it has sent."""
+
+    __slots__ = (
+        *("_dirty", "_format_output", "_holds_pending", "_next_output", "_offered", "_pending", "_pending_length"),
+        *("exit_code", "id", "is_ended", "ledger", "has_output", "sent", "tail", "wanted"),
+    )
+
+    def __init__(self, id: str, format_output: Callable[[str], str] = str) -> None:
+        self.id = id
+        self._format_output = format_output
+        self.wanted: dict[str, Any] = dict(_DEFAULTS)
+        self.sent: dict[str, Any] | None = None
+        """None until the call is announced."""
+        self.tail: OutputTail | None = None
+        """The output, if content is replaced."""
+        self.has_output = False
+        """Whether there was any output."""
+        self.exit_code: Any = UNSET
+        self.is_ended = False
+        self.ledger = Ledger(_SIZES)
+        self._pending: deque[str] = deque()
+        self._offered = 0
+        self._pending_length = 0
+        self._next_output = float("-inf")
+        self._holds_pending = False
+        self._dirty: set[str] = set()
+
+    @property
+    def state(self) -> CallState:
+        """The wanted state, without live output."""
+        return CallState(self.id, **unwrap(self.wanted))
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it must be sent even to an observer that reads slowly."""
+        return self.is_ended or self.sent is None
+
+    def apply(self, fields: Mapping[str, Any], metrics: Metrics) -> bool:
+        """Set wanted fields. Return whether any changed. If one is invalid, none is set."""
+        if len(fields) == 1 and "status" in fields:  # the common case
+            return self._set_status(fields["status"])
+        changed = self._changed_fields(fields)
+        for name, value, size in changed:
+            if name != "status":
+                self.ledger.resize(name, size, metrics)
+            self.wanted[name] = value
+            self._dirty.add(name)
+        self.ledger.changes += 1
+        return bool(changed)
+
+    def append_to_tail(self, text: str, metrics: Metrics) -> None:
+        """Add output whose end becomes part of the content."""
+        self.has_output = True
+        if self.tail is None:
+            self.tail = OutputTail()
+        before = self.tail.total_bytes
+        self.tail.append(text)
+        size = self.ledger.sizes.get("content", 0) + self.tail.total_bytes - before
+        self.ledger.resize("content", size, metrics)
+
+    def queue_output(self, text: str, metrics: Metrics) -> None:
+        """Queue output to be appended: each character is sent once."""
+        self.has_output = True
+        self._pending_length += len(text)
+        self._pending += (text[start : start + MAX_OUTPUT] for start in range(0, len(text), MAX_OUTPUT))
+        self.ledger.resize("output", self.ledger.sizes.get("output", 0) + len(text.encode()), metrics)
+
+    def next_output(self) -> str:
+        """Return the next output to append, or an empty string."""
+        if not self._pending or (self._holds_pending and not self.is_ended):
+            return ""
+        length = self._offered = 0
+        for piece in self._pending:
+            length += len(piece)
+            if length > MAX_OUTPUT:
+                break
+            self._offered += 1
+        return "".join(islice(self._pending, self._offered))
+
+    def release_output(self, now: float, *, flush: bool) -> None:
+        """Release the output that is due.
+
+        Appended output is due after an interval, when there is enough of it, or on a flush. Replaced content is due
+        when the rate limit allows, even on a flush: otherwise every flush would send it again.
+        """
+        if self.is_ended:
+            return
+        if self.tail is not None:
+            if self.tail.has_new_output and now >= self._next_output:
+                self.tail.refresh()
+                size = size_of_field("content", self._visible_fields()["content"]) + _ENVELOPE
+                self._next_output = now + max(OUTPUT_INTERVAL, size / BYTES_PER_SECOND)
+        elif self._pending:
+            is_due = flush or self._pending_length >= OUTPUT_THRESHOLD or now >= self._next_output
+            self._holds_pending = not is_due
+            self._next_output = now + OUTPUT_INTERVAL if is_due else self._next_output
+
+    @property
+    def holds_output(self) -> bool:
+        """Whether there is output that is not due yet."""
+        if self.is_ended:
+            return False
+        return self._holds_pending if self.tail is None else self.tail.has_new_output
+
+    def announcement(self) -> dict[str, Any]:
+        """Return the title and every field that has a value. Output is sent after it, and before the end."""
+        values = {"title": "", **_with_value(self.wanted)}
+        if self.is_ended and self._pending:
+            values["status"] = "in_progress"
+        elif self.is_ended and self.exit_code is not UNSET:
+            values["exit_code"] = self.exit_code
+        return values
+
+    def difference(self, *, full: bool = False, repeat_limit: int = REPEAT_LIMIT) -> dict[str, Any]:
+        """Return the fields that differ from those sent.
+
+        The end repeats content and locations of up to `repeat_limit` bytes, for observers that forget them.
+        """
+        sent = self.sent
+        assert sent is not None, "announce the call first"
+        visible = self._visible_fields()
+        names = visible if self.tail or self.is_ended else self._dirty
+        changed = {name: visible[name] for name in names if visible[name] is not sent.get(name) != visible[name]}
+        if not changed:
+            self._dirty.clear()
+            return changed
+        if self.is_ended:
+            small = [name for name in _REPEATED_FIELDS if visible[name] and self._is_small(name, repeat_limit)]
+            changed |= {name: visible[name] for name in small}
+            if self.exit_code is not UNSET:
+                changed["exit_code"] = self.exit_code
+        return _with_value(visible) | changed if full else changed
+
+    def sent_fields(self) -> dict[str, Any]:
+        """Return every sent field that has a value, for observers that forget them."""
+        return _with_value(self.sent or {})
+
+    def mark_sent(self, fields: Mapping[str, Any]) -> dict[str, int]:
+        """Record that these fields were sent. Return their sizes."""
+        if self.sent is None:
+            self.sent = dict(_DEFAULTS)
+        sizes: dict[str, int] = {}
+        for name, value in fields.items():
+            if name in _FIELD_NAMES:
+                self.sent[name] = value
+                if value is self.wanted[name]:
+                    self._dirty.discard(name)
+            sizes[name] = self._size(name, value)
+        if "output" in fields:
+            for _ in range(self._offered):
+                self._pending_length -= len(self._pending.popleft())
+        return sizes
+
+    def final_content(self) -> tuple[Item, ...]:
+        """Return the content of a call that ends without new content: its content and its output."""
+        content: tuple[Item, ...] = self.wanted["content"]
+        return (*content, self._as_text(self.tail.text())) if self.tail else content
+
+    def _set_status(self, status: Any) -> bool:
+        self.ledger.changes += 1
+        has_changed = status is not None and status is not UNSET and status != self.wanted["status"]
+        if has_changed:
+            self.wanted["status"] = status
+            self._dirty.add("status")
+        return has_changed
+
+    def _changed_fields(self, fields: Mapping[str, Any]) -> list[tuple[str, Any, int]]:
+        changed: list[tuple[str, Any, int]] = []
+        for name, value in fields.items():
+            kept = self.wanted.get(name)
+            if value is kept or value is None or value is UNSET:
+                continue
+            value = _convert(name, value, kept)
+            if value is kept or value == kept:
+                continue
+            size = size_of_field(name, value)
+            if name == "content" and self.tail:
+                size += self.tail.total_bytes
+            changed.append((name, value, size))
+        return changed
+
+    def _visible_fields(self) -> dict[str, Any]:
+        if self.tail is None or not self.tail.shown or self.is_ended:
+            return self.wanted
+        return self.wanted | {"content": (*self.wanted["content"], self._as_text(self.tail.shown))}
+
+    def _as_text(self, printed: str) -> Text:
+        return Text(self._format_output(printed))
+
+    def _is_small(self, name: str, limit: int) -> bool:
+        return self.ledger.sizes.get(name, 0) <= limit
+
+    def _size(self, name: str, value: Any) -> int:
+        if name == "exit_code":
+            return 20
+        if name == "output" or (name == "content" and self.tail):
+            return size_of_field(name, value)
+        return self.ledger.sizes.get(name, 16)
+
+
+def check_fields(fields: Mapping[str, Any]) -> None:
+    """Raise TypeError for a field that a call does not have."""
+    for name in fields:
+        if name not in _FIELD_NAMES:
+            raise TypeError(f"a call has no field {name!r}; it has: {', '.join(FIELDS)}")
+
+
+def _convert(name: str, value: Any, kept: Any) -> Any:
+    if name in _REPEATED_FIELDS:
+        return tuple(value)
+    if name in _JSON_FIELDS:
+        return kept if kept is not None and kept.is_unchanged(value) else JsonValue.of(name, value)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} of a call must be a string, not {type(value).__name__}")
+    return clean(value)
+
+
+def _with_value(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value != () and value != ""}
