@@ -82,7 +82,7 @@ def test_every_setting_is_shown_with_its_value_and_its_origin(home: Home) -> Non
     assert ["limits.result_characters", "50,000", "the", "default"] in [" ".join(line).split() for line in lines]
     assert f"{home.user_file}  read" in ended.stdout
     assert ".outrider/config.toml" in ended.stdout
-    assert "allowed for good in this project: nothing" in ended.stdout
+    assert "always allowed in this project: nothing" in ended.stdout
     columns = {line.index("the default") for line in ended.stdout.splitlines() if "the default" in line}
     assert len(columns) == 1
 
@@ -91,8 +91,8 @@ def test_what_was_allowed_for_good_and_what_waits_is_shown(home: Home) -> None:
     RememberedRules(home.data, home.project).add(["Bash(make test)"])
     home.project_says(WIDE)
     said = config(home).stdout
-    assert "allowed for good in this project\n  Bash(make test)\n" in said
-    assert "waiting for you to agree (outrider config trust)" in said
+    assert "always allowed in this project\n  Bash(make test)\n" in said
+    assert "not in effect until you approve it (outrider config trust)" in said
     assert "  permissions.mode: more is done without asking you\n      + all\n      - ask\n" in said
 
 
@@ -145,7 +145,7 @@ def test_trust_with_yes_is_remembered_until_the_file_changes(home: Home) -> None
     ended = config(home, "trust", "--yes")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert home.load().settings.permissions.mode == "all"
-    assert "Nothing waits" in config(home, "trust").stdout
+    assert "Nothing to approve" in config(home, "trust").stdout
     home.project_says(WIDE + "# more\n")
     assert home.load().waiting
 
@@ -163,7 +163,7 @@ def test_trust_asks_on_a_terminal(home: Home, answer: bytes, code: int, mode: st
 
 def test_without_a_project_file_nothing_waits(home: Home) -> None:
     ended = config(home, "trust")
-    assert (ended.returncode, ended.stdout) == (0, "Nothing waits: no file.\n")
+    assert (ended.returncode, ended.stdout) == (0, "Nothing to approve: there is no project file.\n")
 
 
 def test_forget_drops_rules_and_consent(home: Home) -> None:
@@ -171,10 +171,10 @@ def test_forget_drops_rules_and_consent(home: Home) -> None:
     home.agree()
     RememberedRules(home.data, home.project).add(["Bash(make test)"])
     ended = config(home, "forget")
-    assert ended.stdout == "  Bash(make test)\nForgotten: 1 remembered rule, the consent to the project's file.\n"
+    assert ended.stdout == "  Bash(make test)\nRemoved: 1 remembered rule, the approval of the project's file.\n"
     assert home.load().waiting
     assert RememberedRules(home.data, home.project).rules() == ()
-    assert config(home, "forget").stdout == "Forgotten: 0 remembered rules, no consent to the project's file.\n"
+    assert config(home, "forget").stdout == "Removed: 0 remembered rules, no approval of the project's file.\n"
 
 
 def test_path_prints_where_the_files_are(home: Home) -> None:

@@ -9,16 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from outrider.cli.demo.program import STORIES
+from outrider.cli.demo.runner import STORIES
 from outrider.cli.demo.sample import SAMPLE
 from tests.cli.chat.terminal import Terminal, until
 from tests.cli.program import clean_environment, outrider
 
 WITHOUT_PROGRAMS = """
 import sys, pathlib
-from outrider.cli.demo.program import tell_all
+from outrider.cli.demo.runner import run_stories
 sys.executable = {program!r}
-sys.exit(tell_all(pathlib.Path({sample!r})))
+sys.exit(run_stories(pathlib.Path({sample!r})))
 """
 """The demo with another sample folder, where no process of its own can do anything."""
 SHOWN = (
@@ -27,11 +27,11 @@ SHOWN = (
     r"Bash\(python3 -m unittest -q\) +✓ ",
     "Anthropic Messages +image, in the result +document, in the result",
     "OpenAI Chat +image_url, moved +file, moved",
-    "a small local model +a note: it sees no pictures +converted to text",
+    "a small local model +a note: no image input +converted to text",
     '← tool_call_update .*"status":"completed"',
-    r"Bytes: [\d.]+ KiB wanted, [\d.]+ (KiB|bytes) sent, \d+% saved\.",
+    r"Bytes: [\d.]+ KiB in full, [\d.]+ (KiB|bytes) sent, \d+% saved\.",
     '{"file":"notes.txt","kind":"text","lines":7}',
-    r"together 9 turns, \$0\.0000",
+    r"total 9 turns, \$0\.0000",
     "a second process: max_turns, 5 messages",
     "a third process: done, 6 messages",
     "Next:  outrider ",
@@ -74,9 +74,9 @@ def test_what_does_not_hold_is_said_in_a_sentence_and_the_other_stories_are_told
     assert (ended.returncode, ended.stderr) == (1, ""), ended.stdout
     assert held(ended.stdout) == 2
     for sentence in (
-        r"✗ A picture from a tool: a picture and a PDF were to come back, not \['application/pdf'\]\.",
-        r"✗ Watching from an editor: the story broke off \(.+\)\.",
-        r"✗ A script that holds its conversation: the story broke off \(.*the other process failed.*\)\.",
+        r"✗ A picture from a tool: expected an image and a PDF, not \['application/pdf'\]\.",
+        r"✗ Watching from an editor: the demo failed \(.+\)\.",
+        r"✗ A script that holds its conversation: the demo failed \(.*the other process failed.*\)\.",
     ):
         assert re.search(sentence, ended.stdout), sentence
 

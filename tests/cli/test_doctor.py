@@ -37,7 +37,7 @@ def test_a_bare_installation_can_be_used_and_what_is_missing_is_said() -> None:
     assert "Gemini: no key; export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
     assert any("the demo model, not an LLM" in line for line in marks["✓"])
     assert any(line.startswith("no proxy") for line in marks["·"])
-    assert ended.stdout.endswith("Outrider can be used.\n")
+    assert ended.stdout.endswith("Outrider is ready to use.\n")
 
 
 def test_the_oldest_python_is_that_of_the_package() -> None:
@@ -101,7 +101,7 @@ def test_a_data_folder_that_is_there_is_fine_and_left_as_it_is(own_data_folder: 
 def test_a_data_folder_that_is_not_there_yet_is_fine_and_not_made(tmp_path: Path) -> None:
     home = tmp_path / "a" / "b"
     ended = outrider("doctor", OUTRIDER_HOME=str(home))
-    assert f"data folder {home}, to be made when it is needed" in lines_of(ended.stdout)["✓"]
+    assert f"data folder {home} (created on first use)" in lines_of(ended.stdout)["✓"]
     assert not home.parent.exists()
 
 
@@ -110,7 +110,7 @@ def test_a_data_folder_that_cannot_be_written_is_broken(tmp_path: Path) -> None:
     ended = outrider("doctor", OUTRIDER_HOME=str(tmp_path / "file" / "home"))
     assert ended.returncode == 1
     (broken,) = lines_of(ended.stdout)["✗"]
-    assert "set OUTRIDER_HOME to a folder that you can write to" in broken
+    assert "set OUTRIDER_HOME to a writable folder" in broken
     assert ended.stdout.endswith("1 broken: see the lines with ✗.\n")
 
 
@@ -120,8 +120,7 @@ def test_a_package_that_cannot_be_imported_is_broken(tmp_path: Path) -> None:
     assert ended.returncode == 1
     (broken,) = lines_of(ended.stdout)["✗"]
     assert broken == (
-        "pypdf (text of PDFs) cannot be imported: the disk is bad; "
-        "install it again: pip install --force-reinstall pypdf"
+        "pypdf (text from PDFs) cannot be imported: the disk is bad; reinstall it: pip install --force-reinstall pypdf"
     )
 
 
@@ -134,7 +133,7 @@ def test_a_default_model_that_does_not_exist_is_broken() -> None:
 
 def test_a_default_model_that_exists_is_named() -> None:
     ended = outrider("doctor", OUTRIDER_MODEL="anthropic/claude-sonnet-4-5")
-    assert "model for those who name none: anthropic/claude-sonnet-4-5" in lines_of(ended.stdout)["✓"]
+    assert "default model: anthropic/claude-sonnet-4-5" in lines_of(ended.stdout)["✓"]
 
 
 def test_certificates_that_a_variable_names_are_tried(tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_the_sandbox_is_spoken_of_plainly(tmp_path: Path) -> None:
     ended = outrider("doctor", OUTRIDER_SANDBOX="require", **nowhere)
     assert ended.returncode == 1
     (broken,) = lines_of(ended.stdout)["✗"]
-    assert broken.endswith('sandbox.use is "require", so no command can run')
+    assert broken.endswith('sandbox.use is "require", so commands cannot run')
 
 
 def test_a_sandbox_that_is_there_and_does_not_work_is_not_called_one(tmp_path: Path) -> None:
@@ -184,11 +183,11 @@ def test_a_sandbox_that_is_there_and_does_not_work_is_not_called_one(tmp_path: P
 def test_settings_files_are_there_or_not(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     marks = lines_of(outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own)).stdout)
-    assert {f"no settings in {own}", "no settings in .outrider/config.toml"} <= set(marks["·"])
+    assert {f"no file {own}", "no file .outrider/config.toml"} <= set(marks["·"])
     own.write_text('model = "anthropic/claude-sonnet-4-5"')
     marks = lines_of(outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own)).stdout)
     assert f"settings from {own}" in marks["✓"]
-    assert "model for those who name none: anthropic/claude-sonnet-4-5" in marks["✓"]
+    assert "default model: anthropic/claude-sonnet-4-5" in marks["✓"]
 
 
 def test_a_settings_file_that_cannot_be_used_is_broken_and_the_rest_is_still_said(tmp_path: Path) -> None:
@@ -212,7 +211,7 @@ def test_a_project_that_waits_for_consent_is_said(tmp_path: Path) -> None:
     (tmp_path / ".outrider").mkdir()
     (tmp_path / ".outrider" / "config.toml").write_text('permissions.mode = "all"\nsandbox.use = "off"')
     ended = outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(tmp_path / "none"))
-    wanted = "the project asks for more than you allow (permissions.mode, sandbox.use); see outrider config trust"
+    wanted = "the project's settings need your approval (permissions.mode, sandbox.use): outrider config trust"
     assert wanted in lines_of(ended.stdout)["·"]
     assert ended.returncode == 0
 

@@ -153,8 +153,8 @@ def test_many_models_are_counted_not_listed(server: ListServer) -> None:
         (404, b"{}", "application/json", "check ANTHROPIC_BASE_URL"),
         (503, b"", "text/plain", "is not available: 503"),
         (200, b"<html>Sign in</html>", "text/html", "check the URL and proxies"),
-        (200, b"well", "text/plain", "has no list of models"),
-        (200, b"[]", "application/json", "has no list of models"),
+        (200, b"well", "text/plain", "returned no list of models"),
+        (200, b"[]", "application/json", "returned no list of models"),
     ],
 )
 def test_a_provider_that_does_not_answer_well_is_1_and_says_what_to_do(
@@ -194,24 +194,24 @@ def test_what_a_model_can_do_reads_and_costs() -> None:
     assert ended.stdout.startswith("anthropic/claude-sonnet-4-5\n")
     assert lines["pictures"].startswith("in the tool result (jpeg, png, gif, webp; up to 5.0 MiB")
     assert lines["PDFs"] == "in the tool result (up to 32.0 MiB in base64, 100 pages)"
-    assert lines["sound"] == "not sent; a note says so"
+    assert lines["sound"] == "not sent; a note replaces it"
     assert lines["context"] == "200,000 tokens"
     assert lines["price"] == (
-        "$3 in, $0.3 cached, $3.75 written to the cache, $15 out, for a million tokens; "
-        "above 200,000 tokens of input: $6 in, $0.6 cached, $7.5 written to the cache, $22.5 out"
+        "$3 in, $0.3 cached, $3.75 written to the cache, $15 out per million tokens; "
+        "above 200,000 input tokens: $6 in, $0.6 cached, $7.5 written to the cache, $22.5 out"
     )
     assert lines["key"] == "ANTHROPIC_API_KEY is not set"
-    assert lines["goes to"] == "https://api.anthropic.com/v1/messages"
+    assert lines["URL"] == "https://api.anthropic.com/v1/messages"
 
 
 @pytest.mark.parametrize(
     ("model", "said"),
     [
         ("openai-chat/gpt-5.6", "in a user message after the tool results"),
-        ("openai/unheard-of", "not in the table of known models"),
+        ("openai/unheard-of", "not a known model"),
         ("anthropic/fast", f"anthropic/{models_of('anthropic')['fast']}"),
         ("ollama/qwen3", "not needed; OLLAMA_API_KEY is not set"),
-        ("litellm/mistral/mistral-large-latest", "that of the vendor"),
+        ("litellm/mistral/mistral-large-latest", "from the vendor's usual environment variable"),
         ("http://127.0.0.1:9/v1#qwen3", "http://127.0.0.1:9/v1/chat/completions"),
         ("demo", "runs in this process"),
     ],
@@ -224,13 +224,13 @@ def test_every_kind_of_model_is_described(model: str, said: str) -> None:
 
 def test_a_model_with_check_is_looked_for(server: ListServer) -> None:
     ended = outrider("models", "ollama/qwen3", "--check", OLLAMA_HOST=server.url)
-    assert "reachable, and qwen3 is there" in ended.stdout
+    assert "reachable; qwen3 is available" in ended.stdout
     ended = outrider("models", "ollama/llama9", "--check", OLLAMA_HOST=server.url)
     assert "reachable: claude-opus-5-5, qwen3:latest" in ended.stdout
     ended = outrider("models", "ollama/qwen3", "--check", OLLAMA_HOST=CLOSED)
     assert ended.returncode == 1
     ended = outrider("models", "litellm/openai/gpt-5.6", "--check")
-    assert (ended.returncode, "cannot be asked before a request" in ended.stdout) == (0, True)
+    assert (ended.returncode, "cannot be checked without a request" in ended.stdout) == (0, True)
 
 
 # Usage

@@ -26,7 +26,8 @@ from tests.modelserver import Held, ModelServer, Status
 from tests.streams import Answer
 
 DEMO = ("--model", "demo")
-NOTE = "No key is set: the built-in demo model answers. See outrider doctor.\n"
+NOTE = "No API key is set: using the built-in demo model. See outrider doctor.\n"
+TOOLS_NOTE = "This session used tools that are not loaded (read_file, add); to use them, give --tools again.\n"
 TOOLS = '''
 import time
 from pathlib import Path
@@ -103,7 +104,7 @@ def results() -> list[ToolResultBlock]:
 def test_a_prompt_gets_its_answer_alone_on_standard_output() -> None:
     ended = outrider("-p", "What is 2+2?", *DEMO)
     assert (ended.returncode, ended.stdout) == (0, "4\n")
-    assert ended.stderr == f"[demo · 1 turn · $0.0000 · outrider --resume {latest()[:8]} goes on]\n"
+    assert ended.stderr == f"[demo · 1 turn · $0.0000 · to resume: outrider --resume {latest()[:8]}]\n"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_nothing_to_ask_is_wrong_usage(own_data_folder: Path) -> None:
     for arguments in (["-p"], ["-p", " "]):
         ended = outrider(*arguments, input=b"\n")
         assert (ended.returncode, ended.stdout) == (2, "")
-        assert 'there is nothing to ask: give a prompt, as in outrider -p "What is 2+2?"' in ended.stderr
+        assert 'the prompt is missing; give one, as in outrider -p "What is 2+2?"' in ended.stderr
     assert list(own_data_folder.iterdir()) == []
 
 
@@ -172,7 +173,7 @@ def test_the_help_has_every_option_and_the_exit_codes() -> None:
         *("-c, --continue", "-r ID, --resume ID", "-m MODEL, --model MODEL", "-q, --quiet"),
         *("--attach FILE", "--output-format {text,json,stream-json}", "--schema FILE", "--max-turns N"),
         *("--max-cost DOLLARS", "--tools TOOLS", "--permissions MODE", "--cwd DIR"),
-        "exit codes: 0 done, 1 an error, 2 wrong usage, 3 turns or budget used up, 130 interrupted, 143 told to end",
+        "exit codes: 0 done, 1 error, 2 wrong usage, 3 limit reached, 130 interrupted, 143 terminated",
     ):
         assert expected in ended.stdout
 
@@ -191,7 +192,7 @@ def test_any_session_goes_on_by_the_beginning_of_its_id() -> None:
     first, second = converse(), converse("What is 3+3?")
     ended = outrider("--resume", first[:8], "What is 4+4?")
     assert (ended.returncode, ended.stdout) == (0, "8\n")
-    assert f"outrider --resume {first[:8]} goes on" in ended.stderr
+    assert f"to resume: outrider --resume {first[:8]}]" in ended.stderr
     assert (texts(first)[2:], texts(second)) == (["What is 4+4?", "8"], ["What is 3+3?", "6"])
     assert latest() == first, "it is the last now"
 
@@ -202,7 +203,7 @@ def test_where_nothing_is_unfinished_that_is_said_and_nothing_is_done() -> None:
     assert (ended.returncode, ended.stdout) == (0, "")
     name = latest()[:8]
     assert ended.stderr == (
-        f'Nothing is left unfinished in session {name}. To go on: outrider --resume {name} -p "PROMPT"\n'
+        f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"\n'
     )
     assert len(messages()) == 2
 
@@ -301,7 +302,9 @@ def test_a_session_with_tools_that_goes_on_without_them_says_so(tools: Path) -> 
     outrider("-p", "Read notes.txt", *DEMO, *only(tools))
     ended = outrider("--continue", "-p", "What is 2+2?")
     assert (ended.returncode, ended.stdout) == (0, "4\n")
-    assert ended.stderr.startswith("This session had tools (read_file, add); to go on with them, give --tools again.\n")
+    assert ended.stderr.startswith(
+        "This session used tools that are not loaded (read_file, add); to use them, give --tools again.\n"
+    )
     assert "had tools" not in outrider("--continue", "-p", "Read notes.txt", *only(tools)).stderr
 
 
@@ -382,7 +385,9 @@ def test_a_run_that_was_killed_goes_on_without_its_tools_as_well(tools: Path) ->
     kill_in_the_middle_of("Read notes.txt", tools)
     ended = outrider("--continue")
     assert (ended.returncode, begun(tools)) == (0, ["read_file"])
-    assert "This session had tools (read_file, add); to go on with them, give --tools again." in ended.stderr
+    assert (
+        "This session used tools that are not loaded (read_file, add); to use them, give --tools again." in ended.stderr
+    )
     assert "There is no tool named 'read_file'" in ended.stdout
 
 

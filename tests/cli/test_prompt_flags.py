@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from outrider.cli.options import UsageError, flags_of
-from outrider.cli.prompt_options import format_in, parse
+from outrider.cli.options import UsageError, settings_from
+from outrider.cli.prompt_options import output_format, parse
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.conversation.messages import AttachmentBlock
 from tests.cli.asking import Ended, ask, in_shell, latest, messages, sessions
@@ -283,13 +283,13 @@ async def test_a_session_whose_folder_is_gone_goes_on_here_and_says_so(tmp_path:
         (tmp_path / "gone").rmdir()
         ended = await ask(server, "--continue", "-p", "Still there?", cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "Still here.\n")
-    assert "gone, where this session worked, is gone" in ended.stderr
+    assert "gone, does not exist; using the current folder." in ended.stderr
 
 
 def test_a_folder_that_there_is_not_is_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in ("nowhere", str(tmp_path / "file"), ""):
-        refused(outrider("-p", "Hello", *DEMO, "--cwd", folder), "--cwd: there is no folder")
+        refused(outrider("-p", "Hello", *DEMO, "--cwd", folder), "--cwd: no such folder")
 
 
 # Sessions
@@ -406,19 +406,19 @@ def test_quiet_says_only_what_went_wrong(tmp_path: Path) -> None:
 
 def test_flags_become_settings_under_their_keys() -> None:
     options = parse(["-p", "x", "--max-turns", "3", "--max-cost", "0.5", "-m", "demo", "--tools", "Read,none"])
-    assert flags_of(options) == {"limits.turns": 3, "limits.cost": 0.5, "model": "demo", "tools": ["Read"]}
-    assert flags_of(parse(["-p", "x"])) == {}
-    assert flags_of(parse(["-p", "x", "--tools", "none"])) == {"tools": []}
-    assert flags_of(parse(["-p", "x", "--tools", "a.py"])) == {"tool_files": [str(Path("a.py").absolute())]}
+    assert settings_from(options) == {"limits.turns": 3, "limits.cost": 0.5, "model": "demo", "tools": ["Read"]}
+    assert settings_from(parse(["-p", "x"])) == {}
+    assert settings_from(parse(["-p", "x", "--tools", "none"])) == {"tools": []}
+    assert settings_from(parse(["-p", "x", "--tools", "a.py"])) == {"tool_files": [str(Path("a.py").absolute())]}
 
 
 def test_the_format_is_known_also_where_the_rest_is_wrong() -> None:
-    assert format_in(["--output-format", "json", "--nonsense"]) == "json"
-    assert format_in(["--output-format=stream-json"]) == "stream-json"
-    assert format_in(["--output-format", "json", "--output-format=text"]) == "text"
-    assert format_in(["--output-format", "xml"]) == "text"
-    assert format_in(["-p", "--", "--output-format", "json"]) == "text"
-    assert format_in(["--output-format"]) == "text"
+    assert output_format(["--output-format", "json", "--nonsense"]) == "json"
+    assert output_format(["--output-format=stream-json"]) == "stream-json"
+    assert output_format(["--output-format", "json", "--output-format=text"]) == "text"
+    assert output_format(["--output-format", "xml"]) == "text"
+    assert output_format(["-p", "--", "--output-format", "json"]) == "text"
+    assert output_format(["--output-format"]) == "text"
 
 
 def test_an_option_that_is_like_no_other_points_to_the_help() -> None:

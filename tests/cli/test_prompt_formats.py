@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.cli.output import encoded
+from outrider.cli.prompt_output import encode_json
 from outrider.conversation.messages import Message
 from outrider.runtime.events import (
     MessageAdded,
@@ -109,8 +109,8 @@ def test_json_has_every_character_whatever_the_terminal_has() -> None:
 def test_the_demo_model_is_named_in_one_line_in_every_format() -> None:
     for wanted in ("text", "json", "stream-json"):
         ended = outrider("-p", "What is 2+2?", "--output-format", wanted)
-        assert ended.stderr.startswith("No key is set: the built-in demo model answers. See outrider doctor.\n")
-        assert "demo model answers" not in ended.stdout
+        assert ended.stderr.startswith("No API key is set: using the built-in demo model. See outrider doctor.\n")
+        assert "demo model" not in ended.stdout
     assert outrider("-p", "What is 2+2?", "--quiet").stderr == ""
 
 
@@ -174,14 +174,14 @@ PATHS: list[tuple[str, list[str], int, str, str]] = [
     ("done", ["-p", "Hello"], 0, "done", ""),
     ("a model that there is not", ["-p", "Hello", "--model", "claud/opus"], 2, "error", "there is no model"),
     ("no model name", ["-p", "Hello", "--model", ""], 2, "error", "--model"),
-    ("nothing to ask", ["-p"], 2, "error", "there is nothing to ask"),
+    ("nothing to ask", ["-p"], 2, "error", "the prompt is missing"),
     ("an unknown flag", ["-p", "Hello", "--modle", "x"], 2, "error", "did you mean --model?"),
     ("a flag without its value", ["-p", "Hello", "--model"], 2, "error", "expected one argument"),
     ("too many words", ["-p", "Hello", "there"], 2, "error", "in quotes"),
     ("no turns", ["-p", "Hello", "--max-turns", "0"], 2, "error", "--max-turns must be a whole number over 0"),
     ("no such session", ["-p", "Hello", "--resume", "nonsense"], 2, "error", "there is no session"),
     ("no session at all", ["-p", "Hello", "--continue"], 2, "error", "there is no session to continue"),
-    ("no such folder", ["-p", "Hello", "--cwd", "/no/such/folder"], 2, "error", "there is no folder"),
+    ("no such folder", ["-p", "Hello", "--cwd", "/no/such/folder"], 2, "error", "no such folder"),
     ("no such file", ["-p", "Hello", "--attach", "/no/such/file"], 2, "error", "No such file"),
     ("no such schema", ["-p", "Hello", "--schema", "/no/such/file"], 2, "error", "No such file"),
     ("no such tools", ["-p", "Hello", "--tools", "/no/such/file.py"], 2, "error", "there is no such file"),
@@ -408,7 +408,7 @@ def test_a_pipe_that_does_not_wait_gets_everything_all_the_same(tmp_path: Path) 
 )
 def test_an_event_with_anything_in_it_is_a_line_of_json(content: Any) -> None:
     for event in (ToolProgress("c", content), ToolFinished("c", "t", Message.user("x").content[0], content)):  # type: ignore[arg-type]
-        line = encoded(event)
+        line = encode_json(event)
         assert b"\n" not in line
         assert json.loads(line)["type"] in ("tool_progress", "tool_finished")
 
@@ -416,4 +416,4 @@ def test_an_event_with_anything_in_it_is_a_line_of_json(content: Any) -> None:
 def test_what_cannot_be_said_in_json_is_a_notice() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    assert isinstance(msgspec.json.decode(encoded(ToolProgress("c", endless)), type=Notice), Notice)
+    assert isinstance(msgspec.json.decode(encode_json(ToolProgress("c", endless)), type=Notice), Notice)

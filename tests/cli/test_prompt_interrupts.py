@@ -33,7 +33,7 @@ from tests.cli.program import clean_environment, start
 from tests.modelserver import Held, ModelServer
 from tests.streams import Answer
 
-STOPS = [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Told to end.")]
+STOPS = [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Terminated.")]
 STUBBORN = """
 import time
 from pathlib import Path
@@ -84,7 +84,7 @@ async def test_in_the_middle_of_a_reply(number: signal.Signals, code: int, said:
             process.send_signal(number)
             out, err = await asyncio.to_thread(process.communicate, timeout=DEADLINE)
         assert (process.returncode, "Traceback" in err) == (code, False)
-        assert err.endswith(f"\n[outrider --resume {latest()[:8]} goes on]\n{said}\n")
+        assert err.endswith(f"\n[to resume: outrider --resume {latest()[:8]}]\n{said}\n")
         check_stopped()
         if wanted == "text":
             assert out == ""

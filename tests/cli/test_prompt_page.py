@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from outrider.cli.options import flags_of
-from outrider.cli.output import Outcome
+from outrider.cli.options import settings_from
 from outrider.cli.prompt_options import FORMATS, _parser, parse
+from outrider.cli.prompt_output import Outcome
 from outrider.runtime.events import Event
 from tests.cli.program import outrider
 
@@ -62,4 +62,4 @@ def test_the_commands_of_the_page_are_understood() -> None:
     for line in lines.splitlines():
         words = shlex.split(line.partition(" | jq")[0].rpartition("| ")[2])
         assert words[0] == "outrider"
-        flags_of(parse(words[1:]))
+        settings_from(parse(words[1:]))

@@ -214,14 +214,14 @@ def test_sessions_in_which_nothing_was_said_and_those_of_sub_agents_are_not_list
     store()
     assert [line.split()[0] for line in here("list").stdout.splitlines()[1:]] == [session[:8]]
     shown = here("show", session).stdout
-    assert f"\n    └─ {child[:8]}  Count the files. · 1 turn, $0.5000\n    together 2 turns, $0.5" in shown
+    assert f"\n    └─ {child[:8]}  Count the files. · 1 turn, $0.5000\n    total 2 turns, $0.5" in shown
 
 
 def test_the_list_has_the_newest_30_and_all_if_they_are_wanted(here: Run) -> None:
     with default_log() as log:
         ids = [fill(log.begin(), *exchange(f"Number {number}")) for number in range(31)]
     ended = sessions("list")
-    assert (ended.returncode, ended.stderr) == (0, "There are more: outrider sessions list --all\n")
+    assert (ended.returncode, ended.stderr) == (0, "To list all sessions: outrider sessions list --all\n")
     assert len(ended.stdout.splitlines()) == 31
     assert ids[0][:8] not in ended.stdout
     whole = sessions("list", "--all")
@@ -292,12 +292,12 @@ def test_a_session_is_shown_with_who_answered_what_it_cost_and_every_step_with_i
         "Read both.",
         f"  id        {session}",
         "  model     demo",
-        f"  began     {began}, last entry {last}",
+        f"  started   {began}, last entry {last}",
         "  used      1 turn, 1,200 tokens in (1,000 cached), 34 out, $0.2500",
         f"  size      {summary.size / 1024:.1f} KiB",
     ]
     assert re.sub(r" {2}\d\d:\d\d:\d\d ", "  --:--:-- ", entries).splitlines() == [
-        f"     1  --:--:--  began      with Outrider {__version__}",
+        f"     1  --:--:--  created    by Outrider {__version__}",
         "     2  --:--:--  settings   demo",
         "     3  --:--:--  you        Read both.",
         "     4  --:--:--  thought    I should look.",
@@ -355,7 +355,7 @@ def test_of_a_long_session_the_newest_60_entries_are_shown_and_all_if_that_is_wa
 ) -> None:
     session = store(*(MessageEntry(Message.user(f"number {number}")) for number in range(3, 61 + more)))
     ended = here("show", session)
-    assert f"\n… {said}: --all shows them\n{1 + more:>6}  " in ended.stdout
+    assert f"\n… {said}; to show all: --all\n{1 + more:>6}  " in ended.stdout
     assert f"\n{60 + more:>6}  " in ended.stdout
     whole = here("show", session, "--all").stdout
     assert "earlier" not in whole
@@ -442,7 +442,7 @@ def test_a_session_goes_to_another_machine_with_its_files(tmp_path: Path) -> Non
     there = tmp_path / "there"
     came = sessions("import", str(tmp_path / "session.jsonl"), home=there)
     assert (came.returncode, came.stdout) == (0, f"{session}\n")
-    assert came.stderr == "5 lines of “Look at this.” came in.\n"
+    assert came.stderr == "Imported 5 lines of “Look at this.”.\n"
     assert all_of(session, there) == all_of(session)
     with Log(there / "sessions") as log:
         assert log.files(session).read(file) == NOTES.source
@@ -459,7 +459,7 @@ def test_without_its_files_a_session_comes_in_and_says_which_are_missing(tmp_pat
     came = sessions("import", "-", input=out.stdout.encode(), home=tmp_path)
     assert (came.returncode, came.stdout) == (0, f"{session}\n")
     assert came.stderr.splitlines()[1] == (
-        "Without its files: notes.txt. To bring them along, export with --attachments."
+        "Its files are missing: notes.txt. To include them, export with --attachments."
     )
     assert all_of(session, tmp_path) == all_of(session)
     with Log(tmp_path / "sessions") as log, pytest.raises(AttachmentError, match="did not come into this session"):
@@ -490,7 +490,7 @@ def test_an_export_to_the_terminal_says_how_to_keep_it() -> None:
 def test_a_file_without_bytes_comes_along_too(tmp_path: Path, here: Run) -> None:
     session, file = store_with_file(Attachment(b"", "text/plain", "empty.txt"))
     came = sessions("import", input=here("export", session, "--attachments").stdout.encode(), home=tmp_path)
-    assert (came.returncode, came.stderr) == (0, "5 lines of “Look at this.” came in.\n")
+    assert (came.returncode, came.stderr) == (0, "Imported 5 lines of “Look at this.”.\n")
     with Log(tmp_path / "sessions") as log:
         assert log.files(session).read(file) == b""
 
@@ -507,7 +507,7 @@ def test_a_conversation_that_dumps_wrote_comes_in_with_its_files(tmp_path: Path)
     conversation = [Message.user("What is in it?", files.put(NOTES)), Message.assistant("Notes.")]
     (tmp_path / "conversation.json").write_text(dumps(conversation, inline=True, store=files))
     came = sessions("import", str(tmp_path / "conversation.json"))
-    assert (came.returncode, came.stderr) == (0, "2 lines of “What is in it?” came in.\n")
+    assert (came.returncode, came.stderr) == (0, "Imported 2 lines of “What is in it?”.\n")
     session = came.stdout.strip()
     assert all_of(session) == conversation
     with default_log() as log:
@@ -518,7 +518,7 @@ def test_a_conversation_without_its_files_says_which_are_missing() -> None:
     conversation = [Message.user("What is in it?", MemoryStore().put(NOTES))]
     came = sessions("import", input=dumps(conversation).encode())
     assert came.returncode == 0
-    assert "Without its files: notes.txt" in came.stderr
+    assert "Its files are missing: notes.txt" in came.stderr
 
 
 HELLO = line(2, MessageEntry(Message.user("Hello")))
@@ -616,7 +616,10 @@ def test_a_fork_has_all_that_was_said_and_goes_on_alone(here: Run) -> None:
     copy = ended.stdout.strip()
     assert copy != session
     assert all_of(copy) == all_of(session)
-    assert f"  began      with Outrider {__version__}, from {session[:8]} up to entry 5\n" in here("show", copy).stdout
+    assert (
+        f"  created    by Outrider {__version__}, copied from {session[:8]} up to entry 5\n"
+        in here("show", copy).stdout
+    )
     assert outrider("--resume", copy, "-p", "What is 2+2?", "--model", "demo").stdout == "4\n"
     assert (len(all_of(copy)), len(all_of(session))) == (4, 2)
     with default_log() as log:
@@ -691,9 +694,10 @@ def test_at_a_terminal_nothing_is_removed_without_a_yes(typed: str, gone: bool) 
     session = store(*exchange())
     ended = at_terminal("delete", session[:8], typed=typed)
     assert (ended.returncode, ended.stdout) == (0, "")
-    question = f"Remove {session[:8]} “What is 2+2?”, 1 turn for good? [y/N] "
-    outcome = "is gone. Its files go, after an hour, with: outrider sessions gc" if gone else "stays."
-    assert ended.stderr == f"{question}{session[:8]} “What is 2+2?”, 1 turn {outcome}\n"
+    question = f"Delete {session[:8]} “What is 2+2?”, 1 turn permanently? [y/N] "
+    name = f"{session[:8]} “What is 2+2?”, 1 turn"
+    deleted = f"Deleted {name}. To delete its files, run after an hour: outrider sessions gc\n"
+    assert ended.stderr == question + (deleted if gone else f"Kept {name}.\n")
     assert listed() == ([] if gone else [session])
 
 
@@ -717,11 +721,11 @@ def test_where_nobody_can_be_asked_yes_must_be_said() -> None:
     ids = [store(*exchange()), store(*exchange())]
     ended = sessions("delete", *ids, input=b"y\ny\n")
     assert (ended.returncode, ended.stdout) == (1, "")
-    said = "there is no terminal to ask on; say --yes to remove without being asked"
+    said = "cannot ask for confirmation without a terminal; add --yes to delete without confirmation"
     assert ended.stderr == f"outrider sessions: {said}\n"
     assert sorted(listed()) == sorted(ids)
     ended = sessions("delete", *ids, "--yes")
-    assert (ended.returncode, ended.stdout, ended.stderr.count(" is gone.")) == (0, "", 2)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("Deleted ")) == (0, "", 2)
     assert listed() == []
 
 
@@ -760,20 +764,20 @@ def test_files_go_when_no_session_refers_to_them_for_an_hour(own_data_folder: Pa
     here("delete", session, "--yes")
     for path in attachments.glob("*/*"):
         os.utime(path, (1, 1))
-    assert here("gc").stdout == "0 files removed, 0 bytes.\n", "the copy has it still"
+    assert here("gc").stdout == "Deleted 0 files, 0 bytes.\n", "the copy has it still"
     here("delete", copy, "--yes")
     ended = sessions("gc")
-    assert (ended.returncode, ended.stdout) == (0, "1 file removed, 22 bytes.\n")
+    assert (ended.returncode, ended.stdout) == (0, "Deleted 1 file, 22 bytes.\n")
     assert ended.stderr == "What came within the last hour stays for now.\n"
     assert [path.read_bytes() for path in attachments.glob("*/*")] == [b"kept"]
     here("delete", kept, "--yes")
     os.utime(next(attachments.glob("*/*")))
-    assert here("gc").stdout == "0 files removed, 0 bytes.\n", "one that is new may be on its way into a session"
+    assert here("gc").stdout == "Deleted 0 files, 0 bytes.\n", "one that is new may be on its way into a session"
 
 
 def test_where_nothing_is_stored_there_is_nothing_to_remove(tmp_path: Path) -> None:
     ended = sessions("gc", home=tmp_path / "new")
-    assert (ended.returncode, ended.stdout) == (0, "0 files removed, 0 bytes.\n")
+    assert (ended.returncode, ended.stdout) == (0, "Deleted 0 files, 0 bytes.\n")
     assert not (tmp_path / "new").exists()
 
 
@@ -786,7 +790,7 @@ def test_a_log_that_is_whole_stays_as_it_is(own_data_folder: Path) -> None:
     before = (own_data_folder / "sessions" / "log.db").read_bytes()
     ended = sessions("recover")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == "Nothing is wrong: 2 sessions with 8 entries, all of them whole.\n"
+    assert ended.stdout == "The log is intact: 2 sessions with 8 entries.\n"
     assert (own_data_folder / "sessions" / "log.db").read_bytes() == before
     assert [path.name for path in (own_data_folder / "sessions").glob("*damaged*")] == []
 
@@ -816,7 +820,7 @@ def test_what_is_whole_in_a_damaged_log_is_saved_and_what_is_lost_is_said(own_da
     assert (shown.returncode, "The second." in shown.stdout) == (0, False)
     assert "recovered  1 of the entries before this one are lost\n" in shown.stdout
     assert [message.text for message in all_of(well)] == ["All is well.", "4"]
-    assert here("recover").stdout.startswith("Nothing is wrong: 2 sessions with 10 entries")
+    assert here("recover").stdout.startswith("The log is intact: 2 sessions with 10 entries")
     assert outrider("--resume", hurt, "-p", "What is 3+3?", "--model", "demo").stdout == "6\n"
 
 

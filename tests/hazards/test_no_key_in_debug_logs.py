@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_written_is_wrong_usage_and_nothing_is_done(
     for path, reason in ((tmp_path / "nowhere" / "log", "No such file or directory"), (tmp_path, "Is a directory")):
         ended = outrider(*command, OUTRIDER_DEBUG=str(path))
         assert (ended.returncode, ended.stdout) == (2, "")
-        assert ended.stderr == f"outrider: OUTRIDER_DEBUG names {path}, which cannot be written: {reason}\n"
+        assert ended.stderr == f"outrider: OUTRIDER_DEBUG: {path} cannot be written: {reason}\n"
     assert list(own_data_folder.iterdir()) == []
 
 

@@ -13,7 +13,7 @@ async def leave(terminal: Terminal) -> str:
     """Leave the chat; the session's id, as the farewell has it."""
     terminal.press("c-d")
     assert await terminal.exit_code() == 0
-    farewell = re.search(r"^outrider --resume (\w+) goes on here\.$", terminal.screen, re.M)
+    farewell = re.search(r"^To resume this session: outrider --resume (\w+)$", terminal.screen, re.M)
     assert farewell
     return farewell[1]
 

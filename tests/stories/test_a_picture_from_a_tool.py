@@ -64,7 +64,7 @@ async def draw_in_a_chat(server: ModelServer, project: Path) -> str:
     ) as terminal:
         await terminal.wait_for_prompt()
         terminal.say("Draw the riders: Ulm 90, Bonn 140, Kiel 60. Who has the most?")
-        await terminal.wait_for("esc stop")
+        await terminal.wait_for("esc cancel")
         terminal.press("y")
         await terminal.wait_for(ANSWERS[0])
         await terminal.wait_for_prompt()

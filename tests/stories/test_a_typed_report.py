@@ -205,7 +205,7 @@ def the_cost_of_the_tree_is_shown(answer: dict[str, Any]) -> None:
     assert min(each.usage.cost or 0 for each in tree) > 0
     for child in tree[1:]:
         assert f"{child.id[:8]}  {child.title} · {child.turns} turns, {dollars(child.usage.cost)}" in shown
-    assert f"together {sum(each.turns for each in tree)} turns, {dollars(answer['cost'])}" in shown
+    assert f"total {sum(each.turns for each in tree)} turns, {dollars(answer['cost'])}" in shown
     for data in REPORTS.values():
         assert compact(data) in shown
     take_picture_of_shell(
@@ -241,4 +241,4 @@ async def test_four_at_once_are_watched_in_the_chat(shop: Path) -> None:
         take_picture("4-a-typed-report", terminal)
         for row in (*REPORTS["lines"], REPORTS["todos"], {"year": 2026}):
             assert json.dumps(row) in terminal.screen
-        assert re.search(r"together 12 turns, \$0\.\d{4}", terminal.screen)
+        assert re.search(r"total 12 turns, \$0\.\d{4}", terminal.screen)

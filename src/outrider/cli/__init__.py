@@ -1,4 +1,4 @@
-"""The terminal program. Each command is a file in this folder and is imported when it is used."""
+"""The command line program. Each command is a module in this package, imported when it runs."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from io import TextIOWrapper
 from outrider.version import __version__
 
 USAGE = """\
-Outrider: conversations between language models and tools.
+Outrider: a coding agent for the terminal, and an agent runtime for Python.
 
-usage: outrider [PROMPT] [options]       talk, in this folder
-       outrider -p "PROMPT" [options]    answer once, for scripts
+usage: outrider [PROMPT] [options]       chat in the current folder
+       outrider -p "PROMPT" [options]    print one answer and exit, for scripts
        outrider COMMAND [--help]
 
 commands:
-  acp          work for an editor (Zed, JetBrains, Neovim, Emacs), by the Agent Client Protocol
-  demo         watch five short stories, without a key
-  doctor       see what is there, what is missing, and how to set it
-  config       see what is set, and where it was set
-  sessions     see what is stored; show, export, import, fork, rename, delete
-  models       see which models can be used, and what each can do
-  wire         see the exact request that a conversation becomes, for any provider
+  acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
+  demo         run five short demos; no API key needed
+  doctor       check the installation and explain how to fix it
+  config       show the settings and where each value comes from
+  sessions     list, show, export, import, fork, rename or delete stored sessions
+  models       list the models and show what each can do
+  wire         show the exact request for a conversation, for any provider
 
 options:
-  -p, --print        print the answer and end; outrider -p --help has all options
-  -c, --continue     go on with the last session, where it stopped
-  -r, --resume ID    go on with this one
-  -m, --model MODEL  who answers
-  --permissions MODE what is allowed without asking: ask, edits, all, plan
+  -p, --print         print one answer and exit; all options: outrider -p --help
+  -c, --continue      continue the last session
+  -r, --resume ID     resume a session by its id
+  -m, --model MODEL   the model to use
+  --permissions MODE  which calls run without asking: ask, edits, all, plan
   --attach FILE, --tools TOOLS, --cwd DIR, --max-turns N, --max-cost DOLLARS
-  -h, --help         show this help
-  --version          show the version
+  -h, --help          show this help
+  --version           show the version
 
-From Python: from outrider import think, run, tool
+In Python: from outrider import think, run, tool
 """
 COMMANDS = ("acp", "config", "demo", "doctor", "models", "sessions", "wire")
-"""Each is a module here with a function of the same name."""
+"""Each is a module in this package with a function of the same name."""
 _PRINT = re.compile(r"-[cq]*p")
-"""`-p`, also behind other letters that take no value."""
+"""`-p`, alone or after other flags without a value, as in `-cp`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0 when it is done, 1 on an error, 2 on wrong usage, 130 when interrupted."""
+    """Run a command and return its exit code: 0 done, 1 error, 2 wrong usage, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         print(USAGE, end="")
@@ -65,12 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _can_answer() -> bool:
-    """Whether there is somebody to talk to, or something to answer: words in a pipe or a file."""
+    """Return whether there is input: a terminal, a pipe or a file on standard input."""
     if _at_a_terminal():
         return True
     try:
         kind = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # it is closed, or none
+    except (AttributeError, OSError, ValueError):  # standard input is closed or missing
         return False
     return stat.S_ISFIFO(kind) or stat.S_ISREG(kind)
 
@@ -83,14 +83,14 @@ def _unknown(word: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word, COMMANDS, 1)
-    meant = f"did you mean outrider {close[0]}?" if close else 'to ask something: outrider -p "…";'
-    return f"outrider: I do not know {word!r}; {meant} see outrider --help"
+    hint = f"did you mean outrider {close[0]}?" if close else 'to ask a question: outrider -p "…";'
+    return f"outrider: unknown command {word!r}; {hint} see outrider --help"
 
 
 def _run(name: str, arguments: list[str]) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # for terminals that do not have every character
-    if not _debug():
+        sys.stdout.reconfigure(errors="replace")  # for terminals whose encoding lacks some characters
+    if not _start_debug_log():
         return 2
     try:
         code = _command(name)(arguments)
@@ -100,17 +100,17 @@ def _run(name: str, arguments: list[str]) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        return _unread()
+        return _discard_output()
     except OSError as error:  # a full disk behind standard output
         print(f"outrider: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
-        _unread()
+        _discard_output()
         return 1
-    except SystemExit as stop:  # argparse has said what is wrong, or shown the help
+    except SystemExit as stop:  # argparse has printed the error or the help
         return stop.code if isinstance(stop.code, int) else 0
 
 
-def _debug() -> bool:
-    """Begin to log for debugging, if that is wanted; False if it cannot be done."""
+def _start_debug_log() -> bool:
+    """Log to the file in OUTRIDER_DEBUG, if set. Return False if the file cannot be written."""
     from outrider.environment import debug_file
 
     path = debug_file()
@@ -122,12 +122,12 @@ def _debug() -> bool:
     try:
         stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")
     except OSError as error:
-        print(f"outrider: OUTRIDER_DEBUG names {path}, which cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"outrider: OUTRIDER_DEBUG: {path} cannot be written: {error.strerror}", file=sys.stderr)
         return False
     from outrider.providers.debugging import mask
 
     handler = logging.StreamHandler(stream)
-    handler.addFilter(mask)  # for the records of loggers below ours as well
+    handler.addFilter(mask)  # on the handler, so that records of child loggers are masked too
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
     logger = logging.getLogger("outrider")
     logger.addHandler(handler)
@@ -141,8 +141,8 @@ def _command(name: str) -> Callable[[list[str]], int]:
     return command
 
 
-def _unread() -> int:
-    """Nobody reads any more, as after `| head`: end quietly, also when the interpreter flushes at its end."""
+def _discard_output() -> int:
+    """Discard further output after the reader has gone, as with `| head`, so that the final flush does not fail."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`outrider config`: what is set, where it was set, and what a project asks for."""
+"""`outrider config`: show the settings, their origins, and what a project's file requests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.plain import exact, plain
-from outrider.cli.standard_input import agreed
+from outrider.cli.sanitize import reveal_hidden, safe_line
+from outrider.cli.stdin import confirm
 from outrider.coding.config.consent import Consent, Consents
 from outrider.coding.config.keys import KEYS
 from outrider.coding.config.loading import Loaded, find_project_file, load
@@ -25,27 +25,27 @@ from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
 
 DESCRIPTION = """\
-Show every setting that holds in this folder, its value, and where the value comes from. Keys are never shown: they are
-no settings, and stay in the environment.
+Show every setting in effect in this folder, its value, and where the value comes from. API keys are not settings: they
+stay in the environment and are never shown.
 """
 EPILOG = """\
-files, in this order: your own ~/.config/outrider/config.toml (OUTRIDER_CONFIG names another), then the project's
-.outrider/config.toml; variables such as OUTRIDER_PERMISSIONS and flags go before both. What the project's file would
-widen counts only after `outrider config trust`.
+files, in this order: your own ~/.config/outrider/config.toml (OUTRIDER_CONFIG overrides the path), then the project's
+.outrider/config.toml. Environment variables such as OUTRIDER_PERMISSIONS override both files, and flags override all.
+Values in the project's file that allow more than your own settings apply only after `outrider config trust`.
 
-exit codes: 0 done, 1 you have not agreed, 2 wrong usage or settings that cannot be used
+exit codes: 0 done, 1 not confirmed, 2 wrong usage or invalid settings
 """
-_NONE = {"model": "a balanced one of the first provider with a key", "tools": "all", "permissions.secrets": "built in"}
+_NONE = {"model": "balanced model of the first provider with a key", "tools": "all", "permissions.secrets": "built in"}
 
 
 def config(arguments: list[str]) -> int:
-    """Do what is asked."""
+    """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
     action: Callable[[Path, argparse.Namespace], int] = options.action
     try:
         return action(Path.cwd(), options)
     except (OutriderError, RuntimeError) as error:
-        print(plain(f"outrider config: {error}"), file=sys.stderr)
+        print(safe_line(f"outrider config: {error}"), file=sys.stderr)
         return 2 if isinstance(error, ConfigError | RuntimeError) else 1
 
 
@@ -57,14 +57,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(action=_show)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    trust = commands.add_parser("trust", help="agree to what the project's file would widen, as it is now")
-    trust.add_argument("--yes", action="store_true", help="agree without being asked, as where there is no terminal")
+    trust = commands.add_parser("trust", help="approve the project's file as it is now, including what it widens")
+    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
     trust.set_defaults(action=_trust)
-    forget = commands.add_parser("forget", help="drop what was agreed to and allowed for good in this project")
+    forget = commands.add_parser("forget", help="remove the approval and the remembered rules of this project")
     forget.set_defaults(action=_forget)
-    path = commands.add_parser("path", help="print where the settings files are, or would be")
+    path = commands.add_parser("path", help="print the paths of the settings files, whether they exist or not")
     path.set_defaults(action=_path)
     return parser
 
@@ -78,7 +78,7 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     for line in (*_settings(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
         print(line)
     if loaded.waiting:
-        print("\nwaiting for you to agree (outrider config trust)")
+        print("\nnot in effect until you approve it (outrider config trust)")
         for line in widening_lines(loaded.waiting):
             print(f"  {line}")
     return 0
@@ -87,16 +87,17 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
 def _trust(folder: Path, options: argparse.Namespace) -> int:
     loaded = load(folder, environment=os.environ)
     if not loaded.waiting:
-        print("Nothing waits: " + ("the project's file asks for nothing more." if loaded.project_file else "no file."))
+        found = "the project's file widens nothing." if loaded.project_file else "there is no project file."
+        print(f"Nothing to approve: {found}")
         return 0
-    print(plain(f"{loaded.waiting.project_file} asks for more than your own settings allow:"))
+    print(safe_line(f"{loaded.waiting.project_file} allows more than your own settings:"))
     for line in widening_lines(loaded.waiting):
         print(f"  {line}")
-    if not options.yes and not agreed("Agree? [y/N] ", "look at the lines above, then add --yes"):
-        print("Nothing was changed; these values do not count.", file=sys.stderr)
+    if not options.yes and not confirm("Approve? [y/N] ", "check the lines above, then add --yes"):
+        print("Nothing was changed; these values are not in effect.", file=sys.stderr)
         return 1
     Consents(data_folder()).give(loaded.waiting.project_file, loaded.waiting.content)
-    print("Agreed, for this file as it is now. If it changes, you are asked again.")
+    print("Approved: this file as it is now. If the file changes, approve it again.")
     return 0
 
 
@@ -105,40 +106,40 @@ def _forget(folder: Path, options: argparse.Namespace) -> int:
     forgotten = rules.rules()
     rules.forget()
     for rule in forgotten:
-        print(plain(f"  {rule}"))
+        print(safe_line(f"  {rule}"))
     consented = Consents(data_folder()).forget(find_project_file(folder))
-    rules_gone, consent = counted(len(forgotten), "remembered rule"), "the" if consented else "no"
-    print(f"Forgotten: {rules_gone}, {consent} consent to the project's file.")
+    removed = counted(len(forgotten), "remembered rule")
+    print(f"Removed: {removed}, {'the' if consented else 'no'} approval of the project's file.")
     return 0
 
 
 def _path(folder: Path, options: argparse.Namespace) -> int:
-    print(plain(str(config_file())))
-    print(plain(str(find_project_file(folder))))
+    print(safe_line(str(config_file())))
+    print(safe_line(str(find_project_file(folder))))
     return 0
 
 
 def widening_lines(waiting: Consent) -> Iterator[str]:
-    """What a project's file asks for and what that means, safe for a terminal."""
+    """Yield what a project's file would widen, as lines that are safe for a terminal."""
     for each in waiting.widenings:
         yield f"{each.key}: {each.why}"
-        value, instead = _whole(each.key, each.value), _whole(each.key, each.instead)
+        value, instead = _full_lines(each.key, each.value), _full_lines(each.key, each.instead)
         yield from (f"    + {item}" for item in value if item not in instead)
         if not KEYS[each.key].kind.adds_up:
             yield from (f"    - {item}" for item in instead if item not in value)
 
 
-def _whole(key: str, value: Any) -> list[str]:
-    """The value as lines, all but the user's own keys: nobody agrees to what they cannot see."""
+def _full_lines(key: str, value: Any) -> list[str]:
+    """Return the whole value as lines, so that the user sees what they approve. Only the user's own keys are masked."""
     if not isinstance(value, tuple):
-        return _shown(key, value)
-    return [exact(without_own_keys(each)).replace("\n", "⏎") for each in value] or ["none"]
+        return _value_lines(key, value)
+    return [reveal_hidden(without_own_keys(each)).replace("\n", "⏎") for each in value] or ["none"]
 
 
 def _settings(loaded: Loaded) -> Iterator[str]:
-    """The table: a line for each value, those of a list below one another."""
+    """Yield the table: one line for each value; the items of a list follow one another."""
     values = flattened(loaded.settings)
-    rows = [(key, _shown(key, values[key]), plain(loaded.origins[key])) for key in KEYS]
+    rows = [(key, _value_lines(key, values[key]), safe_line(loaded.origins[key])) for key in KEYS]
     key_width = max(len(key) for key, _, _ in rows)
     value_width = min(max(len(text) for _, texts, _ in rows for text in texts), 50)
     for key, texts, origin in rows:
@@ -150,32 +151,32 @@ def _settings(loaded: Loaded) -> Iterator[str]:
 def _files(loaded: Loaded) -> Iterator[str]:
     yield "\nfiles"
     width = max(map(len, loaded.files))
-    for name, there in loaded.files.items():
-        yield f"  {plain(name):{width}}  {'read' if there else 'not there'}"
+    for name, exists in loaded.files.items():
+        yield f"  {safe_line(name):{width}}  {'read' if exists else 'not found'}"
 
 
 def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
-    yield "\nallowed for good in this project" + ("" if remembered else ": nothing")
+    yield "\nalways allowed in this project" + ("" if remembered else ": nothing")
     for rule in remembered:
-        yield f"  {plain(without_secrets(rule))}"
+        yield f"  {safe_line(without_secrets(rule))}"
 
 
 def _notes(loaded: Loaded) -> Iterator[str]:
     for note in loaded.notes:
-        yield f"\nnote: {plain(note)}"
+        yield f"\nnote: {safe_line(note)}"
 
 
-def _shown(key: str, value: Any) -> list[str]:
-    """The value as lines without secrets, at least one."""
+def _value_lines(key: str, value: Any) -> list[str]:
+    """Return the value without secrets as one or more lines."""
     if isinstance(value, tuple):
-        return [plain(without_secrets(each)) for each in value] or ["none"]
+        return [safe_line(without_secrets(each)) for each in value] or ["none"]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if value is None:
         return [_NONE.get(key, "none")]
     if isinstance(value, int | float):
         return [f"{value:,}" if isinstance(value, int) else f"{value:g}"]
-    return [plain(without_secrets(value))]
+    return [safe_line(without_secrets(value))]
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _masked(value: Any) -> Any:
-    """Plain data without anything secret."""
+    """Return the value with every secret masked."""
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, dict):

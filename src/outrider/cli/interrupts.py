@@ -1,4 +1,4 @@
-"""Ctrl-C and a request to end: the first lets what is going on end in good order, the second does not wait for that."""
+"""SIGINT and SIGTERM: the first signal cancels the work and waits for its cleanup, the second does not wait."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+_DEFAULT_HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 class Interrupts:
-    """While it is entered, a signal raises KeyboardInterrupt; in `run` the first one cancels the work instead."""
+    """A context manager in which signals raise KeyboardInterrupt; in `run`, the first signal cancels the work."""
 
     def __init__(self) -> None:
         self.caught: signal.Signals | None = None
-        """The last signal, if there was one."""
-        self._taken: dict[signal.Signals, Any] = {}
+        """The last signal received."""
+        self._previous_handlers: dict[signal.Signals, Any] = {}
         self._task: asyncio.Task[Any] | None = None
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number, usual in _USUAL.items():
-                if signal.getsignal(number) == usual:  # what is ignored, as in the background of a shell, stays so
-                    self._taken[number] = signal.signal(number, self._interrupted)
+            for number, default in _DEFAULT_HANDLERS.items():
+                if signal.getsignal(number) == default:  # a signal that the shell ignores for us stays ignored
+                    self._previous_handlers[number] = signal.signal(number, self._interrupted)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, before in self._taken.items():
-            signal.signal(number, before)
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
 
     @property
     def exit_code(self) -> int:
-        """As shells have it: 130 for Ctrl-C, 143 for a request to end."""
+        """Return the code that shells use: 130 for SIGINT, 143 for SIGTERM."""
         return 128 + (self.caught or signal.SIGINT)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run async work to its end. Raises KeyboardInterrupt if it was interrupted, once it has cleaned up."""
+        """Run async work. If a signal cancels it, raise KeyboardInterrupt after its cleanup."""
 
         async def cancellable() -> T:
             self._task = asyncio.current_task()
@@ -58,7 +58,7 @@ class Interrupts:
             work.close()
 
     def stop(self) -> None:
-        """Cancel the work, from the loop that it runs in."""
+        """Cancel the work. Call this in its event loop."""
         if self._task:
             self._task.cancel()
 

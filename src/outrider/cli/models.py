@@ -1,4 +1,4 @@
-"""`outrider models`: what is configured, what is reachable, and what a model can do."""
+"""`outrider models`: list the providers, check that they are reachable, and describe a model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from outrider.providers.transport import Refusal, Timeouts, Transport
 from outrider.text import counted, human_size
 
 DESCRIPTION = """\
-List the providers: whether their keys are set, where their requests go, and the models of their tiers. Ollama is shown
-as running or not. With a model's name: what that model can do, how much it reads and what it costs.
+List the providers: whether their API keys are set, the URL of each, and the models of their tiers. Ollama is shown as
+running or not. With MODEL, show what that model can do, its context size and its price.
 """
 EXAMPLES = """\
 examples:
@@ -30,10 +30,10 @@ examples:
   outrider models --check
   outrider models anthropic/claude-opus-5-5
 
-exit codes: 0 done, 1 a provider with a key could not be reached (--check), 2 wrong usage
+exit codes: 0 done, 1 a provider with a key is not reachable (--check), 2 wrong usage
 """
 HOSTED = ("anthropic", "openai", "openai-chat", "gemini")
-PATIENCE = Timeouts(connect=3.0, read=5.0, total=8.0)
+TIMEOUTS = Timeouts(connect=3.0, read=5.0, total=8.0)
 NAMES_SHOWN = 8
 
 _ENDPOINT = re.compile(r"/(?:messages|responses|chat/completions|models/[^/]*)$")
@@ -41,7 +41,7 @@ _PLACES: dict[Placement, str] = {
     "native": "in the tool result",
     "moved": "in a user message after the tool results",
     "text": "as text",
-    "no": "not sent; a note says so",
+    "no": "not sent; a note replaces it",
 }
 
 
@@ -57,9 +57,9 @@ def models(arguments: list[str]) -> int:
         return 2
     print(provider.name)
     if not isinstance(provider, ApiProvider):
-        _row("", "runs in this process, without a key, and costs nothing")
+        _row("", "runs in this process; no key needed, free of charge")
         return 0
-    for name, text in _described(provider):
+    for name, text in _model_rows(provider):
         _row(f"  {name}", text)
     return asyncio.run(_show_check(provider)) if options.check else 0
 
@@ -71,11 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="a provider and a model, as in think(model=…)")
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="provider and model, as in anthropic/fast")
     parser.add_argument(
         "--check",
         action="store_true",
-        help="ask each provider that has a key for its list of models, which costs nothing",
+        help="request the list of models from each provider that has a key; free of charge",
     )
     return parser
 
@@ -99,15 +99,15 @@ async def _list(*, check: bool) -> int:
             _row("", answered[api.prefix].sentence)
     _row("ollama", _ollama(local))
     installed = "installed" if find_spec("litellm") else "not installed: pip install 'outrider[litellm]'"
-    _row("litellm", f"any model that LiteLLM has, as litellm/PROVIDER/MODEL; {installed}")
+    _row("litellm", f"any model of LiteLLM, as litellm/PROVIDER/MODEL; {installed}")
     _row("http://…", "an OpenAI-compatible server, as http://host:port/v1#model")
-    _row("demo", "built in: rules, not an LLM; no key")
-    print("\nWhat one can do, reads and costs: outrider models PROVIDER/MODEL")
+    _row("demo", "built in: a few rules, not an LLM; no key")
+    print("\nAbilities, context size and price of a model: outrider models PROVIDER/MODEL")
     return 0 if all(answer.good for answer in answers) else 1
 
 
 def api_of(prefix: str) -> ApiProvider:
-    """A provider's adapter, for questions that are not about one model."""
+    """Return a provider's adapter, for questions that do not concern one model."""
     provider = resolve(f"{prefix}/{tiers.models_of(prefix).get('balanced', 'any')}")
     assert isinstance(provider, ApiProvider)
     return provider
@@ -115,7 +115,7 @@ def api_of(prefix: str) -> ApiProvider:
 
 def _key(api: ApiProvider) -> str:
     if not api.key_variables:
-        return "that of the vendor, from its usual variable"
+        return "from the vendor's usual environment variable"
     return f"{' or '.join(api.key_variables)} is {'set' if api.key else 'not set'}"
 
 
@@ -132,7 +132,7 @@ class _Answer(msgspec.Struct, frozen=True):
     good: bool
     sentence: str
     names: tuple[str, ...] = ()
-    """The models that it lists; perhaps only the first of them."""
+    """The models listed in the answer; perhaps only the first page."""
 
 
 class _Listed(msgspec.Struct):
@@ -141,35 +141,35 @@ class _Listed(msgspec.Struct):
 
 
 class _List(msgspec.Struct):
-    """Both shapes of a list of models."""
+    """A list of models; providers use either field."""
 
     data: list[_Listed] | None = None
     models: list[_Listed] | None = None
 
 
 async def _ask(api: ApiProvider) -> _Answer:
-    """Ask for the list of models, which needs the key and costs nothing."""
+    """Request the list of models, which needs the key and is free of charge."""
     url = _ENDPOINT.sub("/models", api.url().partition("?")[0])
     if "://" not in url:
-        return _Answer(True, f"{api.label} cannot be asked before a request")
+        return _Answer(True, f"{api.label} cannot be checked without a request")
 
     def explain(refusal: Refusal) -> ProviderError:
         if refusal.status == 404:
-            return ProviderError(f"there is nothing at {without_password(url)}; check {api.base_variable}")
+            return ProviderError(f"nothing found at {without_password(url)}; check {api.base_variable}")
         return api.explain(refusal, api.key)
 
     try:
-        answer = await Transport(PATIENCE).get(url, api.headers(api.key), explain)
+        answer = await Transport(TIMEOUTS).get(url, api.headers(api.key), explain)
         listed = msgspec.json.decode(answer, type=_List)
     except ProviderError as error:
         return _Answer(False, str(error))
     except ValueError:
-        return _Answer(False, f"{without_password(url)} has no list of models; check {api.base_variable}")
+        return _Answer(False, f"{without_password(url)} returned no list of models; check {api.base_variable}")
     names = [model.id or model.name.removeprefix("models/") for model in listed.data or listed.models or ()]
-    return _Answer(True, _in_short(names), tuple(names))
+    return _Answer(True, _summary(names), tuple(names))
 
 
-def _in_short(names: list[str]) -> str:
+def _summary(names: list[str]) -> str:
     if len(names) > NAMES_SHOWN:
         return f"reachable: {counted(len(names), 'model')}"
     return f"reachable: {', '.join(names) or 'no models'}"
@@ -179,7 +179,7 @@ async def _show_check(api: ApiProvider) -> int:
     answer = await _ask(api)
     sentence = answer.sentence
     if {api.model, f"{api.model}:latest"} & set(answer.names):
-        sentence = f"reachable, and {api.model} is there"
+        sentence = f"reachable; {api.model} is available"
     _row("  now", sentence)
     return 0 if answer.good else 1
 
@@ -187,21 +187,21 @@ async def _show_check(api: ApiProvider) -> int:
 # One model
 
 
-def _described(api: ApiProvider) -> Iterator[tuple[str, str]]:
+def _model_rows(api: ApiProvider) -> Iterator[tuple[str, str]]:
     can = api.capabilities
     if can == SAFE:
-        yield "note", "not in the table of known models: it gets what every model takes"
+        yield "note", "not a known model: only formats that every model accepts are sent"
     yield "pictures", _pictures(can)
     yield "PDFs", _pdfs(can)
     yield "text files", _PLACES[can.text_file]
     yield "sound", _PLACES[can.audio]
-    yield "tools", "called natively" if can.tools else "described in the prompt, for a model without calls of its own"
+    yield "tools", "called natively" if can.tools else "described in the prompt; the model has no native calls"
     yield "request", f"up to {human_size(can.request_bytes)}"
     window = context_tokens(api.prefix, api.model) or can.context_tokens
-    yield "context", counted(window, "token") if window else "not known"
+    yield "context", counted(window, "token") if window else "unknown"
     yield "price", _price(rates_of(api.prefix, api.model))
     yield "key", _key(api) if api.key_required or not api.key_variables else f"not needed; {_key(api)}"
-    yield "goes to", without_password(api.url())
+    yield "URL", without_password(api.url())
 
 
 def _pictures(can: Capabilities) -> str:
@@ -219,12 +219,12 @@ def _pdfs(can: Capabilities) -> str:
 
 
 def _price(rates: tuple[Rates, ...]) -> str:
-    """The rates, those of the shortest requests first."""
+    """Describe the rates, those for the shortest requests first."""
     if not rates:
-        return "not known"
+        return "unknown"
     first, *more = reversed(rates)
-    longer = "".join(f"; above {each.above:,} tokens of input: {_dollars(each)}" for each in more)
-    return f"{_dollars(first)}, for a million tokens{longer}"
+    longer = "".join(f"; above {each.above:,} input tokens: {_dollars(each)}" for each in more)
+    return f"{_dollars(first)} per million tokens{longer}"
 
 
 def _dollars(rates: Rates) -> str:

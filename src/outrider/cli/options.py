@@ -1,4 +1,4 @@
-"""What the chat and `-p` take on the command line in the same way, and which settings it stands for."""
+"""The options that the chat and `-p` have in common, and the settings that they change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-from outrider.coding.permissions.question import MODES
 from outrider.errors import (
     AttachmentError,
     ConfigError,
@@ -24,7 +23,7 @@ _FILES = (".py", ".json")
 
 
 class UsageError(Exception):
-    """What is wrong with the command line, in a sentence."""
+    """The command line is wrong; the message says why."""
 
 
 WRONG_INPUT = (
@@ -36,18 +35,18 @@ WRONG_INPUT = (
     UnknownSessionError,
     UsageError,
 )
-"""What the person who typed the command can put right: it ends with the exit code 2."""
+"""Errors that the user can fix on the command line; they end with exit code 2."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises what is wrong instead of ending the program, and knows the options that both have."""
+    """A parser that raises UsageError instead of exiting, with the options that the chat and `-p` share."""
 
     def __init__(self, *, usage: str, description: str, epilog: str) -> None:
         form = argparse.RawDescriptionHelpFormatter
         super().__init__("outrider", usage, description, epilog, formatter_class=form, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Leave it to the caller to say so, in the format that was asked for."""
+        """Raise UsageError, so that the caller can print it in the requested format."""
         raise UsageError(f"{message}{self._advice(message)}")
 
     def _advice(self, message: str) -> str:
@@ -60,42 +59,42 @@ class Parser(argparse.ArgumentParser):
         close = get_close_matches(first.partition("=")[0], self._option_string_actions, 1, 0.8)
         return f"; did you mean {close[0]}?" if close else "; see outrider --help and outrider -p --help"
 
-    def add_shared(self, *, prompt: str, permissions: str) -> None:
-        """Take the options that both have; two of them mean something of their own to each."""
+    def add_common_options(self, *, prompt: str, permissions: str) -> None:
+        """Add the shared options; the help of the prompt and of the permissions differs."""
         add = self.add_argument
         add("prompt", nargs="?", metavar="PROMPT", help=prompt)
-        add("-c", "--continue", dest="latest", action="store_true", help="go on with the last session, in its folder")
-        add("-r", "--resume", metavar="ID", help="go on with this session; `outrider sessions` lists them")
-        add("-m", "--model", metavar="MODEL", help="who answers; `outrider models` lists them")
-        add("--attach", action="append", default=[], metavar="FILE", help="a file to send along; may be repeated")
-        add("--max-turns", metavar="N", help="stop after N replies of the model (50 unless set)")
-        add("--max-cost", metavar="DOLLARS", help="stop when a run has cost so much; not kept where no price is known")
+        add("-c", "--continue", dest="latest", action="store_true", help="continue the last session, in its folder")
+        add("-r", "--resume", metavar="ID", help="resume this session; `outrider sessions` lists them")
+        add("-m", "--model", metavar="MODEL", help="the model to use; `outrider models` lists them")
+        add("--attach", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
+        add("--max-turns", metavar="N", help="stop after N model replies (default 50)")
+        add("--max-cost", metavar="DOLLARS", help="stop when a run has cost this much; ignored if the price is unknown")
         add(
             *("--tools",),
             action="append",
             default=[],
             metavar="TOOLS",
-            help="the built-in tools that may be used, also by sub-agents, as in Read,Grep (all unless given), or "
-            "none; or a Python file whose @tool functions may be called as well; may be repeated",
+            help="built-in tools to offer, also to sub-agents, as in Read,Grep (default: all), or none; or a Python "
+            "file with @tool functions to add; may be repeated",
         )
-        add("--permissions", metavar="MODE", help=f"{', '.join(MODES)}: {permissions}")
-        add("--cwd", metavar="DIR", help="work in this folder; other files are still named from the current one")
+        add("--permissions", metavar="MODE", help=permissions)
+        add("--cwd", metavar="DIR", help="work in this folder; paths of other options are relative to the current one")
 
-    def parsed(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The options. Raises UsageError; --help prints and raises SystemExit."""
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Return the options. Raises UsageError; --help prints and raises SystemExit."""
         options = self.parse_args(arguments)
         if options.resume is not None and not options.resume.strip():
             raise UsageError("--resume needs the id of a session; `outrider sessions` lists them")
         if options.resume and options.latest:
-            raise UsageError("--continue is for the last session and --resume for another: give one of them")
+            raise UsageError("give either --continue, for the last session, or --resume ID, for another; not both")
         if options.cwd is not None and not os.path.isdir(options.cwd):
-            raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
+            raise UsageError(f"--cwd: no such folder: {options.cwd!r}")
         return options
 
 
-def flags_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that are settings as well, under the keys of the settings, which check them."""
-    from outrider.coding.config.keys import KEYS  # brings all of the settings, which --help should not wait for
+def settings_from(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that are also settings, by setting key; loading the settings validates them."""
+    from outrider.coding.config.keys import KEYS  # imported late, so that --help stays fast
 
     names, files = _tools(options.tools)
     numbers = {"limits.turns": options.max_turns, "limits.cost": options.max_cost}
@@ -110,7 +109,7 @@ def flags_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _tools(values: Sequence[str]) -> tuple[list[str] | None, list[str]]:
-    """The names of built-in tools, None if all are wanted; and the files with others."""
+    """Return the names of built-in tools, None for all, and the files with other tools."""
     names: list[str] | None = None
     files: list[str] = []
     for value in values:
@@ -129,5 +128,5 @@ def _is_file(word: str) -> bool:
 
 def _python(path: str) -> str:
     if path.endswith(".json"):
-        raise UsageError(f"--tools: {path} can only describe tools; give a Python file, whose @tool functions can run")
+        raise UsageError(f"--tools: {path} only describes tools; to run them, give a Python file with @tool functions")
     return str(Path(path).absolute())

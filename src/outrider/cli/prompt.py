@@ -1,4 +1,4 @@
-"""`outrider -p PROMPT`: one answer from the command line, in a session that is stored and can be continued."""
+"""`outrider -p PROMPT`: print one answer. The session is stored and can be resumed."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from outrider.cli.options import UsageError
-from outrider.cli.plain import plain_lines
-from outrider.cli.prompt_options import format_in, parse
+from outrider.cli.prompt_options import output_format, parse
+from outrider.cli.sanitize import safe_lines
 
 if TYPE_CHECKING:
     from outrider.cli.interrupts import Interrupts
-    from outrider.cli.output import Outcome, Output
+    from outrider.cli.prompt_output import Outcome, Output
 
 
 def prompt(arguments: list[str]) -> int:
-    """Ask, or go on. Whatever happens, the output ends as its format promises."""
-    options, fault = _understood(arguments)
-    from outrider.cli.interrupts import Interrupts  # what is imported from here on takes longer than --help should
-    from outrider.cli.output import Outcome, StandardOutput, output_for
+    """Run a prompt, or resume a session. On every path the output ends as its format requires."""
+    options, usage_error = _parse_options(arguments)
+    from outrider.cli.interrupts import Interrupts  # imported late, so that --help stays fast
+    from outrider.cli.prompt_output import Outcome, StandardOutput, output_for
 
     with StandardOutput() as stdout, Interrupts() as interrupts:
-        output = output_for(format_in(arguments), stdout, quiet=bool(options and options.quiet))
-        wrong = Outcome("error", error=fault, wrong_usage=True)
-        outcome = _outcome(options, output, interrupts) if options else wrong
-        with suppress(KeyboardInterrupt):  # it is ending already
-            output.result(outcome)
-            _tell_end(outcome, interrupts)
+        output = output_for(output_format(arguments), stdout, quiet=bool(options and options.quiet))
+        wrong = Outcome("error", error=usage_error, wrong_usage=True)
+        outcome = _run_prompt(options, output, interrupts) if options else wrong
+        with suppress(KeyboardInterrupt):  # the program is ending already
+            output.write_result(outcome)
+            _report_end(outcome, interrupts)
     if stdout.failure:
         raise stdout.failure
-    if not stdout.is_read:
+    if not stdout.has_reader:
         return 0
     return interrupts.exit_code if outcome.status == "cancelled" else outcome.exit_code
 
 
-def _understood(arguments: list[str]) -> tuple[argparse.Namespace | None, str]:
+def _parse_options(arguments: list[str]) -> tuple[argparse.Namespace | None, str]:
     try:
         return parse(arguments), ""
     except UsageError as error:
         return None, str(error)
 
 
-def _outcome(options: argparse.Namespace, output: Output, interrupts: Interrupts) -> Outcome:
-    from outrider.cli.output import Outcome
+def _run_prompt(options: argparse.Namespace, output: Output, interrupts: Interrupts) -> Outcome:
+    from outrider.cli.prompt_output import Outcome
 
     try:
-        from outrider.cli.one_answer import PromptRun  # which takes long enough to be interrupted
+        from outrider.cli.prompt_run import PromptRun  # this import is slow enough to be interrupted
 
-        return PromptRun(options, output, interrupts).outcome()
+        return PromptRun(options, output, interrupts).run()
     except KeyboardInterrupt:
         return Outcome("cancelled")
 
 
-def _tell_end(outcome: Outcome, interrupts: Interrupts) -> None:
-    from outrider.cli.output import say
+def _report_end(outcome: Outcome, interrupts: Interrupts) -> None:
+    from outrider.cli.prompt_output import print_stderr
 
     if outcome.status == "cancelled" and interrupts.caught:
-        goes_on = f"\n[outrider --resume {outcome.session[:8]} goes on]" if outcome.session else ""
-        say(f"{goes_on}\n{'Interrupted' if interrupts.caught == SIGINT else 'Told to end'}.")
+        hint = f"\n[to resume: outrider --resume {outcome.session[:8]}]" if outcome.session else ""
+        print_stderr(f"{hint}\n{'Interrupted' if interrupts.caught == SIGINT else 'Terminated'}.")
     elif outcome.status not in ("done", "error", "cancelled"):
-        say(f"outrider: stopped by the limit {outcome.status}")
+        print_stderr(f"outrider: stopped by the limit {outcome.status}")
     if outcome.error:
-        say(f"outrider: {plain_lines(outcome.error)}")
+        print_stderr(f"outrider: {safe_lines(outcome.error)}")

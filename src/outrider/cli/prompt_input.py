@@ -1,4 +1,4 @@
-"""What `outrider -p` is given besides words: standard input, files to send along, and the schema of the answer."""
+"""Inputs of `outrider -p` besides the prompt: standard input, attachments, and the schema of the answer."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
 from outrider.errors import AttachmentError, SchemaError
 from outrider.runtime.structured_output import Report
 from outrider.text import human_size
-from outrider.tools.schema.raw_schemas import LARGEST as LARGEST_SCHEMA
+from outrider.tools.schema.raw_schemas import LARGEST as MAX_SCHEMA_BYTES
 
-MOST_PIPED = 10 * 1024 * 1024
-"""Bytes of standard input: more than any model reads."""
+MAX_STDIN_BYTES = 10 * 1024 * 1024
+"""Limit for standard input: more than any model reads."""
 
 
-def piped() -> str | Attachment:
-    """What comes in through a pipe: text, or a file if it is none; nothing from a terminal. Raises UsageError."""
+def read_stdin() -> str | Attachment:
+    """Return piped input: text, or an attachment if it is binary; empty from a terminal. Raises UsageError."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     try:
-        data = sys.stdin.buffer.read(MOST_PIPED + 1)
+        data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     except OSError as error:
         raise UsageError(f"standard input cannot be read: {error.strerror}") from None
-    if len(data) > MOST_PIPED:
-        raise UsageError(f"standard input has more than {human_size(MOST_PIPED)}, which is more than a model can read")
+    if len(data) > MAX_STDIN_BYTES:
+        raise UsageError(
+            f"standard input has more than {human_size(MAX_STDIN_BYTES)}, which is more than a model can read"
+        )
     if sniff(data) or b"\0" in data:
         return Attachment(data, name="standard input")
     return data.decode("utf-8-sig", "replace").strip()
 
 
-def attached(paths: Sequence[str], limit: int = MAX_BYTES) -> list[Attachment]:
-    """The files, each of which can be read. Raises UsageError."""
+def open_attachments(paths: Sequence[str], limit: int = MAX_BYTES) -> list[Attachment]:
+    """Return the files as attachments, after checking that each can be read. Raises UsageError."""
     files = [Attachment.from_path(path) for path in paths]
     for path, file in zip(paths, files, strict=True):
         try:
@@ -45,8 +47,8 @@ def attached(paths: Sequence[str], limit: int = MAX_BYTES) -> list[Attachment]:
     return files
 
 
-def report_in(path: str) -> Report:
-    """The report that a file with a JSON Schema asks for. Raises UsageError."""
+def read_schema(path: str) -> Report:
+    """Return the report described by a file with a JSON Schema. Raises UsageError."""
     try:
         return Report(_schema(path))
     except SchemaError as error:
@@ -55,12 +57,12 @@ def report_in(path: str) -> Report:
 
 def _schema(path: str) -> Any:
     try:
-        data = b"".join(Attachment.from_path(path).chunks(LARGEST_SCHEMA))
+        data = b"".join(Attachment.from_path(path).chunks(MAX_SCHEMA_BYTES))
         schema = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except AttachmentError as error:
         raise UsageError(f"--schema: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"--schema {path} is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
-        raise UsageError(f'--schema {path} is not a JSON Schema: that is an object, as in {{"type": "object"}}')
+        raise UsageError(f'--schema {path} is not a JSON Schema: a schema is an object, as in {{"type": "object"}}')
     return schema

@@ -1,4 +1,4 @@
-"""A session with the sub-agents that it sent out, as a tree, with what each of them used and all of them together."""
+"""A session and its sub-agents as a tree, with the usage of each and the total."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from outrider.text import counted, dollars
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A session and those below it."""
+    """A session and its sub-agents."""
 
     summary: Summary
     children: Sequence[Branch] = ()
 
     @property
     def usage(self) -> Usage:
-        """What all of it used."""
+        """Return the usage of the whole branch."""
         return sum((child.usage for child in self.children), self.summary.usage)
 
     @property
     def turns(self) -> int:
-        """How often a model answered in all of it."""
+        """Return the number of turns in the whole branch."""
         return self.summary.turns + sum(child.turns for child in self.children)
 
 
 def tree_of(log: Log, id: str) -> Branch:
-    """The tree below a session."""
+    """Return the tree of a session."""
     return _branch(log, log.session(id))
 
 
@@ -39,22 +39,22 @@ def _branch(log: Log, summary: Summary) -> Branch:
 
 
 def tree_lines(branch: Branch) -> Iterator[str]:
-    """One line a session. The first is the root, with what all of them used if it is not alone."""
+    """Yield one line per session, the root first, then the total if there are sub-agents."""
     root = branch.summary
-    yield f"{root.title or '(nothing was said yet)'} · {used(root.turns, root.usage)}"
+    yield f"{root.title or '(empty session)'} · {used(root.turns, root.usage)}"
     yield from _below(branch.children, "")
     if branch.children:
-        yield f"together {used(branch.turns, branch.usage)}"
+        yield f"total {used(branch.turns, branch.usage)}"
 
 
 def _below(children: Sequence[Branch], indent: str) -> Iterator[str]:
     for child in children:
         is_last = child is children[-1]
-        about = f"{child.summary.id[:8]}  {child.summary.title} · {used(child.turns, child.usage)}"
-        yield f"{indent}{'└─' if is_last else '├─'} {about}"
+        line = f"{child.summary.id[:8]}  {child.summary.title} · {used(child.turns, child.usage)}"
+        yield f"{indent}{'└─' if is_last else '├─'} {line}"
         yield from _below(child.children, f"{indent}{'   ' if is_last else '│  '}")
 
 
 def used(turns: int, usage: Usage) -> str:
-    """Turns and cost, in a few words."""
+    """Format turns and cost."""
     return ", ".join(part for part in (counted(turns, "turn"), dollars(usage.cost)) if part)

@@ -11,24 +11,24 @@ BOLD, DIM, ITALIC, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2
 COLOURS = (RED, GREEN, YELLOW, CYAN)
 RESET = "\x1b[0m"
 TAB = "    "
-"""What is shown for a tab, whose width depends on where it stands."""
+"""Shown instead of a tab, whose width would depend on its column."""
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def styled(text: str, *styles: str) -> str:
-    """Text in a style; without its colours where NO_COLOR is set."""
+    """Return the text with style codes; without colours if NO_COLOR is set."""
     if os.environ.get("NO_COLOR"):
         styles = tuple(each for each in styles if each not in COLOURS)
     return f"{''.join(styles)}{text}{RESET}" if text and styles else text
 
 
 def unstyled(text: str) -> str:
-    """Remove the styles from text."""
+    """Return the text without style codes."""
     return _CODES.sub("", text)
 
 
 def fit(text: str, width: int) -> str:
-    """Plain text cut to a number of columns, with an ellipsis if something is missing.
+    """Truncate plain text to a number of columns, with an ellipsis if it was cut.
 
     >>> fit("abcdef", 4), fit("abc", 4)
     ('abc…', 'abc')
@@ -39,17 +39,17 @@ def fit(text: str, width: int) -> str:
     if width < 1:
         return ""
     used, end = 0, 0
-    for end, character in enumerate(text):  # noqa: B007 - the place is what is wanted
+    for end, character in enumerate(text):  # noqa: B007 - `end` is used after the loop
         used += _columns_of(character)
         if used > width - 1:
             break
     return f"{text[:end]}…"
 
 
-def broken(text: str, width: int) -> Iterator[str]:
-    """A line of plain text in pieces of at most so many columns, with nothing left out.
+def wrap_columns(text: str, width: int) -> Iterator[str]:
+    """Split a line of plain text into pieces of at most `width` columns; nothing is left out.
 
-    >>> list(broken("abcdef", 4))
+    >>> list(wrap_columns("abcdef", 4))
     ['abcd', 'ef']
     """
     piece, used = "", 0
@@ -64,7 +64,7 @@ def broken(text: str, width: int) -> Iterator[str]:
 
 
 def columns(text: str) -> int:
-    """How wide text is on a terminal; colours take no room."""
+    """Return the width of the text on a terminal, without its style codes."""
     text = unstyled(text)
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 

@@ -1,10 +1,10 @@
-"""A sub-agent at work, in one line: who it is, how far it is, what it is doing, what it cost."""
+"""A running sub-agent in one line: its name, number of calls, cost and current activity."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.cli.plain import plain
+from outrider.cli.sanitize import safe_line
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Usage
 from outrider.runtime.events import (
@@ -23,21 +23,21 @@ from outrider.text import counted, dollars
 
 
 class SubagentLine:
-    """Takes the events of one sub-agent."""
+    """The state of one sub-agent, updated by its events."""
 
     def __init__(self, started: SubagentStarted, folder: Path | None = None) -> None:
-        self.name = plain(started.name)
-        self.title = plain(started.title)
+        self.name = safe_line(started.name)
+        self.title = safe_line(started.title)
         self.calls = 0
         self.usage = Usage()
         self._folder = folder
-        self._doing = "begins"
+        self._doing = "starting"
         self._started: set[str] = set()
         self._running: dict[str, str] = {}
-        """The calls that are being carried out, and what they are."""
+        """Titles of the running calls, by call id."""
 
     def show(self, event: OwnEvent) -> None:
-        """Take one event."""
+        """Update the state from one event."""
         match event:
             case TurnStarted() | ReplyDiscarded():
                 self._doing = "waiting"
@@ -48,7 +48,7 @@ class SubagentLine:
             case ToolStarted(call_id=call_id, name=name, input=input):
                 self.calls += 1
                 self._started.add(call_id)
-                self._running[call_id] = plain(title(name, input, self._folder))
+                self._running[call_id] = safe_line(title(name, input, self._folder))
             case ToolFinished(call_id=call_id):
                 self._running.pop(call_id, None)
             case MessageAdded(usage=usage) if usage:
@@ -58,13 +58,13 @@ class SubagentLine:
                 self._running.clear()
                 self._doing = status.replace("_", " ")
 
-    def was_refused(self, event: OwnEvent) -> bool:
-        """Whether a call of it ended in an error without having been carried out."""
+    def was_denied(self, event: OwnEvent) -> bool:
+        """Return whether the event ends a call with an error before the call had started."""
         return isinstance(event, ToolFinished) and event.result.is_error and event.call_id not in self._started
 
     @property
     def doing(self) -> str:
-        """What it is doing now: the newest of its calls, if it makes any."""
+        """Return the current activity: the newest running call, if any."""
         if not self._running:
             return self._doing
         more = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""

@@ -1,4 +1,4 @@
-"""`outrider wire`: the exact request that a conversation becomes, for any provider, without a key."""
+"""`outrider wire`: show the exact request for a conversation, for any provider, without a key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.standard_input import given
+from outrider.cli.stdin import stdin_bytes
 from outrider.coding.tool_files import read_tools
 from outrider.conversation.codec import from_json
 from outrider.conversation.history import repair
@@ -36,11 +36,12 @@ from outrider.sync import default_log
 from outrider.text import human_size
 
 DESCRIPTION = """\
-Show the exact request that would be sent for a conversation, as JSON on standard output. No key is needed, and nothing
+Print the exact request that would be sent for a conversation, as JSON on standard output. No key is needed, and nothing
 is sent.
 
-Calls without a result, blank messages and the like are put right first, as they are before every request. Files are
-shown by their beginning and size; --full shows them whole: then this is what is sent, but for its white space.
+As before every request, the conversation is repaired first: for example, calls without a result get one, and blank
+messages are dropped. Files are shortened to their first bytes and size. With --full they are printed whole; then the
+output equals the request body except for white space.
 """
 EXAMPLES = """\
 examples:
@@ -50,12 +51,12 @@ examples:
   outrider wire 3f2a91 --as openai/gpt-5.6
   cat saved.json | outrider wire - --as gemini/gemini-4-argon --full | jq .contents
 
-exit codes: 0 done, 1 the request cannot be made (too large, for example), 2 wrong usage or unreadable input
+exit codes: 0 done, 1 the request cannot be built (for example, it is too large), 2 wrong usage or unreadable input
 """
 WRONG_INPUT = (ConversationError, ToolDefinitionError, UnknownModelError, UnknownSessionError)
 _BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
 _ID = re.compile("[0-9a-f]{4,32}")
-"""The id of a session, or the beginning of one."""
+"""The id of a session, or a prefix of one."""
 _SHOWN = 24
 
 
@@ -83,40 +84,42 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "conversation", metavar="CONVERSATION", help="what dumps() wrote, a session's id, or - for standard input"
+        "conversation",
+        metavar="CONVERSATION",
+        help="a file written by dumps(), a session's id, or - for standard input",
     )
     parser.add_argument(
         "--as",
         dest="model",
         metavar="MODEL",
         required=True,
-        help="for whom: a provider and a model, as in think(model=…)",
+        help="the provider and model to render the request for, as in anthropic/fast",
     )
     parser.add_argument(
         "--tools",
         action="append",
         default=[],
         metavar="FILE",
-        help="tools to offer: a Python file, which is run and whose @tool functions are taken, or a JSON file with "
-        '[{"name": …, "description": …, "parameters": {…}}]; may be given several times',
+        help="tools to offer: a Python file with @tool functions (the file is executed), or a JSON file with "
+        '[{"name": …, "description": …, "parameters": {…}}]; may be repeated',
     )
     parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
-    parser.add_argument("--full", action="store_true", help="show files whole, in base64")
+    parser.add_argument("--full", action="store_true", help="print files whole, in base64")
     parser.add_argument(
         "--headers",
         action="store_true",
-        help=f"also show the URL and the headers, on standard error; the key as {MASK}",
+        help=f"also print the URL and the headers, on standard error; the key is shown as {MASK}",
     )
     return parser
 
 
 def sending_provider(model: str) -> ApiProvider:
-    """The provider of that name, if it is one to whom something is sent."""
+    """Return the provider of that model. Raises UnknownModelError if it does not send requests."""
     provider = resolve(model)
     if not isinstance(provider, ApiProvider):
         raise UnknownModelError(
-            f"{model!r} stands for {provider.name}, which runs in this process, so that nothing is sent; "
-            "name a provider, as in anthropic/fast"
+            f"{model!r} is {provider.name}, which runs in this process and sends no request; "
+            "give another model, as in anthropic/fast"
         )
     return provider
 
@@ -124,12 +127,12 @@ def sending_provider(model: str) -> ApiProvider:
 def _request(options: argparse.Namespace) -> Request:
     messages, store = _conversation(options.conversation)
     if not (sendable := repair(messages)):
-        raise ConversationError("the conversation is empty: there is nothing to send")
+        raise ConversationError("the conversation is empty; there is nothing to send")
     return Request(sendable, store, options.system, read_tools(options.tools))
 
 
 def _conversation(named: str) -> tuple[Sequence[Message], AttachmentStore]:
-    """That of a session in the log, or that of a file, with its attachments."""
+    """Return the conversation of a session or of a file, with its attachments."""
     if _ID.fullmatch(named) and not Path(named).exists():
         with default_log() as log:
             return log.messages(named), log.files(named)
@@ -139,16 +142,16 @@ def _conversation(named: str) -> tuple[Sequence[Message], AttachmentStore]:
 
 def _read(path: str) -> bytes:
     try:
-        return given().read() if path == "-" else Path(path).read_bytes()
+        return stdin_bytes().read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise ConversationError(f"{path} cannot be read: {error.strerror}") from None
 
 
 class _Files(MemoryStore):
-    """The files that the conversation brings along, kept in memory, and behind them those of the data folder."""
+    """A store that looks in the conversation's own files first, then in the data folder."""
 
     def read(self, reference: AttachmentBlock) -> bytes:
-        """The bytes, from wherever they are."""
+        """Return the bytes of a file."""
         try:
             return super().read(reference)
         except AttachmentError:
@@ -156,7 +159,7 @@ class _Files(MemoryStore):
 
 
 def pretty(body: bytes, *, full: bool = False) -> bytes:
-    """A request for people to read; files by their beginning, unless all is wanted."""
+    """Return an indented request body; files are shortened unless `full` is set."""
     if full:
         return msgspec.json.format(body, indent=2)
     return json.dumps(_abbreviated(json.loads(body)), indent=2, ensure_ascii=False).encode()

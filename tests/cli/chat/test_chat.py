@@ -26,7 +26,7 @@ async def test_without_a_key_the_demo_model_answers_and_is_named(project: Path) 
     async with Terminal(cwd=project) as terminal:
         await terminal.wait_for_prompt()
         assert "Outrider" in terminal.screen
-        assert "/help shows what can be typed" in terminal.flowing
+        assert "Type /help for commands and keys." in terminal.flowing
         assert "the built-in demo model answers" in terminal.flowing
         await terminal.wait_for("permissions: ask")
         await at_the_prompt_with(terminal, "What is 2+2?")
@@ -35,7 +35,7 @@ async def test_without_a_key_the_demo_model_answers_and_is_named(project: Path) 
         assert "no sandbox" in terminal.screen or "sandboxed" in terminal.screen
         terminal.press("c-d")
         assert await terminal.exit_code() == 0
-        assert re.search(r"^outrider --resume [0-9a-z]{8} goes on here\.$", terminal.screen, re.M)
+        assert re.search(r"^To resume this session: outrider --resume [0-9a-z]{8}$", terminal.screen, re.M)
 
 
 async def test_the_status_line_names_the_model_from_the_beginning(project: Path) -> None:
@@ -240,7 +240,7 @@ async def test_thoughts_are_folded_into_one_line_and_can_be_shown(project: Path)
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await at_the_prompt_with(terminal, "Think.")
-        assert re.search(r"^∴ Thought for \d+ s, 9 words \(/thinking shows them\)$", terminal.screen, re.M)
+        assert re.search(r"^∴ Thought for \d+ s, 9 words \(/thinking shows it\)$", terminal.screen, re.M)
         assert "look around" not in terminal.screen
         await at_the_prompt_with(terminal, "/thinking")
         assert "First I look around." in terminal.screen
@@ -426,7 +426,7 @@ async def test_a_session_goes_on_by_its_name(project: Path) -> None:
             await at_the_prompt_with(terminal, "Which colour?")
             terminal.press("c-d")
             await terminal.exit_code()
-            (name,) = re.findall(r"--resume (\w+) goes on", terminal.screen)
+            (name,) = re.findall(r"outrider --resume (\w+)", terminal.screen)
         async with Terminal(cwd=project, **answered_by(server)) as terminal:
             await at_the_prompt_with(terminal, "Another colour?")
         async with Terminal("--resume", name, cwd=project, **answered_by(server)) as terminal:

@@ -40,8 +40,8 @@ async def test_every_command_can_be_given_before_anything_was_said(project: Path
 async def test_a_command_that_does_not_exist_has_a_suggestion(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await at_the_prompt_with(terminal, "/hlep", "/xyzzy")
-        assert "There is no command /hlep; did you mean /help?" in terminal.flowing
-        assert "There is no command /xyzzy; /help lists what there is." in terminal.flowing
+        assert "Unknown command /hlep; did you mean /help?" in terminal.flowing
+        assert "Unknown command /xyzzy; /help lists the commands." in terminal.flowing
 
 
 async def test_a_path_at_the_beginning_is_not_a_command(project: Path) -> None:
@@ -86,7 +86,7 @@ async def test_the_permissions_can_be_seen_and_changed(project: Path) -> None:
         assert "Permissions: plan." in terminal.screen
         await terminal.wait_for("permissions: plan")
         await at_the_prompt_with(terminal, "/permissions everything")
-        assert "There is no mode 'everything'; there are ask, edits, all, plan." in terminal.flowing
+        assert "Unknown permission mode 'everything'; choose one of ask, edits, all, plan." in terminal.flowing
 
 
 async def test_the_tools_are_listed(project: Path) -> None:
@@ -122,7 +122,7 @@ async def test_sessions_are_listed_and_one_can_go_on(project: Path) -> None:
         name = session_with("2+2")
         assert re.search(rf"^{name} ", terminal.screen, re.M)
         await at_the_prompt_with(terminal, f"/sessions {name}")
-        assert f"Session {name}, last words:" in terminal.screen
+        assert f"Session {name}, last messages:" in terminal.screen
         assert re.search(r"^4$", terminal.screen, re.M)
         await at_the_prompt_with(terminal, "/sessions ffffffff")
         assert "✗" in terminal.screen
@@ -176,7 +176,7 @@ async def test_the_cost_is_told(project: Path) -> None:
     ):
         await at_the_prompt_with(terminal, "Hello?", "/cost")
         assert re.search(r"^  cost    \$0\.\d{4}$", terminal.screen, re.M)
-        assert re.search(r"^  input   \d+ tokens, 5 of them from the cache$", terminal.screen, re.M)
+        assert re.search(r"^  input   \d+ tokens, 5 of them cached$", terminal.screen, re.M)
 
 
 async def test_clear_begins_a_new_session(project: Path) -> None:
@@ -186,7 +186,7 @@ async def test_clear_begins_a_new_session(project: Path) -> None:
     ):
         await at_the_prompt_with(terminal, "I am Kim.", "/clear")
         assert "I am Kim." not in terminal.screen
-        assert "A new session begins with what you say next." in terminal.screen
+        assert "Your next message starts a new session." in terminal.screen
         await at_the_prompt_with(terminal, "Who am I?")
         assert "Who are you?" in terminal.screen
         assert b"Kim" not in server.requests[1].body

@@ -101,7 +101,7 @@ async def test_tab_completes_a_command(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await terminal.wait_for_prompt()
         terminal.type("/to")
-        await terminal.wait_for("what the model can do here")
+        await terminal.wait_for("list the model's tools")
         terminal.press("tab")
         await terminal.wait_for("› /tools")
         terminal.press("enter")

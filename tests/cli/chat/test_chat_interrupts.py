@@ -115,7 +115,7 @@ async def test_control_c_at_the_prompt_says_how_to_leave_and_the_second_leaves(p
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await terminal.wait_for_prompt()
         terminal.press("c-c")
-        await terminal.wait_for("Ctrl-C again leaves.")
+        await terminal.wait_for("Press Ctrl-C again to exit.")
         await terminal.wait_for_prompt()
         terminal.press("c-c")
         assert await terminal.exit_code() == 0
@@ -134,10 +134,10 @@ async def test_control_c_empties_the_line_and_does_not_count_as_the_first(projec
         assert re.search(r"^4$", terminal.screen, re.M)
         assert not re.search(r"^10$", terminal.screen, re.M)
         terminal.press("c-c")
-        await terminal.wait_for("Ctrl-C again leaves.")
+        await terminal.wait_for("Press Ctrl-C again to exit.")
         await at_the_prompt_with(terminal, "What is 3+3?")
         terminal.press("c-c")
-        await until(lambda: terminal.transcript.count("Ctrl-C again leaves.") == 2)
+        await until(lambda: terminal.transcript.count("Press Ctrl-C again to exit.") == 2)
 
 
 async def test_control_d_leaves_an_empty_line_only(project: Path) -> None:
@@ -164,7 +164,7 @@ async def test_escape_and_control_c_are_not_two_control_cs(project: Path) -> Non
         await terminal.wait_for("Interrupted.")
         await terminal.wait_for_prompt()
         terminal.press("c-c")
-        await terminal.wait_for("Ctrl-C again leaves.", 5)
+        await terminal.wait_for("Press Ctrl-C again to exit.", 5)
 
 
 async def test_an_interrupt_may_come_as_a_signal(project: Path) -> None:
@@ -224,11 +224,11 @@ async def test_after_a_kill_in_the_middle_of_a_command_it_goes_on(project: Path)
         async with Terminal("--continue", cwd=project, **answered_by(server)) as terminal:
             await terminal.wait_for_prompt()
             assert "› Run it." in terminal.screen
-            assert "The last turn was cut off: /continue lets it go on" in terminal.flowing
+            assert "The last turn was interrupted. /continue resumes it" in terminal.flowing
             await at_the_prompt_with(terminal, "/continue")
             assert "I shall not do that again." in terminal.screen
             await at_the_prompt_with(terminal, "/continue")
-            assert "Nothing was cut off." in terminal.screen
+            assert "There is no interrupted turn." in terminal.screen
         assert b"outcome of this call is unknown" in server.requests[1].body
 
 

@@ -108,7 +108,7 @@ async def test_names_of_files_and_tools_and_errors(project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.say("Look.")
-        await terminal.wait_for("esc stop")
+        await terminal.wait_for("esc cancel")
         terminal.press("y")
         await terminal.wait_for("Done.")
         harmless(terminal)
@@ -123,7 +123,7 @@ async def test_a_permission_question(project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.say("Ask me.")
-        await terminal.wait_for("esc stop")
+        await terminal.wait_for("esc cancel")
         harmless(terminal)
         terminal.press("n")
         await terminal.wait_for("Done.")
@@ -143,7 +143,7 @@ async def test_a_change_to_a_hostile_file(project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.say("Change it.")
-        await terminal.wait_for("esc stop")
+        await terminal.wait_for("esc cancel")
         terminal.press("y")
         await terminal.wait_for("Done.")
         harmless(terminal)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from wcwidth import wcswidth
 
-from outrider.cli.chat.call_lines import RunningCall, caption, diff_lines, finished
-from outrider.cli.plain import plain, plain_lines
+from outrider.cli.chat.tool_call_lines import RunningCall, caption, diff_lines, finished_call_lines
+from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import GREEN, RED, columns, fit, styled
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title
@@ -73,8 +73,8 @@ def test_a_tab_has_the_width_that_is_counted_for_it() -> None:
 
 @given(st.text())
 def test_plain_text_moves_nothing(text: str) -> None:
-    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", plain(text).replace("\t", ""))
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain_lines(text))
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", safe_line(text).replace("\t", ""))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", safe_lines(text))
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_plain_text_moves_nothing(text: str) -> None:
     ],
 )
 def test_marks_that_turn_text_around_are_shown_as_such(mark: str) -> None:
-    assert mark not in plain(f"a{mark}b")
-    assert mark not in plain_lines(f"a{mark}b")
+    assert mark not in safe_line(f"a{mark}b")
+    assert mark not in safe_lines(f"a{mark}b")
 
 
 def test_plain_text_is_one_line_for_everyone() -> None:
-    assert len(plain("a\u2028b\u2029c").splitlines()) == 1
+    assert len(safe_line("a\u2028b\u2029c").splitlines()) == 1
 
 
 # Titles
@@ -130,7 +130,7 @@ def test_a_path_that_only_begins_with_dots_is_inside() -> None:
 
 
 def running(name: str = "Bash", **input: Any) -> RunningCall:
-    return RunningCall(plain(title(name, input, Path("/work"))))
+    return RunningCall(safe_line(title(name, input, Path("/work"))))
 
 
 def test_a_running_command_shows_the_end_of_its_output() -> None:
@@ -193,7 +193,8 @@ def result(text: str = "", *, is_error: bool = False, files: tuple[AttachmentBlo
 
 
 def shown(text: str = "", details: Any = None, *, is_error: bool = False, width: int = 60) -> list[str]:
-    return bare(finished(ToolFinished("c1", "Bash", result(text, is_error=is_error), details), "Bash(make)", width))
+    event = ToolFinished("c1", "Bash", result(text, is_error=is_error), details)
+    return bare(finished_call_lines(event, "Bash(make)", width))
 
 
 def test_a_call_that_worked_says_how_much_came_of_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.chat.mentions import mentioned_files, with_files
+from outrider.cli.chat.mentions import mentioned_files, with_mentioned_files
 from outrider.conversation.attachments import Attachment
 
 
@@ -72,6 +72,6 @@ def test_any_text_can_be_looked_through(text: str) -> None:
 
 def test_the_words_come_first_and_stay_as_they_are(folder: Path) -> None:
     more = Attachment.from_path(folder / "b.md")
-    text, *files = with_files("read @a.txt", folder, [more])
+    text, *files = with_mentioned_files("read @a.txt", folder, [more])
     assert text == "read @a.txt"
     assert [file.name for file in files if isinstance(file, Attachment)] == ["b.md", "a.txt"]

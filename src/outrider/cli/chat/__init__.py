@@ -1,4 +1,4 @@
-"""`outrider`: the chat in the terminal."""
+"""`outrider`: the interactive chat in the terminal."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.options import WRONG_INPUT, Parser, UsageError, flags_of
-from outrider.cli.plain import plain_lines
+from outrider.cli.options import WRONG_INPUT, Parser, UsageError, settings_from
+from outrider.cli.sanitize import safe_lines
 from outrider.errors import OutriderError
 
 if TYPE_CHECKING:
     from outrider.log.entries import SessionSettings
 
 DESCRIPTION = """\
-Talk with an agent that works in this folder: it reads and changes files, runs commands and looks things up, and asks
-before it changes anything. What is said and done is stored as it happens: after any end, --continue goes on.
+Chat with a coding agent that works in the current folder: it reads and edits files, runs commands and searches the web,
+and asks before it changes anything. The session is stored as it runs: after a crash or an exit, --continue resumes it.
 """
 EPILOG = """\
-in the chat: /help shows the commands, @path attaches a file, Esc or Ctrl-C stops what is going on
-without a terminal: outrider -p "PROMPT" answers once; see outrider -p --help
+in the chat: /help lists the commands, @path attaches a file, Esc or Ctrl-C cancels the current turn
+without a terminal: outrider -p "PROMPT" prints one answer; see outrider -p --help
 """
 
 
 def chat(arguments: list[str]) -> int:
-    """Talk until the person leaves."""
+    """Run the chat until the user exits."""
     parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_shared(
-        prompt="what to say first",
-        permissions="you are asked before anything is changed (ask, the default), but not about edits in the folder "
-        "(edits), about nothing (all); nothing is changed at all (plan)",
+    parser.add_common_options(
+        prompt="the first message",
+        permissions="ask: read-only calls run without asking (the default); edits: also edits of files in the folder; "
+        "all: every call that no rule denies; plan: nothing that changes anything",
     )
     try:
-        return _talk(parser.parsed(arguments))
+        return _run(parser.parse(arguments))
     except (OutriderError, UsageError) as error:
-        print(f"outrider: {plain_lines(str(error))}", file=sys.stderr)
+        print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, WRONG_INPUT) else 1
 
 
-def _talk(options: argparse.Namespace) -> int:
-    from outrider.cli.chat.program import Chat
-    from outrider.cli.prompt_input import attached
+def _run(options: argparse.Namespace) -> int:
+    from outrider.cli.chat.app import Chat
+    from outrider.cli.prompt_input import open_attachments
     from outrider.coding.config.loading import load
     from outrider.providers import resolve
     from outrider.runtime.agent_settings import cwd_of, kept_limits
 
     if options.model:
-        resolve(options.model)  # a name that nobody answers to is better known at once
+        resolve(options.model)  # report an unknown model at once
     resume, recorded = _session(options)
     folder = Path(options.cwd or cwd_of(recorded) or ".").resolve()
-    loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | flags_of(options))
-    files = attached(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
+    loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
+    files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
     asyncio.run(Chat(loaded, folder, options.model, files).run(options.prompt or "", resume))
     return 0
 
 
 def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
-    """The session to go on with, and what the log knows of it."""
+    """Return the session to resume, if any, and its stored settings."""
     from outrider.log.entries import SessionSettings
 
     if not (options.resume or options.latest):
         return None, SessionSettings()
-    from outrider.cli.last_session import find_session
+    from outrider.cli.session_lookup import find_session
     from outrider.sync import default_log
 
     with default_log() as log:

@@ -1,15 +1,15 @@
-"""What a person can ask of the chat itself: `/help` and the others."""
+"""The commands of the chat: `/help` and the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from outrider.cli.chat.call_lines import finished
-from outrider.cli.chat.current import Current
+from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.markdown import rendered
-from outrider.cli.chat.view import View
-from outrider.cli.plain import plain, plain_lines
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.tool_call_lines import finished_call_lines
+from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding.permissions.question import MODE_WORDS
 from outrider.coding.toolbox.titles import title
@@ -23,52 +23,52 @@ if TYPE_CHECKING:
     from outrider.runtime.session import Session
 
 WIRE_LINES = 300
-TOLD = 12
-"""Messages of a session that are shown when it is taken up again."""
+RECENT_MESSAGES = 12
+"""Messages shown when a session is resumed."""
 SESSIONS = 15
 
 
-Next: TypeAlias = Literal["go on", "leave"] | None
-"""What comes after a command: the session goes on without a word, the person leaves, or the next line is read."""
+Next: TypeAlias = Literal["continue", "exit"] | None
+"""What follows a command: continue the session without a new message, exit the chat, or read the next line (None)."""
 
 
 class Commands:
-    """The commands by name. Each takes what stands after its name."""
+    """The commands by name. Each takes the rest of its line as its argument."""
 
-    def __init__(self, current: Current, view: View) -> None:
+    def __init__(self, current: CurrentSession, view: SessionView) -> None:
         self._current = current
         self._view = view
-        self._does: dict[str, tuple[str, Callable[[str], Next]]] = {
-            "help": ("what can be typed here", self._help),
-            "model": ("who answers; /model NAME changes it", self._model),
-            "permissions": ("what is allowed; /permissions ask|edits|all|plan changes it", self._permissions),
-            "tools": ("what the model can do here", self._tools),
-            "sessions": ("what was said before; /sessions ID goes on with one", self._sessions),
-            "continue": ("let it finish what was cut off", self._continue),
-            "fork": ("go on in a copy of this session", self._fork),
-            "wire": ("the request as it would be sent; /wire MODEL for another", self._wire),
-            "cost": ("what this session has used", self._cost),
-            "tree": ("the sub-agents of this session, and what each has used", self._tree),
-            "thinking": ("the model's last thoughts", self._thinking),
-            "clear": ("begin a new session", self._clear),
-            "exit": ("leave", self._exit),
+        self._commands: dict[str, tuple[str, Callable[[str], Next]]] = {
+            "help": ("list the commands and keys", self._help),
+            "model": ("show the model; /model NAME changes it", self._model),
+            "permissions": ("show the permission mode; /permissions ask|edits|all|plan changes it", self._permissions),
+            "tools": ("list the model's tools", self._tools),
+            "sessions": ("list recent sessions; /sessions ID resumes one", self._sessions),
+            "continue": ("continue an interrupted turn", self._continue),
+            "fork": ("continue in a copy of this session", self._fork),
+            "wire": ("show the next request; /wire MODEL shows it for another model", self._wire),
+            "cost": ("show the tokens and cost of this session", self._cost),
+            "tree": ("show this session's sub-agents with their costs", self._tree),
+            "thinking": ("show the model's last reasoning", self._thinking),
+            "clear": ("start a new session", self._clear),
+            "exit": ("exit the chat", self._exit),
         }
 
     @property
-    def purposes(self) -> dict[str, str]:
-        """What each is for."""
-        return {name: purpose for name, (purpose, _) in self._does.items()}
+    def descriptions(self) -> dict[str, str]:
+        """Return the description of each command."""
+        return {name: description for name, (description, _) in self._commands.items()}
 
-    def carry_out(self, text: str) -> Next:
-        """Do what a line that begins with / says."""
+    def run(self, text: str) -> Next:
+        """Run a line that begins with /."""
         name, _, rest = text[1:].strip().partition(" ")
-        found = self._does.get({"quit": "exit", "q": "exit", "new": "clear", "mode": "permissions"}.get(name, name))
+        found = self._commands.get({"quit": "exit", "q": "exit", "new": "clear", "mode": "permissions"}.get(name, name))
         if found is None:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, self._does, 1)
-            meant = f"did you mean /{close[0]}?" if close else "/help lists what there is."
-            self._view.problem(f"There is no command /{name}; {meant}")
+            close = get_close_matches(name, self._commands, 1)
+            hint = f"did you mean /{close[0]}?" if close else "/help lists the commands."
+            self._view.problem(f"Unknown command /{name}; {hint}")
             return None
         try:
             return found[1](rest.strip())
@@ -77,26 +77,28 @@ class Commands:
             return None
 
     def _help(self, _: str) -> None:
-        lines = [f"  {styled(f'/{name:<12}', BOLD)} {purpose}" for name, purpose in self.purposes.items()]
+        lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
         keys = {
-            "@path": "attaches a file or a picture",
-            "\\ Enter": "a new line; also Alt-Enter and Ctrl-J",
-            "Tab": "completes; Shift-Tab changes the permissions",
-            "Esc, Ctrl-C": "stops what is going on; Ctrl-C again leaves",
+            "@path": "attach a file or an image",
+            "\\ Enter": "insert a line break; also Alt-Enter and Ctrl-J",
+            "Tab": "complete a command or a path",
+            "Shift-Tab": "switch the permission mode",
+            "Esc, Ctrl-C": "cancel the current turn; Ctrl-C again exits",
+            "Ctrl-D": "exit",
         }
-        lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {purpose}" for key, purpose in keys.items())]
+        lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in keys.items())]
         self._view.write(lines)
 
     def _model(self, name: str) -> None:
         if name:
             self._current.use_model(name)
-        self._view.dim(f"{self._current.model_name} answers. `outrider models` shows which models can be used.")
+        self._view.dim(f"Model: {self._current.model_name}. `outrider models` lists the models.")
 
     def _permissions(self, name: str) -> None:
         from outrider.coding.permissions.question import MODES
 
         if name and name not in MODES:
-            self._view.problem(f"There is no mode {name!r}; there are {', '.join(MODES)}.")
+            self._view.problem(f"Unknown permission mode {name!r}; choose one of {', '.join(MODES)}.")
             return
         for mode in MODES:
             if mode == name:
@@ -107,59 +109,59 @@ class Commands:
         width = self._view.region.width
         for tool in self._current.bench.tools:
             first = tool.description.strip().partition("\n")[0]
-            self._view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(plain(first), width - 14)}"])
+            self._view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(safe_line(first), width - 14)}"])
 
     def _sessions(self, id: str) -> None:
-        from outrider.cli.session_lines import when
+        from outrider.cli.session_format import format_time
 
         if id:
             self.show_session(self._current.go_to(id))
             worked_in = self._current.log.settings(id).cwd
             if worked_in and worked_in != str(self._current.folder):
-                self._view.note(f"It worked in {worked_in}, and goes on here, in {self._current.folder}.")
+                self._view.note(f"This session worked in {worked_in}; it continues in {self._current.folder}.")
             return
         found = self._current.log.sessions(limit=SESSIONS)
-        lines = [f"{each.id[:8]}  {when(each.updated)}  {plain(each.title)}" for each in found]
-        self._view.write([fit(line, self._view.region.width) for line in lines] or ["Nothing is stored yet."])
+        lines = [f"{each.id[:8]}  {format_time(each.updated)}  {safe_line(each.title)}" for each in found]
+        self._view.write([fit(line, self._view.region.width) for line in lines] or ["No sessions yet."])
 
     def show_session(self, session: Session) -> None:
-        """Say which session this is, and how it ended."""
-        self._view.write(self._told(session))
+        """Show the session's id and its last messages."""
+        self._view.write(self._recent_lines(session))
 
-    def _told(self, session: Session) -> Iterator[str]:
+    def _recent_lines(self, session: Session) -> Iterator[str]:
         width = self._view.region.width
-        yield styled(f"Session {session.id[:8]}, last words:", BOLD)
+        yield styled(f"Session {session.id[:8]}, last messages:", BOLD)
         yield ""
-        newest = session.history.tail[-TOLD:]
+        newest = session.history.tail[-RECENT_MESSAGES:]
         results = {result.tool_use_id: result for message in newest for result in message.tool_results}
         for message in newest:
             if message.role == "user" and message.text.strip():
-                yield from (styled(f"› {fit(line, width - 2)}", BOLD) for line in plain_lines(message.text).split("\n"))
+                yield from (styled(f"› {fit(line, width - 2)}", BOLD) for line in safe_lines(message.text).split("\n"))
                 yield ""
             elif message.text.strip():
                 yield from rendered(message.text, width)
                 yield ""
-            made = [call for call in message.tool_calls if call.id in results]
-            yield from (self._made(call, results[call.id], width) for call in made)
-            yield from [""] if made else []
+            calls = [call for call in message.tool_calls if call.id in results]
+            yield from (self._past_call(call, results[call.id], width) for call in calls)
+            yield from [""] if calls else []
         if session.is_unfinished:
-            yield "The last turn was cut off: /continue lets it go on, or say something else."
+            yield "The last turn was interrupted. /continue resumes it; or send a new message."
 
-    def _made(self, call: ToolUseBlock, result: ToolResultBlock, width: int) -> str:
-        """A call of long ago in one line."""
+    def _past_call(self, call: ToolUseBlock, result: ToolResultBlock, width: int) -> str:
+        """Return an earlier call in one line."""
         event = ToolFinished(call.id, call.name, result, None)
-        return next(finished(event, plain(title(call.name, call.input, self._current.folder)), width))
+        return next(finished_call_lines(event, safe_line(title(call.name, call.input, self._current.folder)), width))
 
     def _continue(self, _: str) -> Next:
         if self._current.session and self._current.session.is_unfinished:
-            return "go on"
-        self._view.dim("Nothing was cut off.")
+            return "continue"
+        self._view.dim("There is no interrupted turn.")
         return None
 
     def _fork(self, _: str) -> None:
-        left = self._current.fork()
-        if left:
-            self._view.dim(f"This is a copy now; the session {left[:8]} stays as it is.")
+        original = self._current.fork()
+        if original:
+            self._view.dim(f"Continuing in a copy; session {original[:8]} stays unchanged.")
         else:
             self._view.dim("There is nothing to copy yet.")
 
@@ -170,27 +172,27 @@ class Commands:
         session = self._current.session
         messages = session.history.sendable() if session else []
         if session is None or not messages:
-            self._view.dim("Nothing was said yet, so nothing would be sent.")
+            self._view.dim("There are no messages yet, so there is no request.")
             return
         specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._current.bench.tools)
         provider = sending_provider(model or self._current.model_name)
         body = provider.render(Request(messages, session.store, session.agent.instructions, specs))
-        lines = plain_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
+        lines = safe_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
         if len(lines) > WIRE_LINES:
-            self._view.dim(f"… {len(lines) - WIRE_LINES} lines before these")
+            self._view.dim(f"… {len(lines) - WIRE_LINES} earlier lines")
         self._view.write([fit(line, self._view.region.width) for line in lines[-WIRE_LINES:]])
 
     def _cost(self, _: str) -> None:
         usage = self._current.usage
         if usage is None:
-            self._view.dim("Nothing was used yet.")
+            self._view.dim("No tokens used yet.")
             return
-        cost = dollars(usage.cost) or "not known"
+        cost = dollars(usage.cost) or "unknown"
         self._view.write(
             [
                 f"  cost    {cost}",
-                f"  input   {usage.input_tokens:,} tokens, {usage.cached_tokens:,} of them from the cache",
-                f"  output  {usage.output_tokens:,} tokens, {usage.reasoning_tokens:,} of them thoughts",
+                f"  input   {usage.input_tokens:,} tokens, {usage.cached_tokens:,} of them cached",
+                f"  output  {usage.output_tokens:,} tokens, {usage.reasoning_tokens:,} of them reasoning",
             ]
         )
 
@@ -199,26 +201,26 @@ class Commands:
 
         session = self._current.session
         if session is None:
-            self._view.dim("Nothing was said yet.")
+            self._view.dim("There are no messages yet.")
             return
         lines = tree_lines(tree_of(self._current.log, session.id))
-        self._view.write([fit(plain(line), self._view.region.width) for line in lines])
+        self._view.write([fit(safe_line(line), self._view.region.width) for line in lines])
 
     def _thinking(self, _: str) -> None:
         thoughts = self._view.thoughts
-        self._view.write(rendered(thoughts, self._view.region.width) or ["There are no thoughts to show."])
+        self._view.write(rendered(thoughts, self._view.region.width) or ["There is no reasoning to show."])
 
     def _clear(self, _: str) -> None:
         self._current.leave()
         self._view.clear_screen()
-        self._view.dim("A new session begins with what you say next.")
+        self._view.dim("Your next message starts a new session.")
 
     def _exit(self, _: str) -> Next:
-        return "leave"
+        return "exit"
 
 
 def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:
-    """A request in which the tools are only named: their schemas would fill the screen."""
+    """Return the request with tool names only; the schemas would fill the screen."""
     import msgspec
 
     request = msgspec.json.decode(body)

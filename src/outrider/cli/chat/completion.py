@@ -1,4 +1,4 @@
-"""What can follow `/` and `@` in the line that a person types."""
+"""Completion of commands after `/` and of paths after `@`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-MOST_SHOWN = 50
-FRESH_SECONDS = 10.0
-_MOST_FILES = 50_000
+MAX_COMPLETIONS = 50
+REFRESH_SECONDS = 10.0
+_MAX_FILES = 50_000
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
-"""The beginning of a name at the end of the line."""
+"""An unfinished mention at the end of the line."""
 
 
 class ChatCompleter(Completer):
-    """Commands at the beginning of the line, files after an @."""
+    """Completes commands at the start of the line, and files after an @."""
 
     def __init__(self, folder: Path, commands: Mapping[str, str]) -> None:
         self._files = FileNames(folder)
         self._commands = commands
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """What fits what stands before the cursor."""
+        """Yield the completions for the text before the cursor."""
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and "\n" not in before:
-            for name, purpose in self._commands.items():
+            for name, description in self._commands.items():
                 if name.startswith(before[1:]):
-                    yield Completion(f"/{name}", -len(before), display_meta=purpose)
+                    yield Completion(f"/{name}", -len(before), display_meta=description)
             return
         if found := _MENTION.search(before):
             for name in self._files.matching(found[1] or found[2]):
@@ -41,28 +41,28 @@ class ChatCompleter(Completer):
 
 
 class FileNames:
-    """The files of a folder, without those that git ignores; looked up again after a while."""
+    """The files of a folder, without those that git ignores; refreshed from time to time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names: list[str] = []
-        self._looked = float("-inf")
+        self._refreshed = float("-inf")
 
     def matching(self, typed: str) -> list[str]:
-        """Those that fit best first: by the beginning of the name, then by any part of the path."""
+        """Return the matches, best first: by the start of the name, then by any part of the path."""
         if os.path.isabs(typed) or typed.startswith(("~", "..")):
             return self._outside(typed)
-        self._look()
+        self._refresh()
         typed = typed.lower()
         found = [name for name in self._names if typed in name.lower()]
-        return sorted(found, key=lambda name: (_rank(name.lower(), typed), len(name), name))[:MOST_SHOWN]
+        return sorted(found, key=lambda name: (_rank(name.lower(), typed), len(name), name))[:MAX_COMPLETIONS]
 
-    def _look(self) -> None:
-        if time.monotonic() - self._looked < FRESH_SECONDS:
+    def _refresh(self) -> None:
+        if time.monotonic() - self._refreshed < REFRESH_SECONDS:
             return
         from outrider.coding.toolbox.search.ripgrep import find
 
-        self._looked = time.monotonic()
+        self._refreshed = time.monotonic()
         binary = find()
         if not binary:
             return
@@ -71,7 +71,7 @@ class FileNames:
             found = subprocess.run(command, cwd=self._folder, capture_output=True, timeout=5, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):
             return
-        names = found.stdout.decode(errors="replace").split("\0")[:_MOST_FILES]
+        names = found.stdout.decode(errors="replace").split("\0")[:_MAX_FILES]
         self._names = [name for name in names if name and name.isprintable()]
 
     def _outside(self, typed: str) -> list[str]:
@@ -81,8 +81,8 @@ class FileNames:
         except (OSError, RuntimeError):
             return []
         start = start.lower()
-        fitting = [each for each in entries if each.name.lower().startswith(start) and each.name.isprintable()]
-        return [f"{parent}/{each.name}{'/' if os.path.isdir(each.path) else ''}" for each in fitting[:MOST_SHOWN]]
+        matches = [each for each in entries if each.name.lower().startswith(start) and each.name.isprintable()]
+        return [f"{parent}/{each.name}{'/' if os.path.isdir(each.path) else ''}" for each in matches[:MAX_COMPLETIONS]]
 
 
 def _rank(name: str, typed: str) -> int:

@@ -1,48 +1,48 @@
-"""Markdown while it arrives: what is finished becomes lines for good, the block at the end is drawn again and again."""
+"""Streaming Markdown: finished blocks become permanent lines, the last block is redrawn as text arrives."""
 
 from __future__ import annotations
 
 import re
 from io import StringIO
 
-from outrider.cli.plain import plain_lines
+from outrider.cli.sanitize import safe_lines
 
 _VISIBLE = re.compile(r"^(?:\x1b\[[0-9;]*m|\s)*[^\s\x1b]")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
 
 class MarkdownStream:
-    """Takes text piece by piece and says what of it is finished. Each line is looked at once."""
+    """Splits streamed text into finished blocks. Each line is scanned once."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        """The lines of the block at the end, which more text may still change."""
+        """The lines of the last block, which more text may still change."""
         self._tail = ""
-        """The line at the end, as far as it came."""
+        """The incomplete last line."""
         self._fence = ""
         self._after_blank = False
 
     @property
     def open(self) -> str:
-        """The text that is not finished."""
+        """Return the unfinished text."""
         return "".join(self._lines) + self._tail
 
     def ending(self, most: int) -> str:
-        """The last lines of the text that is not finished; of a code block with the line that makes it one."""
+        """Return the last lines of the unfinished text; for a code block, with its opening fence."""
         if len(self._lines) <= most:
             return self.open
         head = next((line for line in self._lines if _FENCE.match(line.rstrip("\n"))), "") if self._fence else ""
         return head + "".join(self._lines[-most:]) + self._tail
 
     def feed(self, text: str) -> str:
-        """Take more; return the blocks that no further text can change."""
+        """Add text; return the blocks that no further text can change, as one string."""
         return "".join(self.blocks(text))
 
     def blocks(self, text: str) -> list[str]:
-        """Take more; return each block that no further text can change.
+        """Add text; return each block that no further text can change.
 
-        A block ends at a blank line that is followed by a line at the margin, for what is indented may belong to the
-        item of a list above; inside a fence nothing ends.
+        A block ends at a blank line followed by an unindented line, because an indented line may belong to a list item
+        above. Inside a fence no block ends.
         """
         finished: list[str] = []
         *whole, self._tail = (self._tail + text).split("\n")
@@ -53,7 +53,7 @@ class MarkdownStream:
         return finished
 
     def end(self) -> str:
-        """No more comes: the rest."""
+        """Reset the stream and return the unfinished text."""
         rest = self.open
         self._lines, self._tail, self._fence, self._after_blank = [], "", "", False
         return rest
@@ -75,17 +75,17 @@ class MarkdownStream:
 
 
 def rendered(text: str, width: int) -> list[str]:
-    """Markdown as lines for a terminal, with colours: one blank line between blocks, and none around them."""
+    """Render Markdown as coloured lines: one blank line between blocks, none around them."""
     stream = MarkdownStream()
     lines: list[str] = []
-    for block in (*stream.blocks(plain_lines(text)), stream.end()):
+    for block in (*stream.blocks(safe_lines(text)), stream.end()):
         if drawn := _rendered_block(block, width):
             lines += ["", *drawn] if lines else drawn
     return lines
 
 
 def _rendered_block(text: str, width: int) -> list[str]:
-    from markdown_it import MarkdownIt  # what looks like HTML is shown as it stands; rich alone would drop it
+    from markdown_it import MarkdownIt  # shows HTML tags as text; rich alone would drop them
     from rich.console import Console
     from rich.markdown import Heading, Markdown
     from rich.theme import Theme
@@ -93,14 +93,14 @@ def _rendered_block(text: str, width: int) -> list[str]:
     if not text.strip():
         return []
 
-    class AtTheMargin(Heading):
-        """A heading that stands where its text stands: centred ones jump about while text streams."""
+    class LeftAlignedHeading(Heading):
+        """A left-aligned heading: centred ones would jump while text streams."""
 
         def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
             yield self.text
 
     class Page(Markdown):
-        elements = {**Markdown.elements, "heading_open": AtTheMargin}  # noqa: RUF012 - as its parent has it
+        elements = {**Markdown.elements, "heading_open": LeftAlignedHeading}  # noqa: RUF012 - as in its base class
 
     stream = StringIO()
     console = Console(

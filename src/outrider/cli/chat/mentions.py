@@ -1,4 +1,4 @@
-"""`@path` in what a person says: the file itself goes with the words."""
+"""`@path` in a message: the file is attached to the message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PUNCTUATION = ".,;:!?)]}'\""
 
 
 def mentioned_files(text: str, folder: Path) -> list[Path]:
-    """The files that are named with an @, each once. Words that name no file are just words.
+    """Return the files named with an @, each once. Words that name no file are ignored.
 
     >>> mentioned_files("mail me@example.org about @nothing", Path("."))
     []
@@ -28,13 +28,13 @@ def mentioned_files(text: str, folder: Path) -> list[Path]:
 
 
 def missing_files(text: str, folder: Path) -> list[str]:
-    """What looks like the path of a file after an @, and names none."""
+    """Return the words after an @ that look like paths but name no file."""
     words = (quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text))
     return [word for word in words if ("." in word or "/" in word) and not _file(word, folder)]
 
 
-def with_files(text: str, folder: Path, more: Sequence[Attachment]) -> list[str | Attachment]:
-    """What a person says, with the files that were attached and those that it names."""
+def with_mentioned_files(text: str, folder: Path, more: Sequence[Attachment]) -> list[str | Attachment]:
+    """Return the message with the attached files and the files that it mentions."""
     return [text, *more, *map(Attachment.from_path, mentioned_files(text, folder))]
 
 

@@ -1,4 +1,4 @@
-"""The four APIs, and what a conversation becomes for each of them."""
+"""The four model APIs, and the request that a conversation becomes for each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Api(NamedTuple):
-    """One of them."""
+    """An API and a model to render requests for."""
 
     name: str
     model: str
     results: str
-    """What the results of a turn are there."""
+    """The form of tool results in this API."""
 
 
 APIS = (
@@ -33,14 +33,14 @@ LOCAL = Api("a small local model", "ollama/qwen3", "messages of the role tool")
 
 
 def body_for(api: Api, session: Session) -> Json:
-    """The request in which the conversation would be sent."""
+    """Return the request body for the session's conversation."""
     body = sending_provider(api.model).render(Request(session.history.sendable(), session.store))
     decoded: Json = msgspec.json.decode(body)
     return decoded
 
 
 def parts_of(value: Any) -> Iterator[Json]:
-    """Every object in a request, the outer ones first."""
+    """Yield every object in a request, outer objects first."""
     if isinstance(value, dict):
         yield value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -48,7 +48,7 @@ def parts_of(value: Any) -> Iterator[Json]:
 
 
 def results_of(body: Json) -> list[Json]:
-    """The results of calls in a request, whatever the API calls them."""
+    """Return the tool results in a request, whatever the API calls them."""
     return [
         part
         for part in parts_of(body)

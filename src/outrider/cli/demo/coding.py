@@ -1,4 +1,4 @@
-"""The first story: a small coding task. The model reads, runs a test, edits a file, runs the test again and answers."""
+"""Demo 1: a small coding task. The agent reads files, runs a failing test, edits a file and runs the test again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
 
-from outrider.cli.chat.call_lines import diff_lines
-from outrider.cli.demo.stage import Stage
+from outrider.cli.chat.tool_call_lines import diff_lines
+from outrider.cli.demo.story import Story
 from outrider.cli.styles import unstyled
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.workbench import Workbench
@@ -36,32 +36,32 @@ WRONG, RIGHT = "(1 - discount)", "(1 - discount / 100)"
 WIDTH = 100
 
 
-def coding_task(stage: Stage) -> str:
-    """Let the coding agent fix a bug in a project of two files; the replies are scripted, the tools are real."""
-    stage.about("read, test, edit, test again; the replies are scripted, the tools real")
-    project = stage.folder / "shop"
+def coding_task(story: Story) -> str:
+    """Fix a bug in a project of two files; the replies are scripted, the tools are real."""
+    story.heading("read, test, edit, test again; the replies are scripted, the tools are real")
+    project = story.folder / "shop"
     project.mkdir()
     (project / "prices.py").write_text(PROGRAM)
     (project / "test_prices.py").write_text(TEST)
     results: list[ToolResultBlock] = []
 
     def observe(event: Event) -> None:
-        stage.screen.show(event)
+        story.printer.show(event)
         if isinstance(event, ToolFinished):
             results.append(event.result)
-            _show_diff(stage, event)
+            _show_diff(story, event)
 
     permissions = PermissionSettings(mode="edits", allow=(f"Bash({_test_command()})",))
     bench = Workbench(Settings(permissions=permissions, sandbox=SandboxSettings(use="off")), project)
     try:
         agent = bench.agent(model=ScriptedModel(_replies()))
         session = Session(agent, cwd=project, observer=observe, approve=bench.permissions)
-        stage.screen.question(PROMPT)
-        ended = asyncio.run(session.run(PROMPT))
+        story.printer.question(PROMPT)
+        result = asyncio.run(session.run(PROMPT))
     finally:
         bench.close()
-    stage.check(_promises(ended.status, results, project))
-    return "A coding task: the failing test was seen, the file was edited, and the test passes."
+    story.check(_checks(result.status, results, project))
+    return "Coding task: the agent saw the failing test, edited the file, and the test passes."
 
 
 def _test_command() -> str:
@@ -72,7 +72,7 @@ def _replies() -> Sequence[Step]:
     test = call("Bash", command=_test_command(), description="Run the test")
     return [
         [
-            "I read both files and run the test.",
+            "I will read both files and run the test.",
             call("Read", file_path="prices.py"),
             call("Read", file_path="test_prices.py"),
             test,
@@ -81,23 +81,23 @@ def _replies() -> Sequence[Step]:
             "`discount` is in percent, but the sum is multiplied by `1 - discount`.",
             call("Edit", file_path="prices.py", old_string=WRONG, new_string=RIGHT),
         ],
-        ["Now the test again.", test],
-        "Fixed in `prices.py:3`: the discount is divided by 100 now. The test passes.",
+        ["Now I run the test again.", test],
+        "Fixed in `prices.py:3`: the discount is now divided by 100. The test passes.",
     ]
 
 
-def _show_diff(stage: Stage, event: ToolFinished) -> None:
+def _show_diff(story: Story, event: ToolFinished) -> None:
     details = event.details if isinstance(event.details, dict) else {}
     if isinstance(diff := details.get("diff"), str):
         lines = diff_lines(diff, WIDTH)
-        stage.say(*(lines if stage.screen.live else map(unstyled, lines)))
+        story.print_lines(*(lines if story.printer.live else map(unstyled, lines)))
 
 
-def _promises(status: str, results: Sequence[ToolResultBlock], project: Path) -> dict[str, bool]:
+def _checks(status: str, results: Sequence[ToolResultBlock], project: Path) -> dict[str, bool]:
     failed = [result.is_error for result in results]
     return {
-        f"the run ended as {status!r}, not 'done'": status == "done",
-        f"the test was to fail first and pass in the end, but the results were {failed}": failed
+        f"the run ended with status {status!r}, not 'done'": status == "done",
+        f"expected the first test run to fail and the second to pass, but is_error was {failed}": failed
         == [False, False, True, False, False],
         "the bug is still there": RIGHT in (project / "prices.py").read_text(),
     }

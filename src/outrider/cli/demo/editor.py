@@ -1,4 +1,4 @@
-"""The third story: the agent for editors, started and spoken to as an editor does it."""
+"""Demo 3: `outrider acp`, started and driven as an editor does it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Timer
 from typing import Any
 
 from outrider.cli.demo.apis import Json
-from outrider.cli.demo.stage import Stage, last_words
+from outrider.cli.demo.story import Story, last_line
 from outrider.cli.styles import CYAN
 from outrider.text import human_size
 
@@ -19,35 +19,35 @@ REPORT = "is back, the letters are delivered, and the horse is in the stable."
 PROMPT = f"Run `for rider in $(seq {RIDERS}); do echo Rider $rider {REPORT}; sleep %s; done`"
 SHOWN = ("tool_call", "tool_call_update", "agent_message_chunk")
 ERRORS = "errors.txt"
-"""Where the program's standard error goes."""
-PATIENCE = 30.0
-"""Seconds after which the program is given up."""
+"""The file with the standard error of `outrider acp`."""
+TIMEOUT = 30.0
+"""Seconds after which the process is killed."""
 
 
 class Editor:
-    """The other end of the program's pipes."""
+    """A minimal ACP client on the pipes of `outrider acp`."""
 
-    def __init__(self, process: subprocess.Popen[str], stage: Stage) -> None:
+    def __init__(self, process: subprocess.Popen[str], story: Story) -> None:
         self._process = process
-        self._stage = stage
-        self._errors = stage.folder / ERRORS
-        self._asked = 0
+        self._story = story
+        self._errors = story.folder / ERRORS
+        self._last_id = 0
         self.updates: list[Json] = []
 
     def ask(self, method: str, **params: Any) -> Json:
-        """Send a request; its answer, with the updates that come before it kept and shown."""
+        """Send a request and return its response; keep and print the updates that arrive before it."""
         assert self._process.stdin
-        self._asked += 1
-        request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
+        self._last_id += 1
+        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        self._stage.show(f"  → {method} ", _without(params, "cwd", "sessionId"), CYAN)
+        self._story.print_json(f"  → {method} ", _without(params, "cwd", "sessionId"), CYAN)
         for message in self._received():
-            if message.get("id") == self._asked:
+            if message.get("id") == self._last_id:
                 return _result(message)
             if message.get("method") == "session/update":
                 self._take(message["params"]["update"])
-        raise RuntimeError(f"the program ended before it answered; it said: {last_words(self._errors.read_text())}")
+        raise RuntimeError(f"outrider acp exited before it responded: {last_line(self._errors.read_text())}")
 
     def _received(self) -> Iterator[Json]:
         assert self._process.stdout
@@ -56,54 +56,54 @@ class Editor:
     def _take(self, update: Json) -> None:
         self.updates.append(update)
         if update["sessionUpdate"] in SHOWN:
-            self._stage.show(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
+            self._story.print_json(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
 
 
-def watching_from_an_editor(stage: Stage) -> str:
-    """A prompt, its updates, and what they saved."""
-    stage.about("`outrider acp`, spoken to in JSON-RPC")
-    metrics = stage.folder / "metrics.jsonl"
-    with _program(stage, "--model", "demo", "--permissions", "all", "--metrics", str(metrics)) as process:
-        editor = Editor(process, stage)
+def watching_from_an_editor(story: Story) -> str:
+    """Send a prompt, print its updates, and report the bytes that they saved."""
+    story.heading("`outrider acp` over JSON-RPC, as editors use it")
+    metrics = story.folder / "metrics.jsonl"
+    with _program(story, "--model", "demo", "--permissions", "all", "--metrics", str(metrics)) as process:
+        editor = Editor(process, story)
         editor.ask("initialize", protocolVersion=1, clientCapabilities={})
-        session = editor.ask("session/new", cwd=str(stage.folder), mcpServers=[])["sessionId"]
-        said = [{"type": "text", "text": PROMPT % (0.05 if stage.screen.live else 0.02)}]
-        stopped = editor.ask("session/prompt", sessionId=session, prompt=said)["stopReason"]
-        stage.show("  ← ", {"stopReason": stopped})
-    saved = json.loads(metrics.read_text().splitlines()[-1])
-    updates, sizes = saved["updates"], saved["bytes"]
+        session = editor.ask("session/new", cwd=str(story.folder), mcpServers=[])["sessionId"]
+        prompt = [{"type": "text", "text": PROMPT % (0.05 if story.printer.live else 0.02)}]
+        stop_reason = editor.ask("session/prompt", sessionId=session, prompt=prompt)["stopReason"]
+        story.print_json("  ← ", {"stopReason": stop_reason})
+    totals = json.loads(metrics.read_text().splitlines()[-1])
+    updates, sizes = totals["updates"], totals["bytes"]
     share = sizes["saved"] / sizes["wanted"]
-    stage.say(
+    story.print_lines(
         "",
-        f"  The call changed {updates['wanted']} times; {updates['sent']} updates said so, each with what was new.",
-        f"  Bytes: {human_size(sizes['wanted'])} wanted, {human_size(sizes['sent'])} sent, {share:.0%} saved.",
+        f"  The call changed {updates['wanted']} times; {updates['sent']} updates were sent with only the changes.",
+        f"  Bytes: {human_size(sizes['wanted'])} in full, {human_size(sizes['sent'])} sent, {share:.0%} saved.",
     )
     call = _replayed(editor.updates)
-    stage.check(
+    story.check(
         {
-            f"the prompt ended with {stopped!r}, not 'end_turn'": stopped == "end_turn",
-            f"the program ended with exit code {process.returncode}": process.returncode == 0,
-            f"the call ended as {call.get('status')!r}, not 'completed'": call.get("status") == "completed",
-            "the output that the editor has in the end is not whole": f"Rider {RIDERS} {REPORT}" in str(call),
-            "more was sent than there was to say": updates["sent"] <= updates["wanted"] and sizes["saved"] > 0,
+            f"the stop reason is {stop_reason!r}, not 'end_turn'": stop_reason == "end_turn",
+            f"outrider acp exited with code {process.returncode}": process.returncode == 0,
+            f"the call ended with status {call.get('status')!r}, not 'completed'": call.get("status") == "completed",
+            "the editor does not have the whole output": f"Rider {RIDERS} {REPORT}" in str(call),
+            "the updates saved nothing": updates["sent"] <= updates["wanted"] and sizes["saved"] > 0,
         }
     )
-    return "An editor saw a command live, in few bytes, and has all of its output."
+    return "Editor: it showed a command live, received few bytes, and has the whole output."
 
 
 @contextmanager
-def _program(stage: Stage, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The program while it runs. It ends when its input is closed, or at the latest when patience does."""
-    command, env = stage.program("outrider", "acp", *arguments)
+def _program(story: Story, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `outrider acp` until the end of the block. It exits when its input closes, or is killed after the timeout."""
+    command, env = story.command("outrider", "acp", *arguments)
     pipe = subprocess.PIPE
     with (
-        (stage.folder / ERRORS).open("w") as errors,
+        (story.folder / ERRORS).open("w") as errors,
         subprocess.Popen(
-            command, env=env, cwd=stage.folder, encoding="utf-8", stdin=pipe, stdout=pipe, stderr=errors
+            command, env=env, cwd=story.folder, encoding="utf-8", stdin=pipe, stdout=pipe, stderr=errors
         ) as process,
     ):
-        guard = Timer(PATIENCE, process.kill)
-        guard.start()
+        killer = Timer(TIMEOUT, process.kill)
+        killer.start()
         try:
             yield process
         finally:
@@ -111,12 +111,12 @@ def _program(stage: Stage, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             with suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait()
-            guard.cancel()
+            killer.cancel()
 
 
 def _result(answer: Json) -> Json:
     if "error" in answer:
-        raise RuntimeError(f"the program refused: {answer['error']['message']}")
+        raise RuntimeError(f"outrider acp returned an error: {answer['error']['message']}")
     result: Json = answer["result"]
     return result
 
@@ -126,7 +126,7 @@ def _without(params: Json, *names: str) -> Json:
 
 
 def _replayed(updates: list[Json]) -> Json:
-    """The call as an editor has it after all updates: each replaces the fields that it names."""
+    """Return the call after all updates, as an editor has it: each update replaces the fields that it names."""
     call: Json = {}
     for update in updates:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):

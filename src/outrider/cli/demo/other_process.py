@@ -1,4 +1,4 @@
-"""A script that goes on with a saved conversation: python -m outrider.cli.demo.other_process saved.json 10"""
+"""A script that resumes a saved conversation: python -m outrider.cli.demo.other_process saved.json 10"""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from outrider.providers.testing.demo import DemoModel
 from outrider.runtime.events import Delta
 
 
-class Eager(DemoModel):
-    """The demo model, if it did not listen when it is told that this is its last turn: as others sometimes do not."""
+class IgnoresLastTurn(DemoModel):
+    """A demo model that ignores the reminder of its last turn, as real models sometimes do."""
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        """As the demo model, without the reminder."""
+        """Stream the demo model's reply without the reminder."""
         return super().stream(msgspec.structs.replace(request, reminder=""))
 
 
-def go_on(saved: Path, turns: int) -> None:
-    """Run for at most so many turns, save the conversation again, and print how it ended."""
+def resume(saved: Path, turns: int) -> None:
+    """Run for at most `turns` turns, save the conversation again, and print the outcome as JSON."""
     conversation = loads(saved.read_text(encoding="utf-8"))
-    result = run(conversation, tools=[list_files, read_file], max_turns=turns, model=Eager())
+    result = run(conversation, tools=[list_files, read_file], max_turns=turns, model=IgnoresLastTurn())
     saved.write_text(dumps(result.conversation), encoding="utf-8")
-    ended = {"status": result.status, "messages": len(result.conversation), "text": result.text}
-    print(json.dumps(ended))
+    print(json.dumps({"status": result.status, "messages": len(result.conversation), "text": result.text}))
 
 
 if __name__ == "__main__":
-    go_on(Path(sys.argv[1]), int(sys.argv[2]))
+    resume(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""The fourth story: sub-agents at once, one of them with a schema, the data that came back, and the tree."""
+"""Demo 4: three sub-agents in parallel, one with a schema; the data they return, and the tree of sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outrider.cli.demo.sample import list_files, read_file
-from outrider.cli.demo.stage import Stage
+from outrider.cli.demo.story import Story
 from outrider.cli.session_tree import Branch, tree_lines, tree_of
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent
@@ -19,56 +19,57 @@ from outrider.subagents import Profile, with_subagents
 PROMPT = 'Delegate "read notes.txt", "read chart.png" and "read all files" as a table of file, kind, lines.'
 READER = Profile(
     name="Reader",
-    description="Reads files, and says what is in them.",
+    description="Reads files and describes them.",
     tools=("list_files", "read_file"),
     limits={"turns": 10},
 )
 
 
-def typed_report(stage: Stage) -> str:
-    """Three sub-agents, two with words and one with data."""
-    stage.about("three sub-agents at once, one with a JSON Schema")
+def typed_report(story: Story) -> str:
+    """Run three sub-agents: two return text, one returns data."""
+    story.heading("three sub-agents in parallel, one with a JSON Schema")
     tasks: list[ToolFinished] = []
-    with Log(stage.folder) as log:
-        team = with_subagents(Agent(model=stage.model, tools=[list_files, read_file]), [READER])
-        with Session.open(log, agent=team, cwd=stage.sample, observer=_watched(stage, tasks)) as session:
-            stage.screen.question(PROMPT)
-            ended = asyncio.run(session.run(PROMPT))
+    with Log(story.folder) as log:
+        team = with_subagents(Agent(model=story.model, tools=[list_files, read_file]), [READER])
+        with Session.open(log, agent=team, cwd=story.sample, observer=_observer(story, tasks)) as session:
+            story.printer.question(PROMPT)
+            result = asyncio.run(session.run(PROMPT))
         tree = tree_of(log, session.id)
-    data = data_of(tasks)
-    stage.say("", "The data that came back, held against the schema:")
+    data = structured_outputs(tasks)
+    story.print_lines("", "The data, validated against the schema:")
     for row in (row for rows in data for row in rows):
-        stage.show("  ", row)
-    stage.say("", "The tree, with what each of them cost (the demo model is free):")
-    stage.say(*tree_lines(tree))
-    stage.check({f"the run ended as {ended.status!r}, not 'done'": ended.status == "done"})
-    stage.check(_promises(tasks, data, tree))
-    return "Three sub-agents at once, with their costs; one brought data by a schema."
+        story.print_json("  ", row)
+    story.print_lines("", "The tree of sessions with their costs (the demo model is free):")
+    story.print_lines(*tree_lines(tree))
+    story.check({f"the run ended with status {result.status!r}, not 'done'": result.status == "done"})
+    story.check(_checks(tasks, data, tree))
+    return "Typed report: three sub-agents ran in parallel; one returned data that satisfies a schema."
 
 
-def data_of(tasks: Sequence[ToolFinished]) -> list[Any]:
-    """What the sub-agents with a schema reported."""
+def structured_outputs(tasks: Sequence[ToolFinished]) -> list[Any]:
+    """Return the data of the sub-agents that have a schema."""
     return [task.details["structured_output"] for task in tasks if "structured_output" in (task.details or {})]
 
 
-def _watched(stage: Stage, tasks: list[ToolFinished]) -> Callable[[Event], None]:
-    def seen(event: Event) -> None:
-        if not tasks or not isinstance(event, TextDelta | MessageAdded):  # the data says more than words about it
-            stage.screen.show(event)
+def _observer(story: Story, tasks: list[ToolFinished]) -> Callable[[Event], None]:
+    def observe(event: Event) -> None:
+        if not tasks or not isinstance(event, TextDelta | MessageAdded):  # the data is printed instead of the answer
+            story.printer.show(event)
         if isinstance(event, ToolFinished) and event.name == "Task":
             tasks.append(event)
 
-    return seen
+    return observe
 
 
-def _promises(tasks: Sequence[ToolFinished], data: Sequence[Any], tree: Branch) -> dict[str, bool]:
+def _checks(tasks: Sequence[ToolFinished], data: Sequence[Any], tree: Branch) -> dict[str, bool]:
     rows = [(row["file"], row["lines"]) for rows in data for row in rows]
     return {
-        f"three tasks were to be done, {len(tasks)} were": len(tasks) == 3,
+        f"expected three tasks, not {len(tasks)}": len(tasks) == 3,
         "a task failed": not any(task.result.is_error for task in tasks),
-        f"one task was to come back with data, {len(data)} did": len(data) == 1,
-        "the result is not the data": data == [json.loads(task.result.text) for task in tasks if data_of([task])],
+        f"expected data from one task, not from {len(data)}": len(data) == 1,
+        "the text of the result differs from the data": data
+        == [json.loads(task.result.text) for task in tasks if structured_outputs([task])],
         "the data does not say how many lines notes.txt has": ("notes.txt", 7) in rows,
-        f"each task was to have a session of its own, there are {len(tree.children)}": len(tree.children) == 3,
-        "the cost of the tree is not known": tree.usage.cost is not None,
+        f"expected a session for each task, not {len(tree.children)}": len(tree.children) == 3,
+        "the cost of the tree is unknown": tree.usage.cost is not None,
     }

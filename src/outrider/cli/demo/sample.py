@@ -1,4 +1,4 @@
-"""The bundled sample folder, and the tools with which the demo model reads it."""
+"""The bundled sample folder, and tools that let the demo model read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.tools.result import ToolResult
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 PIECES, PAUSE = 8, 0.03
-"""In how many pieces a file is read, so that there is something to watch, and the seconds between them."""
+"""The number of pieces in which a file is read, so that progress is visible, and the seconds between them."""
 
 
 @tool(effect="read")

@@ -1,4 +1,4 @@
-"""What `outrider -p` writes to standard output: the answer, the result as JSON, or each event; and nothing else."""
+"""Output of `outrider -p`. Standard output carries the answer, the result as JSON, or the events, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any, TextIO
 
 import msgspec
 
-from outrider.cli.plain import plain_lines
+from outrider.cli.event_printer import EventPrinter
 from outrider.cli.prompt_options import Format
-from outrider.cli.screen import Screen
+from outrider.cli.sanitize import safe_lines
 from outrider.conversation.messages import Usage
 from outrider.descriptors import fill_closed_streams
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean, clean_value
 
-_USUAL_STOPS = ("end", "tool_use")
+_NORMAL_STOPS = ("end", "tool_use")
 _COUNTS = [name for name in Usage.__struct_fields__ if name != "cost"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How it ended, whatever happened."""
+    """The outcome of a run, successful or not."""
 
     status: RunStatus
     text: str = ""
-    """The answer; the JSON of the data where a schema was given."""
+    """The answer; with a schema, the data as JSON."""
     structured_output: Any = None
     session: str | None = None
-    """None if it ended before there was one."""
+    """None if the run ended before a session was opened."""
     turns: int = 0
     usage: Usage = Usage()
     error: str = ""
@@ -40,112 +40,112 @@ class Outcome(msgspec.Struct, frozen=True):
     wrong_usage: bool = False
 
     def fields(self) -> dict[str, Any]:
-        """The result object."""
+        """Return the result object."""
         counts = {name: getattr(self.usage, name) for name in _COUNTS}
         result: dict[str, Any] = {"status": self.status, "text": self.text, "structured_output": self.structured_output}
         result |= {"session": self.session, "turns": self.turns, "usage": counts, "cost": self.usage.cost}
         if self.error:
             result["error"] = self.error
-        if self.stop_reason not in _USUAL_STOPS:
+        if self.stop_reason not in _NORMAL_STOPS:
             result["stop_reason"] = self.stop_reason
         return result
 
     @property
     def exit_code(self) -> int:
-        """What the program ends with; an interrupt has its own."""
+        """Return the exit code of the program; signals have codes of their own."""
         if self.wrong_usage:
             return 2
         return {"done": 0, "error": 1, "cancelled": 130}.get(self.status, 3)
 
 
 class StandardOutput:
-    """Standard output, set aside for the result: what else is printed in this process, or below it, goes to stderr."""
+    """Standard output, reserved for the result: other prints of this process and its children go to stderr."""
 
     def __init__(self) -> None:
         fill_closed_streams()
         if sys.stderr is None:
-            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it is there until the end
-        if sys.stdout is None:  # closed: nobody is there to read
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+        if sys.stdout is None:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         self.is_terminal = sys.stdout.isatty()
-        self.is_read = True
-        """Whether somebody is there to read, as far as is known."""
+        self.has_reader = True
+        """False once a write has failed because the reader closed the pipe."""
         self.failure: OSError | None = None
-        """Why nothing more can be written, if that is so and somebody should know."""
+        """Why writing failed, such as a full disk."""
         self._stream: TextIO = sys.stdout
-        self._own = -1
-        """Where the result goes, if standard output is the system's own."""
+        self._descriptor_copy = -1
+        """A copy of descriptor 1 for the result, if sys.stdout is the real standard output; else -1."""
         self._redirected = redirect_stdout(sys.stderr)
 
     def __enter__(self) -> StandardOutput:
         self._stream.flush()
         if _descriptor(self._stream) == 1:
-            self._own = os.dup(1)
+            self._descriptor_copy = os.dup(1)
             os.dup2(2, 1)
         self._redirected.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._redirected.__exit__(None, None, None)
-        if self._own >= 0:
-            os.dup2(self._own, 1)
-            os.close(self._own)
+        if self._descriptor_copy >= 0:
+            os.dup2(self._descriptor_copy, 1)
+            os.close(self._descriptor_copy)
 
     @property
     def is_open(self) -> bool:
         """Whether more can be written."""
-        return self.is_read and self.failure is None
+        return self.has_reader and self.failure is None
 
     def write_text(self, text: str) -> None:
-        """Text in the encoding of the terminal, which may not have every character."""
+        """Write text in the encoding of the terminal; replace characters that it lacks."""
         self.write(text.encode(self._stream.encoding or "utf-8", "replace"))
 
     def write(self, data: bytes) -> None:
-        """All of it, now. A reader who went away, or a full disk, is noted and raises nothing."""
+        """Write all bytes now. A closed pipe sets `has_reader`, another failure sets `failure`; neither raises."""
         if not self.is_open:
             return
         try:
-            if self._own >= 0:
-                _write_all(self._own, data)
+            if self._descriptor_copy >= 0:
+                _write_all(self._descriptor_copy, data)
             else:
                 self._stream.write(data.decode(self._stream.encoding or "utf-8", "replace"))
                 self._stream.flush()
         except BrokenPipeError:
-            self.is_read = False
+            self.has_reader = False
         except OSError as error:
             self.failure = error
 
 
 class Output:
-    """A format: what it shows of the events, and how it ends. `watched` shows on stderr what happens on the way."""
+    """An output format. With `show_progress`, events are shown on stderr while the run goes on."""
 
-    def __init__(self, stdout: StandardOutput, *, watched: bool) -> None:
+    def __init__(self, stdout: StandardOutput, *, show_progress: bool) -> None:
         self.stdout = stdout
-        self.watched = watched
-        self._screen = Screen(sys.stderr) if watched else None
+        self.show_progress = show_progress
+        self._printer = EventPrinter(sys.stderr) if show_progress else None
 
-    def event(self, event: Event) -> None:
-        """One event."""
-        if self._screen and not isinstance(event, TextDelta | MessageAdded):
+    def write_event(self, event: Event) -> None:
+        """Write one event."""
+        if self._printer and not isinstance(event, TextDelta | MessageAdded):
             with suppress(OSError):
-                self._screen.show(event)
+                self._printer.show(event)
 
-    def result(self, outcome: Outcome) -> None:
-        """The end."""
+    def write_result(self, outcome: Outcome) -> None:
+        """Write the end of the output."""
         raise NotImplementedError
 
 
 class TextOutput(Output):
-    """The last words of the model, or the data as JSON in one line."""
+    """The last text of the model, or the data as JSON in one line."""
 
-    def result(self, outcome: Outcome) -> None:
-        """The text, if there is one. Words where data was wanted are not the answer: they go to stderr."""
+    def write_result(self, outcome: Outcome) -> None:
+        """Write the text, if any. Text in place of data required by a schema is not the answer: it goes to stderr."""
         if not outcome.text or outcome.status == "cancelled":
             return
         if outcome.has_schema and not outcome.has_data:
-            say(plain_lines(outcome.text))
+            print_stderr(safe_lines(outcome.text))
             return
-        text = clean(plain_lines(outcome.text) if self.stdout.is_terminal else outcome.text)
+        text = clean(safe_lines(outcome.text) if self.stdout.is_terminal else outcome.text)
         if outcome.has_data:  # JSON is always UTF-8
             self.stdout.write(f"{text}\n".encode())
         else:
@@ -153,48 +153,48 @@ class TextOutput(Output):
 
 
 class JsonOutput(Output):
-    """One object."""
+    """One JSON object."""
 
-    def result(self, outcome: Outcome) -> None:
-        """The object, in one line."""
-        self.stdout.write(encoded(outcome.fields()) + b"\n")
+    def write_result(self, outcome: Outcome) -> None:
+        """Write the object in one line."""
+        self.stdout.write(encode_json(outcome.fields()) + b"\n")
 
 
 class StreamOutput(Output):
-    """An object a line: each event, then the result."""
+    """One JSON object per line: each event, then the result."""
 
-    def event(self, event: Event) -> None:
-        """The event as a line."""
-        super().event(event)
-        self.stdout.write(encoded(event) + b"\n")
+    def write_event(self, event: Event) -> None:
+        """Write the event as a line."""
+        super().write_event(event)
+        self.stdout.write(encode_json(event) + b"\n")
 
-    def result(self, outcome: Outcome) -> None:
-        """The last line."""
-        self.stdout.write(encoded({"type": "result", **outcome.fields()}) + b"\n")
+    def write_result(self, outcome: Outcome) -> None:
+        """Write the last line."""
+        self.stdout.write(encode_json({"type": "result", **outcome.fields()}) + b"\n")
 
 
 def output_for(wanted: Format, stdout: StandardOutput, *, quiet: bool = False) -> Output:
-    """The output in a format. Text is accompanied on stderr; JSON only where a person sees it, events never."""
+    """Return the output for a format. Text shows progress on stderr, JSON only if that is a terminal, events never."""
     if wanted == "stream-json":
-        return StreamOutput(stdout, watched=False)
+        return StreamOutput(stdout, show_progress=False)
     if wanted == "json":
-        return JsonOutput(stdout, watched=not quiet and sys.stderr.isatty())
-    return TextOutput(stdout, watched=not quiet)
+        return JsonOutput(stdout, show_progress=not quiet and sys.stderr.isatty())
+    return TextOutput(stdout, show_progress=not quiet)
 
 
-def say(text: str) -> None:
-    """A line on standard error, if somebody reads it."""
+def print_stderr(text: str) -> None:
+    """Print a line on standard error; ignore a closed pipe."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
-def encoded(value: Any) -> bytes:
-    """JSON of an event or an object, whatever a tool has put into it."""
+def encode_json(value: Any) -> bytes:
+    """Encode an event or an object as JSON, whatever values a tool has put into it."""
     try:
         return msgspec.json.encode(value, enc_hook=str)
     except (TypeError, ValueError, OverflowError, RecursionError):
         pass
-    try:  # the standard library has large numbers and odd keys
+    try:  # the standard library handles large numbers and unusual keys
         plain = clean_value(msgspec.to_builtins(value, enc_hook=str))
         return json.dumps(plain, default=str, skipkeys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -206,7 +206,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
     while rest:
         try:
             rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:  # whoever shares the pipe has made it so
+        except BlockingIOError:  # another process has made the shared pipe non-blocking
             from select import select
 
             select([], [descriptor], [])

@@ -1,4 +1,4 @@
-"""The chat: a person says something, the agent works, and both see the same screen."""
+"""The chat application: reads a line, runs the agent, and draws both in the terminal."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.cli.chat.asking import QuestionPrompt
 from outrider.cli.chat.commands import Commands, Next
-from outrider.cli.chat.current import Current, history_file, home_relative
-from outrider.cli.chat.editor import PROMPT, Editor
-from outrider.cli.chat.keys import Keyboard
+from outrider.cli.chat.current_session import CurrentSession, history_file, home_relative
+from outrider.cli.chat.inline_images import image_protocol
+from outrider.cli.chat.keyboard import Keyboard
+from outrider.cli.chat.line_editor import PROMPT, LineEditor
 from outrider.cli.chat.markdown import rendered
-from outrider.cli.chat.mentions import missing_files, with_files
-from outrider.cli.chat.pictures import protocol
-from outrider.cli.chat.status import Status
-from outrider.cli.chat.view import View
-from outrider.cli.plain import plain, plain_lines
-from outrider.cli.region import Region
+from outrider.cli.chat.mentions import missing_files, with_mentioned_files
+from outrider.cli.chat.permission_prompt import PermissionPrompt
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.status_line import StatusLine
+from outrider.cli.live_region import LiveRegion
+from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.coding.config.loading import Loaded
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Answer, Question
@@ -33,136 +33,136 @@ from outrider.version import __version__
 
 
 class Chat:
-    """One person in one terminal. What only an answer needs is imported while they type."""
+    """One chat in one terminal. Modules that only an answer needs are imported while the user types."""
 
-    def __init__(self, loaded: Loaded, folder: Path, model: str | None, attached: Sequence[Attachment]) -> None:
+    def __init__(self, loaded: Loaded, folder: Path, model: str | None, attachments: Sequence[Attachment]) -> None:
         self._loaded = loaded
-        self._attached = attached
-        self._current = Current(loaded.settings, folder, model, self._observe, self._ask)
-        self._status = Status(self._current)
-        self._view = View(
-            Region(sys.stdout),
+        self._attachments = attachments
+        self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask)
+        self._status = StatusLine(self._current)
+        self._view = SessionView(
+            LiveRegion(sys.stdout),
             folder,
             show_thinking=loaded.settings.chat.show_thinking,
-            pictures=protocol(os.environ),
+            pictures=image_protocol(os.environ),
         )
         self._view.status = self._status
         self._view.typed = lambda: self._keyboard.typed
         self._commands = Commands(self._current, self._view)
         self._keyboard = Keyboard(self._interrupt)
-        self._asker = QuestionPrompt(self._view, self._keyboard, folder, self._interrupt)
-        self._editor = Editor(folder, history_file(), self._commands.purposes, self._status, self._next_mode)
+        self._permission_prompt = PermissionPrompt(self._view, self._keyboard, folder, self._interrupt)
+        self._editor = LineEditor(folder, history_file(), self._commands.descriptions, self._status, self._next_mode)
         self._prepared: asyncio.Future[None] | None = None
-        self._is_told = False
+        self._notes_shown = False
         """Whether the notes of the workbench were shown."""
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[RunResult] | None = None
         self._interrupted = False
-        """Whether the last thing that the person did was to press Ctrl-C."""
+        """Whether Ctrl-C was the user's last action."""
 
     async def run(self, first: str = "", resume: str | None = None) -> None:
-        """Talk until the person leaves."""
+        """Run the chat until the user exits."""
         self._task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._end)
+            loop.add_signal_handler(number, self._exit)
         loop.add_signal_handler(signal.SIGINT, self._interrupt, True)
         self._greet()
         self._prepared = loop.run_in_executor(None, self._prepare)
-        self._prepared.add_done_callback(self._is_prepared)
+        self._prepared.add_done_callback(self._on_prepared)
         try:
             if resume:
                 await self._ready()
                 self._commands.show_session(self._current.go_to(resume))
             if first:
-                self._view.write([f"{PROMPT}{line}" for line in plain_lines(first).split("\n")])
-            await self._talk(await self._answer(first) if first else "")
+                self._view.write([f"{PROMPT}{line}" for line in safe_lines(first).split("\n")])
+            await self._read_and_answer(await self._answer(first) if first else "")
         except asyncio.CancelledError:
-            pass  # the terminal is gone, or the person wants to be
+            pass  # the terminal was closed, or the user exits
         finally:
-            self._farewell()
+            self._close()
 
     # The conversation
 
-    async def _talk(self, typed: str) -> None:
+    async def _read_and_answer(self, typed: str) -> None:
         while True:
             try:
                 text = (await self._editor.read(typed)).strip()
                 self._interrupted, typed = False, ""
                 if _is_command(text):
-                    following = await self._carry_out(text)
-                    if following == "leave":
+                    next_step = await self._run_command(text)
+                    if next_step == "exit":
                         return
-                    typed = await self._answer("") if following else ""
+                    typed = await self._answer("") if next_step else ""
                 elif text:
                     typed = await self._answer(text)
             except KeyboardInterrupt:
                 typed = ""
-                if self._wants_to_leave():
+                if self._should_exit():
                     return
             except EOFError:
                 return
 
-    async def _carry_out(self, text: str) -> Next:
+    async def _run_command(self, text: str) -> Next:
         try:
             await self._ready()
-        except OutriderError as error:  # what was to be prepared cannot be; some commands work all the same
+        except OutriderError as error:  # preparation failed; some commands work nevertheless
             self._view.problem(str(error))
-        return self._commands.carry_out(text)
+        return self._commands.run(text)
 
-    def _wants_to_leave(self) -> bool:
-        """Ctrl-C in the line: it empties the line; in an empty one it is the first of two."""
-        if self._interrupted and not self._editor.left:
+    def _should_exit(self) -> bool:
+        """Handle Ctrl-C in the line: clear the line; if it is empty, exit on the second Ctrl-C."""
+        if self._interrupted and not self._editor.cancelled_text:
             return True
-        self._interrupted = not self._editor.left
+        self._interrupted = not self._editor.cancelled_text
         if self._interrupted:
-            self._view.dim("Ctrl-C again leaves.")
+            self._view.dim("Press Ctrl-C again to exit.")
         return False
 
     async def _answer(self, text: str) -> str:
-        """Let the agent work; what was typed meanwhile."""
+        """Run one turn of the agent. Return what the user typed meanwhile."""
         self._keyboard.typed = ""
         with self._keyboard.watching():
             self._view.start()
             self._turn = asyncio.ensure_future(self._run(text))
             try:
-                self._ended(await self._turn)
+                self._show_outcome(await self._turn)
             except asyncio.CancelledError:
                 if (task := self._task) and task.cancelling():
                     raise
-                self._end_view()
+                self._stop_view()
                 self._view.note(ENDINGS["cancelled"])
             except OutriderError as error:
-                self._end_view()
+                self._stop_view()
                 self._view.problem(str(error))
             finally:
-                self._end_view()
+                self._stop_view()
         return self._keyboard.typed
 
     async def _run(self, text: str) -> RunResult:
         await self._ready()
         session = self._current.open()
         self._view.store = session.store
-        said: list[str | Attachment] = []
-        if text:  # files that were given with --attach go once, with the first words
-            said, self._attached = with_files(text, self._current.folder, self._attached), ()
-        self._view.write(styled(f"▣ {plain(part.label)}", CYAN) for part in said if isinstance(part, Attachment))
+        prompt: list[str | Attachment] = []
+        if text:  # files from --attach are sent once, with the first message
+            prompt, self._attachments = with_mentioned_files(text, self._current.folder, self._attachments), ()
+        self._view.write(styled(f"▣ {safe_line(part.label)}", CYAN) for part in prompt if isinstance(part, Attachment))
         for name in missing_files(text, self._current.folder):
-            self._view.dim(f"There is no file {name}: it is sent as words.")
-        return await session.run(said)
+            self._view.dim(f"No file {name}: sent as text.")
+        return await session.run(prompt)
 
-    def _ended(self, result: RunResult) -> None:
-        self._end_view()
+    def _show_outcome(self, result: RunResult) -> None:
+        self._stop_view()
         if result.status == "error":
             self._view.problem(result.error)
-        elif said := ENDINGS.get(result.status):
-            self._view.note(said)
+        elif ending := ENDINGS.get(result.status):
+            self._view.note(ending)
 
-    def _end_view(self) -> None:
+    def _stop_view(self) -> None:
         self._turn = None
         self._view.stop()
 
-    # Whom it hears
+    # Events and keys
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
@@ -170,68 +170,68 @@ class Chat:
         self._view.show(event)
 
     async def _ask(self, question: Question) -> Answer:
-        return await self._asker(question)
+        return await self._permission_prompt(question)
 
     def _interrupt(self, by_control_c: bool) -> None:
-        """Stop the turn; the second Ctrl-C in a row leaves."""
+        """Cancel the turn; exit on the second Ctrl-C in a row."""
         if self._interrupted and by_control_c:
-            self._end()
+            self._exit()
         self._interrupted = by_control_c
         if self._turn:
             self._turn.cancel()
 
-    def _end(self) -> None:
+    def _exit(self) -> None:
         if self._task:
             self._task.cancel()
 
     def _next_mode(self) -> None:
         self._current.use_mode(MODES[(MODES.index(self._current.mode) + 1) % len(MODES)])
 
-    # Beginning and end
+    # Start and exit
 
     def _prepare(self) -> None:
-        """What takes a moment: imports, tools, the sandbox."""
-        rendered("*warm*", 80)
+        """Do the slow parts in a thread: imports, tools, the sandbox."""
+        rendered("*warm*", 80)  # imports the Markdown renderer
         self._current.prepare()
         self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
 
-    def _is_prepared(self, done: asyncio.Future[None]) -> None:
-        """On the loop, never in the thread that prepared: there the line may end while it is being drawn."""
-        if not done.cancelled() and not done.exception():  # what went wrong is told when it is needed
+    def _on_prepared(self, done: asyncio.Future[None]) -> None:
+        """Redraw the line. This runs on the event loop: in the preparing thread, drawing would race with the editor."""
+        if not done.cancelled() and not done.exception():  # an error is reported when the result is needed
             self._editor.refresh()
 
     async def _ready(self) -> None:
         assert self._prepared
         await asyncio.shield(self._prepared)
-        if not self._is_told:
-            self._is_told = True
+        if not self._notes_shown:
+            self._notes_shown = True
             for note in self._current.bench.notes:
                 self._view.note(note)
 
     def _greet(self) -> None:
-        where = plain(home_relative(self._current.folder))
+        where = safe_line(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
         mode = self._current.mode
-        self._view.dim(f"Permissions: {mode}. {MODE_WORDS[mode]} /help shows what can be typed.")
+        self._view.dim(f"Permissions: {mode}. {MODE_WORDS[mode]} Type /help for commands and keys.")
         if _is_without_key(self._current.model_name):
-            self._view.note("No key is set: the built-in demo model answers, which is not an LLM. See outrider doctor.")
+            self._view.note("No API key is set: using the demo model, which is not an LLM. See outrider doctor.")
         for note in self._loaded.notes:
             self._view.note(note)
         if self._loaded.waiting:
             self._view.note(str(self._loaded.waiting))
         self._view.write([""])
 
-    def _farewell(self) -> None:
+    def _close(self) -> None:
         session = self._current.session
-        has_said = session is not None and session.history.last is not None
+        has_messages = session is not None and session.history.last is not None
         with contextlib.suppress(OutriderError):
             self._current.close()
-        if session and has_said:
-            self._view.dim(f"outrider --resume {session.id[:8]} goes on here.")
+        if session and has_messages:
+            self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")
 
 
 def _is_without_key(model: str) -> bool:
-    """Whether the demo model will answer for want of another. To be sure takes long; this is soon known, and near."""
+    """Guess whether the demo model will answer because no key is set. An exact answer would take too long here."""
     from outrider.providers import tiers
     from outrider.providers.secrets import MODEL_KEYS
 
@@ -239,6 +239,6 @@ def _is_without_key(model: str) -> bool:
 
 
 def _is_command(text: str) -> bool:
-    """Whether it is said to the chat; a path at the beginning of a sentence is not."""
+    """Return whether the text is a command; a path at the beginning of a sentence is not."""
     word = text.split(maxsplit=1)[0] if text else ""
     return word.startswith("/") and "/" not in word[1:] and not os.path.lexists(word)

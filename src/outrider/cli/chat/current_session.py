@@ -1,4 +1,4 @@
-"""The session that the chat is in: made when something is first said, changed for another on request."""
+"""The current session of the chat: created with the first message, and replaced on request."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from outrider.tools.tool import Tool
 
 
-class Current:
-    """Holds the workbench of the folder, the log, and the session that is open, if one is."""
+class CurrentSession:
+    """The workbench of the folder, the log, and the open session, if any."""
 
     def __init__(
         self, settings: Settings, folder: Path, model: str | None, observer: Callable[[Event], None], ask: Ask
@@ -28,19 +28,19 @@ class Current:
         self.folder = folder
         self.mode: Mode = settings.permissions.mode
         self.model = model
-        """Who is to answer, if the person has said so; None leaves it to the session and to the settings."""
+        """The model chosen by the user; None uses that of the session or of the settings."""
         self.session: Session | None = None
         self._settings = settings
         self._observer = observer
         self._ask = ask
         self._name = ""
-        """The name of who answers, once it is known."""
+        """The resolved name of the model, once known."""
         self._tools: tuple[Tool, ...] | None = None
         self._bench: Workbench | None = None
         self._log: Log | None = None
 
     def prepare(self) -> None:
-        """Import and make what the first answer needs; takes a moment, so it is done while the person types."""
+        """Import and create what the first answer needs. This is slow, so it runs while the user types."""
         from outrider.providers import resolve
 
         self._name = resolve(self.model_name).name
@@ -48,7 +48,7 @@ class Current:
 
     @property
     def log(self) -> Log:
-        """The log of sessions."""
+        """Return the log of sessions."""
         if self._log is None:
             from outrider.sync import default_log
 
@@ -57,7 +57,7 @@ class Current:
 
     @property
     def bench(self) -> Workbench:
-        """What the session is made of, or will be."""
+        """Return the workbench of the session."""
         if self._bench is None:
             self._bench = self._new_bench()
         return self._bench
@@ -66,20 +66,20 @@ class Current:
         from outrider.coding.tool_files import load_tools
         from outrider.coding.workbench import Workbench
 
-        if self._tools is None:  # once: what the files say by then, nobody may have agreed to
+        if self._tools is None:  # once: the user may not have approved later changes of the files
             self._tools = load_tools(self._settings.tool_files)
         return Workbench(self._settings, self.folder, tools=self._tools, ask=self._ask)
 
     def open(self) -> Session:
-        """The session that is open, else a new one."""
+        """Return the open session, or a new one."""
         if self.session is None:
             self.session = self.bench.open(self.log, model=self.model, observer=self._observer)
-        self.bench.permissions.mode = self.mode  # it may have been changed while the bench was being made
+        self.bench.permissions.mode = self.mode  # it may have changed while the bench was being created
         return self.session
 
     def go_to(self, name: str) -> Session:
-        """Leave this session for another, by the beginning of its id."""
-        from outrider.cli.last_session import find_session
+        """Close this session and open another, by an id prefix."""
+        from outrider.cli.session_lookup import find_session
 
         found = find_session(self.log, name, latest=False, folder=self.folder)
         assert found
@@ -93,7 +93,7 @@ class Current:
         return opened
 
     def leave(self) -> None:
-        """Begin anew with the next thing that is said; what the session ran in the background ends."""
+        """Close the session and its background commands; the next message starts a new one."""
         if self.session:
             self.session.close()
             self.session = None
@@ -102,15 +102,15 @@ class Current:
             self._bench = None
 
     def fork(self) -> str:
-        """Go on in a copy of the session; the id of the one that is left as it is."""
+        """Continue in a copy of the session. Return the id of the original, or "" if there is no session."""
         if self.session is None:
             return ""
-        left = self.session.id
-        self.go_to(self.log.fork(left))
-        return left
+        original = self.session.id
+        self.go_to(self.log.fork(original))
+        return original
 
     def use_model(self, model: str) -> None:
-        """Have another model answer from now on. Raises UnknownModelError."""
+        """Switch to another model. Raises UnknownModelError."""
         from outrider.providers import resolve
 
         self._name = resolve(model).name
@@ -121,14 +121,14 @@ class Current:
             self.session = self.bench.open(self.log, name, model=model, observer=self._observer)
 
     def use_mode(self, mode: Mode) -> None:
-        """Change what is allowed without asking."""
+        """Change the permission mode."""
         self.mode = mode
         if self._bench:
             self._bench.permissions.mode = mode
 
     @property
     def model_name(self) -> str:
-        """Who answers, as well as it is known."""
+        """Return the name of the model, as exactly as it is known yet."""
         if self.session:
             return self.session.provider.name
         from outrider.environment import default_model
@@ -137,25 +137,25 @@ class Current:
 
     @property
     def usage(self) -> Usage | None:
-        """What the session has used."""
+        """Return the usage of the session."""
         return self.session.total_usage if self.session else None
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the session and the log."""
         self.leave()
         if self._log:
             self._log.close()
 
 
 def history_file() -> Path:
-    """Where typed lines are kept."""
+    """Return the file with the history of typed lines."""
     from outrider.environment import data_folder
 
     return data_folder() / "chat-history"
 
 
 def home_relative(folder: Path) -> str:
-    """A folder as people write it."""
+    """Return a folder's path with ~ for the home folder."""
     home = os.path.expanduser("~")
     text = str(folder)
     return f"~{text[len(home) :]}" if home != "/" and (text == home or text.startswith(f"{home}/")) else text

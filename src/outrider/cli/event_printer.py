@@ -1,4 +1,4 @@
-"""Events as a person watches them in a terminal: text as it comes, one line a call, kept up to date in place."""
+"""Prints the events of a session: text as it streams, and one line per tool call, updated in place."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 import shutil
 from typing import Any, TextIO
 
-from outrider.cli.plain import plain, plain_lines
-from outrider.cli.printed import printed_lines
-from outrider.cli.region import Region
+from outrider.cli.command_output import command_output_lines
+from outrider.cli.live_region import LiveRegion
+from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox import ALL_NAMES
@@ -31,98 +31,98 @@ from outrider.runtime.events import (
 from outrider.text import counted, human_size
 
 LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
-"""Characters of a call, of why it was not run, and of what a sub-agent is doing."""
+"""Maximum characters of a call, of a denial, and of a sub-agent's state."""
 
 
-class Screen:
-    """Writes events to a stream; colours and moving lines only where it is a terminal."""
+class EventPrinter:
+    """Writes events to a stream; uses colours and updates lines in place only on a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self.live = stream.isatty()
         self._stream = stream
-        self._region = Region(stream, self._size)
+        self._region = LiveRegion(stream, self._size)
         self._calls: dict[str, str] = {}
-        """The calls that were begun since something else was said, and what to call them."""
+        """Titles of the calls started since the last text, by call id."""
         self._lines: dict[str, str] = {}
-        """Their lines, which stand at the bottom of the screen and change."""
+        """The lines of these calls in the live region."""
         self._subagents: dict[str, SubagentLine] = {}
-        """Those who were sent out, by their sessions."""
+        """Sub-agents by session id."""
 
     def show(self, event: Event) -> None:
         """Show one event."""
         match event:
             case TextDelta(text=text):
-                if self._settle():
+                if self._finish_calls():
                     self._write("\n")
-                self._write(plain_lines(text))
+                self._write(safe_lines(text))
             case MessageAdded(message=message) if message.role == "assistant":
-                self._settle()
+                self._finish_calls()
                 self._write("\n")
             case ToolStarted(call_id=call_id, name=name, input=input):
-                self._calls[call_id] = plain(_called(name, input))
+                self._calls[call_id] = safe_line(_call_title(name, input))
                 self._call(call_id, "started", new=True)
             case ToolProgress(call_id=call_id, content=content) if self.live:
-                self._call(call_id, _glimpse(content))
+                self._call(call_id, _last_output_line(content))
             case ToolFinished():
                 self._finished(event)
             case SubagentStarted() | SubagentEvent():
                 self._show_subagent(event)
             case Notice(text=text) | ReplyDiscarded(reason=text):
-                self.failure(plain_lines(text))
+                self.failure(safe_lines(text))
             case RunFinished():
-                self._settle()
+                self._finish_calls()
 
     def _finished(self, event: ToolFinished) -> None:
         result = event.result
-        if event.call_id not in self._calls and result.is_error:  # it was refused, or never was a call
-            self.failure(fit(plain(result.text), LONGEST_REFUSAL))
+        if event.call_id not in self._calls and result.is_error:  # denied or invalid, so it never started
+            self.failure(fit(safe_line(result.text), LONGEST_REFUSAL))
             return
         mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
-        self._call(event.call_id, f"{mark} {plain(_in_short(result, event.details))}", new=not self.live)
+        self._call(event.call_id, f"{mark} {safe_line(_result_summary(result, event.details))}", new=not self.live)
 
     def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
-        """In its call's line, where lines move; elsewhere a line for each of its calls."""
+        """Show a sub-agent in its call's line on a terminal, else one line for each of its calls."""
         if isinstance(event, SubagentStarted):
             self._subagents[event.session] = SubagentLine(event)
             return
         subagent = self._subagents[event.session]
         subagent.show(event.event)
-        if subagent.was_refused(event.event):
+        if subagent.was_denied(event.event):
             assert isinstance(event.event, ToolFinished)
-            self.failure(fit(plain(f"{subagent.name}: {event.event.result.text}"), LONGEST_REFUSAL))
+            self.failure(fit(safe_line(f"{subagent.name}: {event.event.result.text}"), LONGEST_REFUSAL))
         if self.live:
             self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
         elif isinstance(event.event, ToolStarted):
-            started = plain(_called(event.event.name, event.event.input))
+            started = safe_line(_call_title(event.event.name, event.event.input))
             self.line(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}")
         elif isinstance(event.event, Notice):
-            self.failure(f"{subagent.name}: {plain_lines(event.event.text)}")
+            self.failure(f"{subagent.name}: {safe_lines(event.event.text)}")
 
     def heading(self, title: str, subtitle: str) -> None:
-        """A title with what it is about."""
+        """Print a title and a subtitle."""
         self._write(f"\n{self._styled(BOLD, title)} {self._styled(DIM, f'· {subtitle}')}\n\n")
 
     def question(self, text: str) -> None:
-        """What the person asks."""
+        """Print the user's prompt."""
         self._write(f"{self._styled(CYAN, f'› {text}')}\n\n")
 
     def line(self, text: str) -> None:
-        """A plain line, above those of calls that still change."""
+        """Print a line, above the lines of running calls."""
         if self._lines:
             self._region.commit(text.split("\n"))
         else:
             self._write(f"{text}\n")
 
     def failure(self, text: str) -> None:
-        """Something that went wrong."""
+        """Print a failure."""
         self.line(self._styled(RED, f"✗ {text}"))
 
     def success(self, text: str) -> None:
-        """Something that held."""
+        """Print a success."""
         self.line(self._styled(GREEN, f"✓ {text}"))
 
     def _call(self, call_id: str, state: str, *, new: bool = False) -> None:
-        """A call's line, in its place where lines move; elsewhere another one."""
+        """Update a call's line in place on a terminal; else print a new line."""
         if call_id not in self._calls:
             return
         room = self._region.width - columns(state) - 3 if self.live else LONGEST
@@ -133,8 +133,8 @@ class Screen:
         elif new:
             self._write(f"{line}\n")
 
-    def _settle(self) -> bool:
-        """Let the lines of calls stand as they are; whether there were calls."""
+    def _finish_calls(self) -> bool:
+        """Make the lines of calls permanent. Return whether there were calls."""
         if self._lines:
             self._region.commit(list(self._lines.values()), below=())
         had = bool(self._calls)
@@ -143,7 +143,7 @@ class Screen:
         return had
 
     def _size(self) -> tuple[int, int]:
-        """Of this terminal, which need not be that of standard output, and may not know its size."""
+        """Return the size of this stream's terminal, which may differ from that of standard output or be unknown."""
         with contextlib.suppress(OSError, ValueError):
             size = os.get_terminal_size(self._stream.fileno())
             if all(size):
@@ -158,23 +158,23 @@ class Screen:
             self._stream.write(text)
             self._stream.flush()
         except BrokenPipeError:
-            # Nobody reads any more, as after `| head`: finish quietly, also when the interpreter flushes at its end.
+            # The reader has gone, as with `| head`: discard the rest, so that the final flush does not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
-def _called(name: str, input: dict[str, Any]) -> str:
-    """A call in a few words: what a built-in tool is about, or all that another one is given."""
+def _call_title(name: str, input: dict[str, Any]) -> str:
+    """Return a short title: that of a built-in tool, or the name and arguments of another tool."""
     return title(name, input) if name in ALL_NAMES else f"{name}({', '.join(map(str, input.values()))})"
 
 
-def _glimpse(content: Any) -> str:
-    """The last line of what a running tool shows, as far as it fits beside the call."""
+def _last_output_line(content: Any) -> str:
+    """Return the last line of a running tool's output, cut to fit beside the call."""
     text = content["output"] if isinstance(content, dict) and isinstance(content.get("output"), str) else str(content)
-    return next((line for line in reversed(printed_lines(text)) if line.strip()), "")[:40]
+    return next((line for line in reversed(command_output_lines(text)) if line.strip()), "")[:40]
 
 
-def _in_short(result: ToolResultBlock, details: Any) -> str:
-    """A result in a few words: its files, its exit code, its text if that is short, else how long it is."""
+def _result_summary(result: ToolResultBlock, details: Any) -> str:
+    """Summarise a result: its exit code, its files, its text if short, else its length."""
     if isinstance(details, dict) and details.get("exit_code"):
         return f"exit code {details['exit_code']}"
     if result.attachments:

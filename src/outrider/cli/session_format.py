@@ -1,4 +1,4 @@
-"""Sessions and their entries as lines of text for a person."""
+"""Format sessions and their entries as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from outrider.cli.plain import plain, plain_lines
+from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.session_tree import Branch, tree_lines
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -34,34 +34,35 @@ from outrider.log.summary import Summary
 from outrider.text import counted, dollars, human_size
 
 LINES, CHARACTERS = 8, 600
-"""How much of a long text is shown."""
+"""Maximum lines of a text and characters of a line, unless --full is set."""
 
 
-def listed(summaries: Sequence[Summary]) -> Iterator[str]:
-    """One line a session, under a heading."""
+def format_list(summaries: Sequence[Summary]) -> Iterator[str]:
+    """Yield a heading and one line per session."""
     if not summaries:
         return
     yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
     for each in summaries:
-        held = "● " if each.holder and each.holder.lives() else ""
+        is_open = "● " if each.holder and each.holder.lives() else ""
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
-        yield plain(
-            f"{each.id[:8]}  {when(each.updated)}  {model:<24}  {each.turns:>5}  {dollars(each.usage.cost) or '–':>8}  "
-            f"{human_size(each.size):>10}  {held}{each.title}"
+        cost = dollars(each.usage.cost) or "–"
+        yield safe_line(
+            f"{each.id[:8]}  {format_time(each.updated)}  {model:<24}  {each.turns:>5}  {cost:>8}  "
+            f"{human_size(each.size):>10}  {is_open}{each.title}"
         )
 
 
-def described(branch: Branch) -> Iterator[str]:
-    """A session above its entries, and the tree of its sub-agents with what they cost."""
-    return map(plain, _described(branch))
+def format_header(branch: Branch) -> Iterator[str]:
+    """Yield the header of a session: its details, and the tree of its sub-agents with their costs."""
+    return map(safe_line, _header_lines(branch))
 
 
-def _described(branch: Branch) -> Iterator[str]:
+def _header_lines(branch: Branch) -> Iterator[str]:
     summary = branch.summary
-    yield summary.title or "(nothing was said yet)"
+    yield summary.title or "(empty session)"
     yield f"  id        {summary.id}"
     yield f"  model     {summary.model}"
-    yield f"  began     {when(summary.created)}, last entry {when(summary.updated)}"
+    yield f"  started   {format_time(summary.created)}, last entry {format_time(summary.updated)}"
     usage = summary.usage
     tokens = f"{counted(usage.input_tokens, 'token')} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
     yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {dollars(usage.cost) or '–'}"
@@ -70,20 +71,20 @@ def _described(branch: Branch) -> Iterator[str]:
         state = "open in" if summary.holder.lives() is not False else "was left open by"
         yield f"  {state:<9} {summary.holder}"
     if summary.parent:
-        yield f"  sent by   {summary.parent}"
+        yield f"  parent    {summary.parent}"
     if branch.children:
         yield "  sub-agents"
         yield from (f"    {line}" for line in list(tree_lines(branch))[1:])
     yield ""
 
 
-def told(record: Record, *, full: bool = False) -> Iterator[str]:
-    """An entry as lines, the first with its number."""
+def format_entry(record: Record, *, full: bool = False) -> Iterator[str]:
+    """Yield an entry as lines; the first has its number and time."""
     at = _at(record.time, "%H:%M:%S")
     lines = list(_lines(record.entry, full)) or [("", "")]
     for number, (who, text) in enumerate(lines):
         head = f"{record.seq:>6}  {at}  {who:<9}" if number == 0 else f"{'':>6}  {'':8}  {who:<9}"
-        yield plain(f"{head}  {text}".rstrip())
+        yield safe_line(f"{head}  {text}".rstrip())
 
 
 def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
@@ -103,20 +104,21 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case AttachmentStored(attachment=file):
             return "stored", _file(file)
         case SessionSettings():
-            return "settings", msgspec.json.encode(entry).decode() if full else _in_short(entry)
+            return "settings", msgspec.json.encode(entry).decode() if full else _settings_summary(entry)
         case SessionStarted(forked_from=source, forked_at=at, version=version):
-            return "began", f"with Outrider {version}" + (f", from {source[:8]} up to entry {at}" if source else "")
+            copied = f", copied from {source[:8]} up to entry {at}" if source else ""
+            return "created", f"by Outrider {version}{copied}"
         case SubagentLinked(session=session, call_id=call_id):
             return "sub-agent", f"{session[:8]} for {call_id}"
         case SessionRecovered(count=count):
-            return "recovered", f"{count} of the entries before this one are lost"
+            return "recovered", f"{count} of the entries before this one were lost"
         case UnknownEntry(name=name):
-            return name[:9], "(of a newer version; kept and passed over)"
+            return name[:9], "(written by a newer version; kept, but ignored)"
     return entry.kind, ""
 
 
-def _in_short(settings: SessionSettings) -> str:
-    """Who answers, and how, without the many words of the system prompt."""
+def _settings_summary(settings: SessionSettings) -> str:
+    """Summarise the settings, without the text of the system prompt."""
     return ", ".join(
         filter(
             None,
@@ -161,7 +163,7 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
 
 
 def _short(text: str, full: bool) -> list[str]:
-    lines = plain_lines(text).split("\n") or [""]
+    lines = safe_lines(text).split("\n") or [""]
     if full:
         return lines
     kept = [line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…" for line in lines[:LINES]]
@@ -174,8 +176,8 @@ def _file(file: AttachmentBlock) -> str:
     return f"{file.label}, {file.mime_type}, {human_size(file.size)}"
 
 
-def when(moment: float) -> str:
-    """A moment, to the minute."""
+def format_time(moment: float) -> str:
+    """Format a time, to the minute."""
     return _at(moment, "%Y-%m-%d %H:%M")
 
 
@@ -183,4 +185,4 @@ def _at(moment: float, form: str) -> str:
     try:
         return time.strftime(form, time.localtime(moment))
     except (OverflowError, ValueError, OSError):
-        return "(no such time)"
+        return "(invalid time)"

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from outrider.cli.chat.asking import QuestionPrompt
-from outrider.cli.chat.keys import Keyboard
-from outrider.cli.chat.view import View
-from outrider.cli.region import Region
+from outrider.cli.chat.keyboard import Keyboard
+from outrider.cli.chat.permission_prompt import PermissionPrompt
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.live_region import LiveRegion
 from outrider.coding.permissions.question import Answer, Question
 from tests.cli.chat.terminal import until
-from tests.cli.test_region import Screen
+from tests.cli.test_live_region import Screen
 
 
 class Person:
@@ -27,11 +27,11 @@ class Person:
     def __init__(self, keys: PipeInput, columns: int = 80, lines: int = 24) -> None:
         self.keys = keys
         self.terminal = Screen(columns, lines)
-        self.view = View(Region(self.terminal, lambda: (columns, lines)), Path("/work"))  # type: ignore[arg-type]
+        self.view = SessionView(LiveRegion(self.terminal, lambda: (columns, lines)), Path("/work"))  # type: ignore[arg-type]
         self.view.status = lambda: "the status"
         self.interrupts: list[bool] = []
         self.keyboard = Keyboard(self.interrupts.append)
-        self.asker = QuestionPrompt(self.view, self.keyboard, Path("/work"), self.interrupts.append)
+        self.asker = PermissionPrompt(self.view, self.keyboard, Path("/work"), self.interrupts.append)
 
     @property
     def sees(self) -> str:
@@ -56,8 +56,8 @@ class Person:
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
     with create_pipe_input() as pipe:
-        monkeypatch.setattr("outrider.cli.chat.keys.create_input", lambda: pipe)
-        monkeypatch.setattr("outrider.cli.chat.keys.GRACE_SECONDS", 0.02)  # these people read fast
+        monkeypatch.setattr("outrider.cli.chat.keyboard.create_input", lambda: pipe)
+        monkeypatch.setattr("outrider.cli.chat.keyboard.REACTION_SECONDS", 0.02)  # these people read fast
         yield pipe
 
 
@@ -150,7 +150,7 @@ async def test_a_line_that_is_being_typed_does_not_answer_a_question_that_pops_u
 async def test_a_key_that_comes_before_a_question_can_be_read_does_not_answer_it(
     keys: PipeInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outrider.cli.chat.keys.GRACE_SECONDS", 60)
+    monkeypatch.setattr("outrider.cli.chat.keyboard.REACTION_SECONDS", 60)
     person = Person(keys)
     with person.keyboard.watching():
         task = asyncio.ensure_future(person.asker(Question("c1", "Bash", {"command": "rm -rf src"}, "", ())))

@@ -1,4 +1,4 @@
-"""Pictures inside the terminal, for terminals that can show them."""
+"""Inline images, for terminals that support them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _CHUNK = 4096
 _ROWS = 15
 
 
-def protocol(environment: Mapping[str, str]) -> Protocol:
-    """How this terminal takes pictures; empty if it does not, or if a multiplexer stands between."""
+def image_protocol(environment: Mapping[str, str]) -> Protocol:
+    """Return the image protocol of the terminal; empty if it has none, or inside a multiplexer."""
     if environment.get("TMUX") or environment.get("STY") or environment.get("TERM", "").startswith("screen"):
         return ""
     program = environment.get("TERM_PROGRAM", "")
@@ -22,8 +22,8 @@ def protocol(environment: Mapping[str, str]) -> Protocol:
     return "iterm" if program in ("iTerm.app", "WezTerm") else ""
 
 
-def inline(data: bytes, mime_type: str, how: Protocol) -> str:
-    """What to write to show a picture; empty if it cannot be shown."""
+def image_sequence(data: bytes, mime_type: str, how: Protocol) -> str:
+    """Return the escape sequence that shows an image; empty if it cannot be shown."""
     if not how or not mime_type.startswith("image/") or len(data) > LARGEST:
         return ""
     if how == "iterm":

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.chat.view import View
-from outrider.cli.region import Region
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.live_region import LiveRegion
 from outrider.runtime.events import TextDelta
 
 COLUMNS, LINES = 40, 10
@@ -53,8 +53,8 @@ class Screen:
         return self.all_lines[: len(self.screen.history.top) + self.screen.cursor.y]
 
 
-def region_on(screen: Screen, size: Callable[[], tuple[int, int]] | None = None) -> Region:
-    return Region(screen, size or (lambda: screen.size))  # type: ignore[arg-type]
+def region_on(screen: Screen, size: Callable[[], tuple[int, int]] | None = None) -> LiveRegion:
+    return LiveRegion(screen, size or (lambda: screen.size))  # type: ignore[arg-type]
 
 
 TEXT = st.text("abcdefghij ", max_size=COLUMNS - 1).map(str.rstrip)
@@ -125,7 +125,7 @@ def test_a_very_narrow_window_is_drawn_in_its_own_width() -> None:
 
 async def test_a_long_end_that_is_finished_between_two_drawings_does_not_push_the_words_off_the_screen() -> None:
     screen = Screen()
-    view = View(region_on(screen), Path("/work"))
+    view = SessionView(region_on(screen), Path("/work"))
     view.start()
     view.show(TextDelta("```\n" + "".join(f"line {number}\n" for number in range(30))))
     view.draw()

@@ -1,4 +1,4 @@
-"""The line that a person types: history, several lines, completion, and the status below it."""
+"""The input line of the chat: history, multiple lines, completion, and a status line below it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PROMPT = styled("› ", BOLD, CYAN)
 CONTINUATION = styled("· ", DIM)
 
 
-class Editor:
-    """Asks for the next thing that the person says."""
+class LineEditor:
+    """Reads the user's next message."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Editor:
         )
 
     async def read(self, default: str = "") -> str:
-        """The next text. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D in an empty line."""
+        """Return the next text. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D in an empty line."""
         return await self._session.prompt_async(default=default, handle_sigint=False)
 
     def refresh(self) -> None:
-        """Draw the status anew; in the thread of the loop."""
+        """Redraw the status line. Call this in the event loop's thread."""
         self._session.app.invalidate()
 
     @property
-    def left(self) -> str:
-        """What stood in the line when it was left with Ctrl-C."""
+    def cancelled_text(self) -> str:
+        """Return the text of the line when Ctrl-C was pressed."""
         return self._session.default_buffer.text
 
 
@@ -70,7 +70,7 @@ def _bindings(next_mode: Callable[[], None]) -> KeyBindings:
         state = buffer.complete_state
         if state and state.current_completion:
             buffer.apply_completion(state.current_completion)
-        elif buffer.document.text_before_cursor.endswith("\\"):  # as in a shell: the line goes on
+        elif buffer.document.text_before_cursor.endswith("\\"):  # as in a shell, the text continues on the next line
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         else:
@@ -98,7 +98,7 @@ def _style() -> Style:
 
 
 def _history(file: Path) -> History:
-    """What was typed before, in a file for the owner alone; in memory if there can be none."""
+    """Return the history of typed lines, in a private file; in memory if the file cannot be created."""
     try:
         from outrider.filesystem import make_private
 

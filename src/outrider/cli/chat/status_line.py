@@ -1,28 +1,28 @@
-"""The line below the conversation: who answers, how full the context is, what it cost, what is allowed."""
+"""The status line of the chat: model, permission mode, sandbox, context use and cost."""
 
 from __future__ import annotations
 
-from outrider.cli.chat.current import Current
-from outrider.cli.plain import plain
+from outrider.cli.chat.current_session import CurrentSession
+from outrider.cli.sanitize import safe_line
 from outrider.conversation.messages import Usage
 from outrider.text import dollars
 
 
-class Status:
-    """Puts the line together from what is known."""
+class StatusLine:
+    """Builds the status line."""
 
-    def __init__(self, current: Current) -> None:
+    def __init__(self, current: CurrentSession) -> None:
         self._current = current
         self._window: tuple[str, int | None] = ("", None)
         self._last: tuple[str, Usage] = ("", Usage())
         self.sandbox = ""
-        """A few words on the sandbox, if there is something to say."""
+        """The state of the sandbox, once known."""
 
     def __call__(self) -> str:
-        """The line; what matters most comes first, for narrow windows."""
+        """Return the line; the most important parts come first, for narrow windows."""
         current = self._current
         parts = [
-            plain(current.model_name.rpartition("/")[2]),
+            safe_line(current.model_name.rpartition("/")[2]),
             f"permissions: {current.mode}",
             self.sandbox,
             self._context(),
@@ -31,7 +31,7 @@ class Status:
         return " · ".join(part for part in parts if part)
 
     def used(self, usage: Usage) -> None:
-        """A reply has used this: its input and its output are the context now."""
+        """Record the usage of a reply: its input and output are the context now."""
         if session := self._current.session:
             self._last = session.id, usage
 

@@ -11,7 +11,7 @@ from io import StringIO
 import pyte
 import pytest
 
-from outrider.cli.screen import Screen
+from outrider.cli.event_printer import EventPrinter
 from outrider.conversation.messages import TextBlock, ToolResultBlock, Usage
 from outrider.runtime.events import Event, Notice, RunFinished, ToolFinished, ToolProgress, ToolStarted
 
@@ -27,7 +27,7 @@ class Terminal:
         self._screen = pyte.Screen(60, 12)
         self._stream = pyte.ByteStream(self._screen)
         self._file = os.fdopen(slave, "w")
-        self._shown = Screen(self._file)
+        self._shown = EventPrinter(self._file)
 
     def show(self, *events: Event) -> list[str]:
         for event in events:
@@ -90,7 +90,7 @@ def test_colours_and_links_of_a_program_are_not_repeated(terminal: Terminal) -> 
 
 def test_without_a_terminal_each_change_that_matters_is_a_line() -> None:
     stream = StringIO()
-    screen = Screen(stream)
+    screen = EventPrinter(stream)
     for event in (started("a"), ToolProgress("a", "half"), Notice("slow"), finished("a")):
         screen.show(event)
     assert [line.strip() for line in stream.getvalue().splitlines()] == [

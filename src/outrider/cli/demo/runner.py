@@ -1,0 +1,64 @@
+"""Runs the five demos, then prints the results and what to try next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+from outrider.cli.demo.coding import coding_task
+from outrider.cli.demo.editor import watching_from_an_editor
+from outrider.cli.demo.picture import picture_from_a_tool
+from outrider.cli.demo.report import typed_report
+from outrider.cli.demo.sample import SAMPLE
+from outrider.cli.demo.script import script_that_holds_its_conversation
+from outrider.cli.demo.story import Story
+from outrider.cli.event_printer import EventPrinter
+
+StoryFunction: TypeAlias = Callable[[Story], str]
+STORIES: dict[str, StoryFunction] = {
+    "A coding task": coding_task,
+    "A picture from a tool": picture_from_a_tool,
+    "Watching from an editor": watching_from_an_editor,
+    "A typed report": typed_report,
+    "A script that holds its conversation": script_that_holds_its_conversation,
+}
+"""Each function runs a demo, checks its results, and returns a sentence for the summary."""
+NEXT = """\
+Next:  outrider           chat in a folder of yours
+       outrider doctor    see which API key to set, to use a real model
+       outrider --help    list all commands; the README shows the Python API"""
+
+
+def run_stories(sample: Path = SAMPLE) -> int:
+    """Run the demos; return 0 if all checks passed."""
+    printer = EventPrinter(sys.stdout)
+    printer.heading("Outrider demo", "no API key, no LLM; nothing leaves this machine")
+    printer.line("Five demos. Each checks its own results; the summary is at the end.")
+    failures: dict[str, list[str]] = {}
+    sentences: dict[str, str] = {}
+    with TemporaryDirectory(prefix="outrider-demo-") as folder:
+        for number, (title, run) in enumerate(STORIES.items(), 1):
+            story = Story(printer, f"{number} of {len(STORIES)}  {title}", Path(folder, str(number)), sample)
+            story.folder.mkdir()
+            sentences[title] = _run_story(run, story)
+            failures[title] = story.failures
+    printer.heading("Results", "checked against what really happened")
+    for title, sentence in sentences.items():
+        for failure in failures[title]:
+            printer.failure(f"{title}: {failure}.")
+        if not failures[title]:
+            printer.success(sentence)
+    printer.line("")
+    printer.line(NEXT)
+    return 1 if any(failures.values()) else 0
+
+
+def _run_story(run: StoryFunction, story: Story) -> str:
+    try:
+        return run(story)
+    except Exception as error:  # noqa: BLE001 - a failed demo must not stop the others
+        story.failures.append(f"the demo failed ({type(error).__name__}: {error})")
+        return ""

@@ -1,0 +1,101 @@
+"""The context of one demo: a printer, a folder of its own, the demo model, and the failed checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.cli.event_printer import EventPrinter
+from outrider.cli.styles import columns, fit, styled
+from outrider.providers.testing.demo import DemoModel
+
+PACE = 0.02
+"""Seconds per word on a terminal."""
+LINE_SECONDS, PAUSE_SECONDS = 0.05, 0.6
+"""Seconds per line, and for a pause to read, on a terminal."""
+WIDEST = 120
+LONGEST_STRINGS = (32, 24, 16)
+"""Maximum characters of a JSON string: the first of these with which the line fits."""
+TAIL = 32
+"""Columns kept from the end of a line that is still too long."""
+
+
+class Story:
+    """Context of one demo."""
+
+    def __init__(self, printer: EventPrinter, title: str, folder: Path, sample: Path) -> None:
+        self.printer = printer
+        self.title = title
+        self.folder = folder
+        """Where the demo stores its data."""
+        self.sample = sample
+        """The sample folder that the model reads."""
+        self.pace = PACE if printer.live else 0.0
+        self.model = DemoModel(self.pace)
+        self.failures: list[str] = []
+        """Messages of the failed checks, without a final full stop."""
+
+    def heading(self, subtitle: str) -> None:
+        """Print the title and a subtitle."""
+        self.pause()
+        self.printer.heading(self.title, subtitle)
+
+    def print_lines(self, *lines: str) -> None:
+        """Print lines, cut to the width of the terminal."""
+        for line in lines:
+            self.printer.line(fit(line, self._width))
+            self._wait(LINE_SECONDS)
+
+    def print_json(self, lead: str, value: Any, style: str = "") -> None:
+        """Print a value as one line of JSON; cut its long strings and, if necessary, the middle of the line."""
+        lines = [f"{lead}{_short_json(value, longest)}" for longest in LONGEST_STRINGS]
+        line = next((line for line in lines if columns(line) <= self._width), lines[-1])
+        if columns(line) > self._width:
+            line = fit(line, self._width - TAIL) + line[-TAIL:]
+        self.printer.line(styled(line, style) if style and self.printer.live else line)
+        self._wait(LINE_SECONDS)
+
+    def pause(self) -> None:
+        """Pause, on a terminal, to let the user read."""
+        self._wait(PAUSE_SECONDS)
+
+    def check(self, checks: Mapping[str, bool]) -> None:
+        """Record the failed checks; each key is the message for a failure, each value is whether the check passed."""
+        self.failures += [message for message, passed in checks.items() if not passed]
+
+    def command(self, module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """Return the command and environment that run a module in another process, with this demo's data folder."""
+        ours = {"OUTRIDER_HOME": str(self.folder / "home"), "OUTRIDER_CONFIG": str(self.folder / "config.toml")}
+        others = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
+        return [sys.executable, "-m", module, *arguments], others | ours | {"PYTHONIOENCODING": "utf-8"}
+
+    @property
+    def _width(self) -> int:
+        return shutil.get_terminal_size().columns - 1 if self.printer.live else WIDEST
+
+    def _wait(self, seconds: float) -> None:
+        if self.printer.live:
+            time.sleep(seconds)
+
+
+def last_line(output: str) -> str:
+    """Return the last line of a program's output."""
+    return (output.strip() or "no output").splitlines()[-1]
+
+
+def _short_json(value: Any, longest: int) -> str:
+    return json.dumps(_cut(value, longest), ensure_ascii=False, separators=(",", ":"))
+
+
+def _cut(value: Any, longest: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(item, longest) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_cut(item, longest) for item in value]
+    return fit(value, longest) if isinstance(value, str) else value

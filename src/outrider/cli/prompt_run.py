@@ -1,0 +1,174 @@
+"""One run of `outrider -p`: load the settings, the tools and the session, then run the prompt."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.cli.interrupts import Interrupts
+from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
+from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
+from outrider.cli.prompt_output import Outcome, Output, print_stderr
+from outrider.cli.sanitize import safe_line
+from outrider.cli.session_lookup import find_session
+from outrider.coding.config.loading import Loaded, load
+from outrider.coding.tool_files import load_tools
+from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.workbench import Workbench
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import Usage
+from outrider.errors import (
+    OutriderError,
+)
+from outrider.log.entries import SessionSettings as Recorded
+from outrider.providers.debugging import logger
+from outrider.runtime.agent_settings import cwd_of, kept_limits
+from outrider.runtime.events import Event, RunFinished
+from outrider.runtime.run import RunResult
+from outrider.runtime.session import Session
+from outrider.runtime.structured_output import TOOL, Report, run_to_report
+from outrider.sync import default_log
+from outrider.text import counted, dollars
+
+
+class PromptRun:
+    """One prompt, run to its outcome."""
+
+    def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:
+        self._options = options
+        self._output = output
+        self._interrupts = interrupts
+        self._report: Report | None = None
+        self._session: Session | None = None
+        self._turns = 0
+        self._usage = Usage()
+        self._text = ""
+
+    def run(self) -> Outcome:
+        """Run the prompt and return the outcome. Errors and interrupts set its status; they do not raise."""
+        try:
+            with ExitStack() as stack:
+                return self._run_prompt(stack)
+        except (KeyboardInterrupt, asyncio.CancelledError):  # the latter when the reader of our output has gone
+            return self._outcome("cancelled")
+        except WRONG_INPUT as error:
+            return self._outcome("error", str(error), wrong_usage=True)
+        except OutriderError as error:
+            return self._outcome("error", str(error))
+        except Exception as error:  # noqa: BLE001 - the output must end in its format, whatever happens
+            logger.debug("internal error", exc_info=True)
+            return self._outcome(
+                "error", f"internal error: {type(error).__name__}: {error}; set OUTRIDER_DEBUG=FILE to log the details"
+            )
+
+    def _outcome(self, status: Any, error: str = "", *, wrong_usage: bool = False) -> Outcome:
+        report, session = self._report, self._session
+        return Outcome(
+            status,
+            self._text,
+            report.data if report else None,
+            session.id if session else None,
+            self._turns,
+            self._usage,
+            error,
+            has_schema=report is not None,
+            has_data=bool(report and report.has_data),
+            wrong_usage=wrong_usage,
+        )
+
+    def _run_prompt(self, stack: ExitStack) -> Outcome:
+        options = self._options
+        if options.schema is not None:
+            self._report = read_schema(options.schema)
+        log = stack.enter_context(default_log())
+        if log.warning:
+            print_stderr(f"outrider: {log.warning}")
+        name = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
+        recorded = log.settings(name) if name else Recorded()
+        folder = Path(options.cwd or self._session_folder(recorded))
+        loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
+        tools = load_tools(loaded.settings.tool_files)
+        files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes)
+        parts = [*files, *_prompt_parts(options.prompt or "")]
+        if not parts and not name:
+            raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
+        bench = Workbench(loaded.settings, folder, tools=tools)
+        stack.callback(bench.close)
+        session = bench.open(log, name, model=options.model, report=self._report, observer=self._observe)
+        self._session = stack.enter_context(session)
+        self._print_notes(loaded, recorded, bench, session)
+        return self._run_session(session, parts)
+
+    def _session_folder(self, recorded: Recorded) -> str:
+        """Return the session's folder; the current one if the session is new or its folder does not exist any more."""
+        if found := cwd_of(recorded):
+            return found
+        if recorded.cwd:
+            self._print_note(
+                f"The folder of this session, {safe_line(recorded.cwd)}, does not exist; using the current folder."
+            )
+        return os.getcwd()
+
+    def _run_session(self, session: Session, parts: list[Any]) -> Outcome:
+        report = self._report
+        if not parts and not session.is_unfinished and not report:
+            name = session.id[:8]
+            self._print_note(
+                f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
+            )
+            return Outcome("done", session=session.id)
+        work = run_to_report(session, report, parts) if report else session.run(parts)
+        result = self._interrupts.run(work)
+        if self._output.show_progress:
+            print_stderr(_summary_line(session, result))
+        outcome = self._outcome(result.status, result.error)
+        return msgspec.structs.replace(outcome, text=result.text, stop_reason=result.stop_reason)
+
+    def _observe(self, event: Event) -> None:
+        if isinstance(event, RunFinished):
+            self._turns += event.turns
+            self._usage += event.usage
+            self._text = event.text
+        self._output.write_event(event)
+        if not self._output.stdout.is_open:
+            self._interrupts.stop()
+
+    def _print_note(self, text: str) -> None:
+        """Print a note on standard error, unless --quiet is set."""
+        if not self._options.quiet:
+            print_stderr(text)
+
+    def _print_notes(self, loaded: Loaded, recorded: Recorded, bench: Workbench, session: Session) -> None:
+        for note in loaded.notes:
+            self._print_note(safe_line(f"outrider: {note}"))
+        for note in bench.notes:
+            self._print_note(safe_line(f"outrider: {note}"))
+        if loaded.waiting:
+            self._print_note(f"outrider: {loaded.waiting}")
+        known = {TOOL, *ALL_NAMES, *(tool.name for tool in bench.tools)}
+        if missing := [name for name in recorded.tools or () if name not in known]:
+            names = safe_line(", ".join(missing))
+            self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
+        if session.provider.name == "demo" and session.agent.model != "demo":
+            self._print_note("No API key is set: using the built-in demo model. See outrider doctor.")
+
+
+def _prompt_parts(prompt: str) -> list[str | Attachment]:
+    """Return the prompt, followed by what was piped in."""
+    piped = read_stdin()
+    if isinstance(piped, Attachment):
+        return [piped, *([prompt] if prompt.strip() else [])]
+    text = "\n\n".join(part for part in (prompt, piped) if part.strip())
+    return [text] if text else []
+
+
+def _summary_line(session: Session, result: RunResult) -> str:
+    parts = (session.provider.name, counted(result.turns, "turn"), dollars(result.usage.cost))
+    summary = " · ".join(part for part in parts if part)
+    return f"[{summary} · to resume: outrider --resume {session.id[:8]}]"
