@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.acp.editor import Editor, Handler, Refused, introduced
-from tests.cli.asking import everywhere, is_alive
+from tests.cli.asking import everywhere, is_running
 from tests.modelserver import Answer, ModelServer
 
 ALL = ("--permissions", "all")
@@ -117,7 +117,7 @@ async def test_a_command_in_a_terminal_is_cancelled(tmp_path: Path) -> None:
         editor.tell("session/cancel", sessionId=session)
         assert await editor.answer(request) == {"stopReason": "cancelled"}
         assert not editor.seen(session).open_calls
-        await editor.until(lambda: not is_alive(int(pid.read_text())))
+        await editor.until(lambda: not is_running(pid))
         await editor.until(lambda: terminals.released)
     await terminals.close()
 

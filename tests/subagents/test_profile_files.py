@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outrider import Limits, Profile
-from outrider.coding.profiles import Found, find_profiles
+from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.toolbox import TOOL_NAMES
 from tests.subagents.teams import bench_in, play, results_of, run_in, task
 
@@ -23,7 +23,7 @@ def write(file: Path, name: str = "Helper", text: str = "You help.", **fields: s
     return file
 
 
-def found_in(folder: Path, *users: Path, **options: Any) -> Found:
+def found_in(folder: Path, *users: Path, **options: Any) -> FoundProfiles:
     return find_profiles(folder, users, [], tools=TOOL_NAMES, home=folder.parent, **options)
 
 
