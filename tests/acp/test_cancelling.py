@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.acp.editor import Editor, Refused, introduced
-from tests.cli.asking import everywhere, is_running
+from tests.cli.asking import everywhere
 from tests.modelserver import Answer, Held, ModelServer
+from tests.processes import is_running
 
 Cancel: TypeAlias = Callable[[Editor, str, int], None]
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.acp.editor import Editor, Handler, Refused, introduced
-from tests.cli.asking import everywhere, is_running
+from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
+from tests.processes import is_running
 
 ALL = ("--permissions", "all")
 APPENDS = {"_meta": {"terminal_output": True}}

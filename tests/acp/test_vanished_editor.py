@@ -16,9 +16,10 @@ import pytest
 
 from tests.acp.editor import DEADLINE, Editor, allowing, introduced
 from tests.acp.test_prompting import PNG
-from tests.cli.asking import everywhere, is_alive, is_running
+from tests.cli.asking import everywhere, is_alive
 from tests.cli.program import clean_environment
 from tests.modelserver import Answer, Held, ModelServer
+from tests.processes import is_running
 
 ALL = ("--permissions", "all")
 SEED = 20_267

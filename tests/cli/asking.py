@@ -149,21 +149,3 @@ def is_alive(process_id: int) -> bool:
         return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
-
-
-def is_running(pid_file: Path) -> bool:
-    """Whether a command runs that wrote its process id to a file in its working directory.
-
-    In a sandbox, the id belongs to the sandbox's own namespace.
-    """
-    wanted, folder = pid_file.read_text().strip(), pid_file.parent.stat()
-    return any(_is_process(each, wanted, folder) for each in Path("/proc").iterdir() if each.name.isdigit())
-
-
-def _is_process(entry: Path, pid: str, folder: os.stat_result) -> bool:
-    try:
-        status, cwd = (entry / "status").read_text(), (entry / "cwd").stat()
-    except OSError:  # it has ended, or belongs to another user
-        return False
-    ids = next(line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
-    return ids[-1] == pid and os.path.samestat(cwd, folder)

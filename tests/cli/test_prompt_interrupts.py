@@ -21,7 +21,6 @@ from tests.cli.asking import (
     DEADLINE,
     ask,
     everywhere,
-    is_running,
     latest,
     messages,
     running,
@@ -31,6 +30,7 @@ from tests.cli.asking import (
 )
 from tests.cli.program import clean_environment, start
 from tests.modelserver import Held, ModelServer
+from tests.processes import is_running
 from tests.streams import Answer
 
 STOPS = [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Told to end.")]

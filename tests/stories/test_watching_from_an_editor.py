@@ -14,10 +14,11 @@ import pytest
 
 from tests.acp.editor import Editor, introduced, selecting
 from tests.acp.seen import Seen
-from tests.cli.asking import everywhere, is_running
+from tests.cli.asking import everywhere
 from tests.cli.program import clean_environment, outrider
 from tests.interop import installing
 from tests.modelserver import ModelServer
+from tests.processes import is_running
 from tests.stories.shell_picture import take_picture_of_shell
 from tests.streams import Answer
 
