@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.acp.editor import Editor, Refused, introduced
-from tests.cli.asking import everywhere, is_alive
+from tests.cli.asking import everywhere
 from tests.modelserver import Answer, Held, ModelServer
+from tests.processes import is_running
 
 Cancel: TypeAlias = Callable[[Editor, str, int], None]
 
@@ -70,8 +71,7 @@ async def test_a_command_is_cancelled_with_all_its_processes(tmp_path: Path, can
         calls_seen = editor.seen(session).calls
         assert {name: call["status"] for name, call in calls_seen.items()} == {"b": "failed", "later": "failed"}
         assert "cancelled" in json.dumps(calls_seen["later"]["content"])
-        pids = [int(each.read_text()) for each in files]
-        await editor.until(lambda: not any(map(is_alive, pids)))
+        await editor.until(lambda: not any(map(is_running, files)))
         assert not (tmp_path / "later").exists()
         assert await editor.prompt(session, "Are you there?") == "end_turn"
 
@@ -140,7 +140,7 @@ async def test_sub_agents_are_cancelled_with_their_sender(tmp_path: Path) -> Non
         pid = tmp_path / "pid"
         await editor.until(lambda: pid.exists() and pid.read_text())
         await cancelled(editor, session, request, by_notification)
-        await editor.until(lambda: not is_alive(int(pid.read_text())))
+        await editor.until(lambda: not is_running(pid))
         assert editor.seen(session).call("Task")["status"] == "failed"
 
 
@@ -191,4 +191,4 @@ async def test_a_signal_ends_the_agent_in_good_order(tmp_path: Path, number: sig
         assert await editor.answer(request) == {"stopReason": "cancelled"}
         assert not editor.seen(session).open_calls
         await editor.ended()
-        assert not is_alive(int(pid.read_text()))
+        assert not is_running(pid)

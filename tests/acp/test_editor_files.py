@@ -125,7 +125,7 @@ async def test_a_file_that_the_editor_does_not_save_is_said_to_be_not_saved(tmp_
             assert await it.prompt(session, "Change my notes") == "end_turn"
             call = it.seen(session).calls["e"]
     assert call["status"] == "failed"
-    assert "nothing is known to be written" in call["content"][-1]["content"]["text"]
+    assert "it may or may not be written" in call["content"][-1]["content"]["text"]
     assert (tmp_path / "notes.txt").read_text() == "as unsaved\n"
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.acp.editor import Editor, Handler, Refused, introduced
-from tests.cli.asking import everywhere, is_alive
+from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
+from tests.processes import is_running
 
 ALL = ("--permissions", "all")
 APPENDS = {"_meta": {"terminal_output": True}}
@@ -117,7 +118,7 @@ async def test_a_command_in_a_terminal_is_cancelled(tmp_path: Path) -> None:
         editor.tell("session/cancel", sessionId=session)
         assert await editor.answer(request) == {"stopReason": "cancelled"}
         assert not editor.seen(session).open_calls
-        await editor.until(lambda: not is_alive(int(pid.read_text())))
+        await editor.until(lambda: not is_running(pid))
         await editor.until(lambda: terminals.released)
     await terminals.close()
 

@@ -19,6 +19,7 @@ from tests.acp.test_prompting import PNG
 from tests.cli.asking import everywhere, is_alive
 from tests.cli.program import clean_environment
 from tests.modelserver import Answer, Held, ModelServer
+from tests.processes import is_running
 
 ALL = ("--permissions", "all")
 SEED = 20_267
@@ -54,7 +55,7 @@ async def test_an_editor_that_closes_its_pipes_leaves_nothing_running(tmp_path: 
         if closed != "output":
             editor.process.stdin.close()  # type: ignore[union-attr]
         assert await asyncio.to_thread(editor.process.wait, DEADLINE) == 0
-        await wait_for(lambda: not is_alive(int(pid.read_text())))
+        await wait_for(lambda: not is_running(pid))
     seen = (await check_loadable(session, tmp_path)).seen(session)
     assert seen.call("Bash")["status"] == "failed"
 
@@ -90,7 +91,7 @@ async def test_an_editor_that_is_killed_takes_the_agent_and_its_commands_along(t
     await wait_for(lambda: pid.exists() and pid.read_text())
     client.send_signal(signal.SIGKILL)
     await client.wait()
-    await wait_for(lambda: not is_alive(int(agent)) and not is_alive(int(pid.read_text())))
+    await wait_for(lambda: not is_alive(int(agent)) and not is_running(pid))
     assert (await check_loadable(session, tmp_path)).seen(session).call("Bash")["status"] == "failed"
 
 

@@ -21,7 +21,6 @@ from tests.cli.asking import (
     DEADLINE,
     ask,
     everywhere,
-    is_alive,
     latest,
     messages,
     running,
@@ -31,6 +30,7 @@ from tests.cli.asking import (
 )
 from tests.cli.program import clean_environment, start
 from tests.modelserver import Held, ModelServer
+from tests.processes import is_running
 from tests.streams import Answer
 
 STOPS = [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Terminated.")]
@@ -120,7 +120,7 @@ async def test_in_the_middle_of_a_command(number: signal.Signals, code: int, sai
         assert "cancelled" in results[0].text
         for name in ("shell", "child"):
             until = time.monotonic() + DEADLINE
-            while is_alive(int((tmp_path / name).read_text())):
+            while is_running(tmp_path / name):
                 assert time.monotonic() < until, f"the {name} outlived the program"
                 await asyncio.sleep(0.01)
         ended = await ask(server, "--continue", "--permissions", "all")

@@ -149,11 +149,21 @@ async def test_what_outrider_itself_goes_by_is_not_changed(
     assert "not permitted" in written.text
 
 
+async def test_the_installed_package_is_not_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = folder / "site-packages/outrider"
+    (package / "coding").mkdir(parents=True)
+    monkeypatch.setattr("outrider.coding.workbench.__file__", str(package / "coding/workbench.py"))
+    calls = [("Write", {"file_path": str(package / name), "content": "x = 1"}) for name in ("errors.py", "coding/a.py")]
+    for written in await results(bench_in(folder, permissions__mode="all"), *calls):
+        assert written.is_error
+        assert "not permitted" in written.text
+
+
 async def test_what_a_background_command_prints_can_be_read(folder: Path) -> None:
     bench = bench_in(folder, permissions__mode="edits")
     bench.permissions.mode = "all"
     (started,) = await results_of_open(bench, ("Bash", {"command": "echo hello", "run_in_background": True}))
-    printed = next(word.rstrip(".,)") for word in started.text.split() if str(bench.workspace.temporary_name) in word)
+    printed = next(word.rstrip(".,)") for word in started.text.split() if str(bench.workspace.temporary_path) in word)
     bench.permissions.mode = "ask"
     for _ in range(200):
         (read,) = await results_of_open(bench, ("Read", {"file_path": printed}))

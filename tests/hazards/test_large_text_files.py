@@ -12,7 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from outrider import Agent, Attachment, Session, ToolResult
-from outrider.coding.toolbox import standard
+from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
@@ -50,7 +50,7 @@ async def test_reading_one_as_it_is_leaves_room_for_the_conversation_and_the_res
     events: list[Event] = []
     attached = Answer(calls=(("c1", "Read", {"file_path": "big.csv", "original": True}),))
     async with ModelServer([attached, Answer("I have seen its ends."), Answer("Good night.")]) as server:
-        tools = standard(Workspace(tmp_path))
+        tools = standard_tools(Workspace(tmp_path))
         session = Session(Agent(model=case.adapter(server.url, key="k"), tools=tools), observer=events.append)
         assert (await session.run("What is in big.csv?")).status == "done"
         assert (await session.run("Thank you.")).status == "done"

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from outrider import Agent, Attachment, Limits, Log, Session, ToolContext, ToolResult, dumps, loads, tool
-from outrider.coding.toolbox import standard
+from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
@@ -273,7 +273,7 @@ async def test_the_document_s_tool_gives_text_or_the_original(case: Case) -> Non
 async def test_the_tool_that_reads_files_does_the_same(case: Case, tmp_path: Path) -> None:
     """Section 5: `return_original` is `original` of Read."""
     (tmp_path / "report.pdf").write_bytes(PDF_BYTES)
-    tools = standard(Workspace(tmp_path), ["Read"])
+    tools = standard_tools(Workspace(tmp_path), ["Read"])
     _, _, text = await conversation_with(case, tools, "Read", file_path="report.pdf")
     assert "In July 42 riders went out" in str(text)
     assert PDF_BASE64 not in str(text)

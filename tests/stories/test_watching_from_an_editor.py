@@ -14,10 +14,11 @@ import pytest
 
 from tests.acp.editor import Editor, introduced, selecting
 from tests.acp.seen import Seen
-from tests.cli.asking import everywhere, is_alive
+from tests.cli.asking import everywhere
 from tests.cli.program import clean_environment, outrider
 from tests.interop import installing
 from tests.modelserver import ModelServer
+from tests.processes import is_running
 from tests.stories.shell_picture import take_picture_of_shell
 from tests.streams import Answer
 
@@ -146,13 +147,13 @@ async def cancels_a_server(editor: Editor, session: str, project: Path) -> None:
     request = editor.say(session, "Start the server.")
     live = editor.seen(session)
     await editor.until(lambda: "listening" in shown(live, "serve"), "a server")
-    pid = int((project / "pid").read_text())
-    assert is_alive(pid)
+    pid = project / "pid"
+    assert is_running(pid)
     editor.tell("session/cancel", sessionId=session)
     assert await editor.answer(request) == {"stopReason": "cancelled"}
     assert live.calls["serve"]["status"] == "failed"
     assert not live.open_calls
-    await editor.until(lambda: not is_alive(pid))
+    await editor.until(lambda: not is_running(pid))
 
 
 def add_up(metrics: dict[str, Any], editor: Editor, session: str) -> None:

@@ -16,6 +16,7 @@ from outrider.conversation.history import violations
 from outrider.providers.testing.scripted import Delay, call
 from outrider.runtime.events import Event, RunFinished, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
 from outrider.runtime.limits import Limits
+from tests.processes import is_running
 from tests.subagents.teams import Team, bench_in, play, task
 from tests.subagents.test_subagent_events import check_order
 
@@ -245,20 +246,9 @@ async def test_a_second_cancel_waits_for_nothing_and_nothing_comes_after_the_end
 # Commands
 
 
-def _is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-async def _pid_in(file: Path) -> int:
-    def text() -> str:
-        return file.read_text() if file.exists() else ""
-
-    await _until(lambda: text().endswith("\n"))
-    return int(text())
+async def _begun(pid_file: Path) -> Path:
+    await _until(lambda: is_running(pid_file))
+    return pid_file
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks processes up in /proc")
@@ -273,14 +263,14 @@ async def test_what_a_sub_agent_runs_in_the_background_ends_with_it(folder: Path
     model = play([[task("a", "Bash")], "Done."], {"a": child})
     session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     running = asyncio.ensure_future(session.run("go"))
-    pid = await _pid_in(folder / "pid")
+    pid = await _begun(folder / "pid")
     if ending == "cancelled":
         session.cancel()
     assert (await running).status == ending
     deadline = time.monotonic() + 10
-    while _is_running(pid) and time.monotonic() < deadline:
+    while is_running(pid) and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
-    assert not _is_running(pid)
+    assert not is_running(pid)
     bench.close()
 
 
@@ -290,8 +280,8 @@ async def test_a_command_that_a_sub_agent_waits_for_ends_with_a_cancel(folder: P
     model = play([[task("a", "Bash")], "Done."], {"a": [[call("Bash", command="echo $$ > pid && exec sleep 300")]]})
     session = Session(bench.agent(model=model), cwd=folder, approve=bench.permissions)  # type: ignore[arg-type]
     running = asyncio.ensure_future(session.run("go"))
-    pid = await _pid_in(folder / "pid")
+    pid = await _begun(folder / "pid")
     session.cancel()
     assert (await running).status == "cancelled"
-    await _until(lambda: not _is_running(pid))
+    await _until(lambda: not is_running(pid))
     bench.close()

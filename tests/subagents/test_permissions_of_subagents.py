@@ -254,9 +254,9 @@ async def test_what_its_commands_print_can_be_read_by_it_without_a_question(fold
     session = await run_in(bench, model)
     assert person.asked == []
     assert results_of(session)[0].text == "hello was there"
-    assert Path(places[0]).is_relative_to(bench.workspace.temporary_name)
+    assert Path(places[0]).is_relative_to(bench.workspace.temporary_path)
     bench.close()
-    assert not bench.workspace.temporary_name.exists()
+    assert not bench.workspace.temporary_path.exists()
 
 
 async def test_what_a_sub_agent_has_read_its_sender_has_not(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outrider import Limits, Profile
-from outrider.coding.profiles import Found, find_profiles
+from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.toolbox import TOOL_NAMES
 from tests.subagents.teams import bench_in, play, results_of, run_in, task
 
@@ -23,7 +23,7 @@ def write(file: Path, name: str = "Helper", text: str = "You help.", **fields: s
     return file
 
 
-def found_in(folder: Path, *users: Path, **options: Any) -> Found:
+def found_in(folder: Path, *users: Path, **options: Any) -> FoundProfiles:
     return find_profiles(folder, users, [], tools=TOOL_NAMES, home=folder.parent, **options)
 
 
@@ -268,7 +268,7 @@ def test_a_project_s_profile_does_not_go_beyond_what_the_user_allows(folder: Pat
     bench = bench_in(folder, limits__turns=10, limits__cost=1.0)
     bench.agent(model="demo")
     helper = next(each for each in bench.profiles if each.name == "Helper")
-    with bench._engage(helper, "try", "") as worker:
+    with bench._start_subagent(helper, "try", "") as worker:
         limits = worker.agent.limits
     assert limits == Limits(turns=10, cost=1.0)
 

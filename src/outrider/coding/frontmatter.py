@@ -1,4 +1,4 @@
-"""The lines between `---` at the beginning of a Markdown file: the small part of YAML that such files use."""
+"""Front matter: the fields between `---` at the top of a Markdown file, in the part of YAML that such files use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?:\s+#.*)?""")
 
 
 def split(text: str) -> tuple[dict[str, Value], str]:
-    """The fields and the text behind them. Raises ValueError, which names the line that cannot be read.
+    """Return the fields and the text below them. Raises ValueError that names the line that cannot be parsed.
 
     >>> split("---\\nname: reader\\ntools: [Read, Grep]\\n---\\nYou read.")
     ({'name': 'reader', 'tools': ['Read', 'Grep']}, 'You read.')
@@ -46,7 +46,7 @@ def _fields(lines: list[str]) -> Iterator[tuple[str, Value]]:
 
 
 def _value(first: str, below: list[str]) -> Value:
-    """What stands behind the colon, and in the lines below that belong to it."""
+    """Return the value after the colon and in the lines below that belong to it."""
     if block := _BLOCK.fullmatch(first):
         stripped = [line.strip() for line in below]
         return ("\n" if block[1] == "|" else " ").join(stripped).strip()
@@ -91,7 +91,7 @@ def _without_comment(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between the commas; those in brackets belong to a name: `Bash(git add, git push)` is one."""
+    """Split at commas, except inside brackets: `Bash(git add, git push)` is one name."""
     parts, depth = [""], 0
     for char in text:
         depth = max(0, depth + (char == "(") - (char == ")"))
@@ -103,7 +103,7 @@ def _parts(text: str) -> list[str]:
 
 
 def as_list(value: Any) -> list[str]:
-    """A value that may be a list, or names with commas between them.
+    """Return a list, given a list or names separated by commas.
 
     >>> as_list("Read, Grep")
     ['Read', 'Grep']

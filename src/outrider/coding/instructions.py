@@ -1,4 +1,4 @@
-"""What a project tells those who work on it: `AGENTS.md` and `CLAUDE.md`, for the system prompt."""
+"""The instructions of a project for agents, `AGENTS.md` and `CLAUDE.md`, for the system prompt."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NAMES = ("AGENTS.md", "CLAUDE.md")
 
 
 def project_instructions(folder: Path, *, home: Path | None = None) -> list[ProjectText]:
-    """The instructions for a folder, those of the outermost folder first and the nearest last."""
+    """Return the instructions for a folder, from the outermost folder to the nearest."""
     found = project_texts(folder, lambda _: NAMES, home=home)
-    once = {(each.path.parent, each.text): each for each in reversed(found)}  # the same under both names counts once
-    return list(reversed(once.values()))
+    unique = {(each.path.parent, each.text): each for each in reversed(found)}  # once if both files agree
+    return list(reversed(unique.values()))
 
 
 def as_prompt(instructions: Sequence[ProjectText]) -> str:
-    """The instructions as a part of the system prompt; empty if there are none."""
+    """Return the instructions as a part of the system prompt, or ""."""
     if not instructions:
         return ""
     parts = [f"Instructions from {clean(str(each.path))}:\n\n{each.text}" for each in instructions]

@@ -1,4 +1,4 @@
-"""Profiles that users and projects write: Markdown files with the fields at the top and the instructions below."""
+"""Sub-agent profiles that users and projects write: Markdown files with fields at the top and instructions below."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from outrider.coding.project_texts import ProjectText, project_texts, texts_of
 from outrider.subagents.profile import Profile
 
 FOLDERS = (".claude/agents", ".outrider/agents")
-"""Where a project has them; the later ones count where two have the same name."""
+"""The folders of a project's profiles; a later one wins if two have the same name."""
 MOST_FILES, LONGEST_DESCRIPTION = 100, 1_000
-"""Of each folder, and characters of each: all of them stand in the system prompt."""
-_ALSO_CALLED = {"TodoWrite": "Todo", "MultiEdit": "Edit", "LS": "Glob", "NotebookRead": "Read", "NotebookEdit": "Edit"}
-"""Names that the tools have in other programs which read such files."""
+"""Files in each folder, and characters of each description: all descriptions are in the system prompt."""
+_ALIASES = {"TodoWrite": "Todo", "MultiEdit": "Edit", "LS": "Glob", "NotebookRead": "Read", "NotebookEdit": "Edit"}
+"""Names of the tools in other programs that read such files."""
 _TIERS = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
 _FIELDS = ("name", "description", "tools", "disallowedTools", "model", "tier", "limits", "schemas")
 _NO = ("false", "no", "off", "0")
 _YES = ("true", "yes", "on", "1")
 
 
-class Found(msgspec.Struct, frozen=True):
-    """The profiles of a folder, and what is wrong with those that cannot be used."""
+class FoundProfiles(msgspec.Struct, frozen=True):
+    """The profiles of a folder, and notes about files that cannot be used."""
 
     profiles: tuple[Profile, ...]
     notes: tuple[str, ...] = ()
@@ -33,13 +33,13 @@ class Found(msgspec.Struct, frozen=True):
 
 def find_profiles(
     folder: Path, users: Sequence[Path], built_in: Iterable[Profile], *, tools: Iterable[str], home: Path | None = None
-) -> Found:
-    """Those that are built in, those of the user's folders, and those of the project: the later ones count."""
+) -> FoundProfiles:
+    """Return the built-in profiles, those in the user's folders and those of the project; later ones win."""
     profiles = {profile.name: profile for profile in built_in}
     notes: list[str] = []
     known = frozenset(tools)
     foreign = project_texts(folder, _names, home=home)
-    own = [text for each in users for text in texts_of(each, _in(each))]
+    own = [text for each in users for text in texts_of(each, _markdown_names(each))]
     own_paths = {text.path.resolve() for text in own}
     files = [(text, False) for text in own]
     files += [(text, True) for text in foreign if text.path.resolve() not in own_paths]
@@ -53,15 +53,15 @@ def find_profiles(
                 notes.append(f"{text.path}: it takes the place of the profile {profile.name}")
             profiles[profile.name] = profile
             notes += [f"{text.path}: {remark}" for remark in remarks]
-    return Found(tuple(profiles.values()), tuple(notes))
+    return FoundProfiles(tuple(profiles.values()), tuple(notes))
 
 
 def _names(folder: Path) -> Iterator[str]:
     for each in FOLDERS:
-        yield from (f"{each}/{name}" for name in _in(folder / each))
+        yield from (f"{each}/{name}" for name in _markdown_names(folder / each))
 
 
-def _in(folder: Path) -> list[str]:
+def _markdown_names(folder: Path) -> list[str]:
     try:
         return sorted(path.name for path in folder.iterdir() if path.suffix == ".md")[:MOST_FILES]
     except OSError:
@@ -69,7 +69,7 @@ def _in(folder: Path) -> list[str]:
 
 
 def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool = False) -> tuple[Profile, list[str]]:
-    """The profile that a file describes, and remarks on what of it is passed over. Raises ValueError."""
+    """Return the profile in a file, and remarks about parts that are ignored. Raises ValueError."""
     fields, text = split(file.text)
     if not fields:
         raise ValueError("it has no fields at its top, between two lines of ---")
@@ -80,10 +80,10 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
         name=str(fields.get("name") or file.path.stem),
         description=str(fields.get("description", ""))[:LONGEST_DESCRIPTION],
         prompt=text,
-        tools=_without(fields.get("disallowedTools"), _tools(fields.get("tools"), tools, remarks), tools),
+        tools=_remove_denied(fields.get("disallowedTools"), _tools(fields.get("tools"), tools, remarks), tools),
         model=_model(str(fields.get("model") or fields.get("tier") or "")),
         limits=_limits(fields.get("limits")),
-        schemas=_yes_or_no("schemas", str(fields.get("schemas", "true"))),
+        schemas=_boolean("schemas", str(fields.get("schemas", "true"))),
         may_raise=not is_foreign,
         is_foreign=is_foreign,
     )
@@ -91,18 +91,18 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
 
 
 def _tools(value: Any, known: frozenset[str], remarks: list[str]) -> tuple[str, ...] | None:
-    """The tools that it names, as far as there are such. One that is only partly allowed is left out altogether."""
+    """Return the named tools that exist. A tool that is only partly allowed is left out."""
     if value is None or value in ("*", ["*"], ""):
         return None
-    names = [_ALSO_CALLED.get(name, name) for name in as_list(value)]
+    names = [_ALIASES.get(name, name) for name in as_list(value)]
     if unknown := [name for name in names if name not in known and name != "Task"]:
         remarks.append(f"there is no tool {', '.join(unknown)}; it goes without")
     return tuple(dict.fromkeys(name for name in names if name in known))
 
 
-def _without(value: Any, names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
-    """Without those that it must not have. One that is denied in part is left out altogether."""
-    denied = {_ALSO_CALLED.get(name, name) for name in (each.partition("(")[0] for each in as_list(value or ""))}
+def _remove_denied(value: Any, names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
+    """Return the tools without the denied ones. A tool that is partly denied is left out."""
+    denied = {_ALIASES.get(name, name) for name in (each.partition("(")[0] for each in as_list(value or ""))}
     if not denied:
         return names
     if "*" in denied:
@@ -136,7 +136,7 @@ def _number(name: str, text: str) -> float | None:
     return number
 
 
-def _yes_or_no(name: str, text: str) -> bool:
+def _boolean(name: str, text: str) -> bool:
     if text.lower() not in (*_YES, *_NO):
         raise ValueError(f"{name} is {text!r}; it is true or false")
     return text.lower() in _YES

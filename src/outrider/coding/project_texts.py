@@ -1,4 +1,4 @@
-"""Texts for models that a project brings: found from its root down to a folder, and read without trusting them."""
+"""Texts for models in a project: found from its root down to a folder, and read without trusting them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.text import clean
 
 MAX_BYTES = 64 * 1024
 TEXT_SUFFIXES = (".md", ".mdc", ".markdown", ".txt")
-"""How the file behind a link must be named: a link to a key or to `.env` is not a text for models."""
+"""Allowed suffixes of a link's target: a link to a key or to `.env` is not a text for models."""
 
 
 class ProjectText(msgspec.Struct, frozen=True):
@@ -26,11 +26,11 @@ class ProjectText(msgspec.Struct, frozen=True):
 def project_texts(
     folder: Path, names: Callable[[Path], Iterable[str]], *, home: Path | None = None
 ) -> list[ProjectText]:
-    """The texts for a folder, those of the outermost folder first and the nearest last. `names` says which they are.
+    """Return the texts for a folder, from the outermost folder to the nearest.
 
-    Folders are looked at up to the root of the repository; without one, up to the user's home; outside both, the
-    folder alone. What cannot be read is left out, and so are files of strangers, and links that lead out of the
-    repository or, without one, out of their folder.
+    `names` returns the file names to look for in a folder. The search goes up to the root of the repository; without
+    one, up to the user's home; outside both, it covers the folder alone. It leaves out unreadable files, files of other
+    users, and links that lead out of the repository or, without one, out of their folder.
     """
     folder = Path(os.path.realpath(folder))
     folders = _folders(folder, Path(os.path.realpath(home or os.path.expanduser("~"))))
@@ -45,14 +45,14 @@ def project_texts(
 
 
 def texts_of(folder: Path, names: Iterable[str]) -> list[ProjectText]:
-    """Texts in a folder of the user's own; what cannot be read is left out, and so are links that lead out of it."""
+    """Return texts from a folder of the user. Unreadable files and links that lead out of the folder are left out."""
     folder = Path(os.path.realpath(folder))
     read = ((folder / name, _read(folder / name, folder, frozenset())) for name in names)
     return [ProjectText(path, text) for path, text in read if text]
 
 
 def _folders(folder: Path, home: Path) -> list[Path]:
-    """The folders to look at, the outermost first."""
+    """Return the folders to search, the outermost first."""
     upwards = [folder, *folder.parents]
     top = next((each for each in upwards if os.path.lexists(each / ".git")), None)
     if top is None:
@@ -62,7 +62,7 @@ def _folders(folder: Path, home: Path) -> list[Path]:
 
 
 def _owners(folder: Path) -> frozenset[int]:
-    """Whose files count: in a folder like /tmp, anybody can put one above the project."""
+    """Return the user ids whose files count: in a folder like /tmp, any user can put a file above the project."""
     try:
         return frozenset({0, os.getuid(), folder.stat().st_uid})
     except (OSError, AttributeError):  # not on this system
@@ -70,12 +70,12 @@ def _owners(folder: Path) -> frozenset[int]:
 
 
 def _read(path: Path, top: Path, owners: frozenset[int]) -> str:
-    """The text of a regular file; empty if it is none, cannot be read, or is a link that leads elsewhere."""
+    """Return the text of a regular file; "" if it is not one, is unreadable, or is a link that leads elsewhere."""
     try:
         target = Path(os.path.realpath(path))
         if not _may_be_sent(target, top) or not stat.S_ISREG(os.lstat(target).st_mode):
             return ""
-        # Not through a link that it was replaced by this very moment, nor waiting for a FIFO.
+        # Without following a link or waiting for a FIFO, in case the file was just replaced.
         handle = os.open(target, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
@@ -92,7 +92,7 @@ def _may_be_sent(target: Path, top: Path) -> bool:
 
 
 def _text(data: bytes) -> str:
-    """The text, cut between lines if it is too long."""
+    """Return the text, cut between lines if it is too long."""
     if len(data) <= MAX_BYTES:
         return clean(data.decode("utf-8-sig", errors="replace")).strip()
     whole_lines = data[:MAX_BYTES].rpartition(b"\n")[0] or data[:MAX_BYTES]

@@ -1,4 +1,4 @@
-"""Tools from files that a user names: JSON that describes them, or Python that defines them."""
+"""Tools from files that the user names: JSON that describes them, or Python that defines them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_tools(paths: Iterable[str]) -> tuple[ToolSpec, ...]:
-    """The tools of all files, in order. Raises ToolDefinitionError that names the file."""
+    """Return the descriptions of the tools in all files, in order. Raises ToolDefinitionError that names the file."""
     tools: dict[str, ToolSpec] = {}
     for path in paths:
         for spec in _from_python(path) if path.endswith(".py") else _from_json(path):
@@ -38,7 +38,7 @@ def read_tools(paths: Iterable[str]) -> tuple[ToolSpec, ...]:
 
 
 def load_tools(paths: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools that Python files define, to be called. Raises ToolDefinitionError that names the file."""
+    """Return the tools that Python files define. Raises ToolDefinitionError that names the file."""
     return make_tools(tool for path in paths for tool in _run(path))
 
 
@@ -72,7 +72,7 @@ def _from_python(path: str) -> list[ToolSpec]:
 
 
 def _run(path: str) -> list[Tool]:
-    """Run the file and take the tools that it has made. What it prints goes to standard error."""
+    """Run the file and return the tools that it defines. Its output goes to standard error."""
     if not Path(path).is_file():
         raise ToolDefinitionError(f"{path} cannot be read: there is no such file")
     sys.path.insert(0, str(Path(path).resolve().parent))

@@ -1,4 +1,4 @@
-"""What the terminal program and editors make a session of: settings and a folder in; tools, prompt, permissions out."""
+"""The parts of a coding session, built from settings and a folder: tools, prompt and permissions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.profiles import Found, find_profiles
+from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.sandbox import Sandbox, find_sandbox
-from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, standard
+from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, standard_tools
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.environment import config_file, data_folder, default_model
@@ -42,17 +42,17 @@ from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.tool import Tool, make_tools
 
-UNWANTED = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
-"""Variables by which bash runs a file first, goes to another folder, or reads a command in another way."""
+UNSET_VARIABLES = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
+"""Variables that make bash run a file first, change the folder, or parse a command differently."""
 
-WITHOUT_TOOLS = (
-    "Task is among the tools, but no sub-agent would have any: they have only tools that are listed. List theirs as "
-    "well, as in --tools Task,Read,Glob,Grep, or leave the list out for all"
+NO_SUBAGENT_TOOLS = (
+    "Task is enabled, but no sub-agent would have any tools: sub-agents have only tools that are listed. List theirs "
+    "as well, as in --tools Task,Read,Glob,Grep, or leave the list out to enable all"
 )
 
 
 class Workbench:
-    """What one session in a folder is made of. Close it to end the commands that still run in the background."""
+    """The parts of one session in a folder. Close it to end the commands that still run in the background."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Workbench:
         self.settings = settings
         self.workspace = Workspace(folder)
         self._own_tools = tools
-        self._sender: Provider | None = None
-        """Who answers here, once that is known."""
+        self._provider: Provider | None = None
+        """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
         remembered = RememberedRules(data_folder(), self.folder)
         self.permissions = Permissions(
@@ -78,60 +78,60 @@ class Workbench:
 
     @property
     def folder(self) -> Path:
-        """The project."""
+        """The project folder."""
         return self.workspace.folder
 
     def close(self) -> None:
-        """End what still runs."""
+        """End the commands that still run."""
         self.workspace.close()
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
-        """What commands run in; None if they run as the user does. Raises ConfigError if there must be one."""
+        """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         wanted = self.settings.sandbox
         folders = self.settings.permissions.folders
         found = None if wanted.use == "off" else find_sandbox(network=wanted.network, writable=folders)
         if found is None and wanted.use == "require":
             raise ConfigError(
-                'sandbox.use is "require", but there is no bubblewrap here that works: install it (the package is '
+                'sandbox.use is "require", but there is no working bubblewrap here: install it (the package is '
                 'called bubblewrap), or set sandbox.use to "auto"'
             )
         return found
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The toolbox, as far as the settings want it, the user's own tools, and whoever can be sent out.
+        """The enabled tools of the toolbox, the user's own tools, and Task.
 
-        Raises ConfigError if those who could be sent out would have no tools.
+        Raises ConfigError if no sub-agent would have tools.
         """
         tools = self._tools_in(self.workspace, self._tool_names)
-        if "Task" in self._wanted:
-            profiles = [profile for profile in self._found.profiles if profile.tools_of(tools)]
+        if "Task" in self._enabled_tools:
+            profiles = [profile for profile in self._found_profiles.profiles if profile.tools_of(tools)]
             if not profiles:
-                raise ConfigError(WITHOUT_TOOLS)
+                raise ConfigError(NO_SUBAGENT_TOOLS)
             characters = self.settings.subagents.result_characters
-            tools.append(Task(profiles, self._engage, result_characters=characters).tool)
+            tools.append(Task(profiles, self._start_subagent, result_characters=characters).tool)
         return make_tools(tools)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of the profiles of sub-agents that were found."""
-        return self._found.notes if "Task" in self._wanted else ()
+        """Notes for the user about the sub-agent profiles that were found."""
+        return self._found_profiles.notes if "Task" in self._enabled_tools else ()
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """Who can be sent out."""
-        return self._found.profiles
+        """The sub-agent profiles."""
+        return self._found_profiles.profiles
 
     def agent(self, *, model: str | Provider | None = None, report: Report | None = None) -> Agent:
-        """Who works here."""
+        """Return the agent for this folder."""
         agent = Agent(
             model=model or self.settings.model or default_model(),
             system=self._system(prompt("agent")),
             tools=[*self.tools, report.tool] if report else self.tools,
             limits=self.settings.limits,
         )
-        self._sender = agent.provider
+        self._provider = agent.provider
         return agent
 
     def open(
@@ -143,7 +143,7 @@ class Workbench:
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
     ) -> Session:
-        """A session in the log. One that goes on keeps its model unless another is named here."""
+        """Open a session in the log. A resumed session keeps its model unless another is given."""
         if id is not None:
             model = model or log.settings(id).model
         agent = self.agent(model=model, report=report)
@@ -152,13 +152,13 @@ class Workbench:
     # Sub-agents
 
     @cached_property
-    def _found(self) -> Found:
+    def _found_profiles(self) -> FoundProfiles:
         users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
         return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home())
 
     @contextmanager
-    def _engage(self, profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
-        """A sub-agent in the same folder, with the same permissions and tools that know nothing of its sender."""
+    def _start_subagent(self, profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
+        """Yield a sub-agent in the same folder, with the same permissions and with tools that have their own state."""
         workspace = self.workspace.for_subagent()
         agent = Agent(
             model=self._model_of(profile, tier),
@@ -174,44 +174,44 @@ class Workbench:
             workspace.close()
 
     def _model_of(self, profile: Profile, tier: str) -> Provider:
-        """Who answers for a sub-agent: one connection for all of them. A project does not choose another vendor."""
-        sender = self._sender or resolve(self.settings.model or default_model())
-        model = model_for(tier or profile.model, sender, is_foreign=profile.is_foreign)
+        """Return the provider of a sub-agent, one for each model. A project's profile cannot choose another vendor."""
+        own_provider = self._provider or resolve(self.settings.model or default_model())
+        model = model_for(tier or profile.model, own_provider, is_foreign=profile.is_foreign)
         if not isinstance(model, str):
             return model
         if model not in self._providers:
             self._providers[model] = resolve(model)
         return self._providers[model]
 
-    # What both are made of
+    # Shared by the agent and its sub-agents
 
     @cached_property
-    def _wanted(self) -> Sequence[str]:
+    def _enabled_tools(self) -> Sequence[str]:
         return ALL_NAMES if self.settings.tools is None else self.settings.tools
 
     def _tools_in(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
-        """Those of the tools that are wanted here which are named."""
-        standing = standard(
+        """Return the enabled tools with these names, for a workspace."""
+        toolbox = standard_tools(
             workspace,
-            [name for name in self._wanted if name in names],
-            sandbox=self.sandbox if "Bash" in self._wanted else None,
-            environment=_for_commands(os.environ),
+            [name for name in self._enabled_tools if name in names],
+            sandbox=self.sandbox if "Bash" in self._enabled_tools else None,
+            environment=_command_environment(os.environ),
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: hidden(self.permissions.policy, path),
-            unwanted=(*MODEL_KEYS, *UNWANTED),
+            unset=(*MODEL_KEYS, *UNSET_VARIABLES),
         )
-        return [*standing, *(tool for tool in self._own_tools if tool.name in names)]
+        return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]
 
     @property
     def _tool_names(self) -> list[str]:
         return [*TOOL_NAMES, *(tool.name for tool in self._own_tools)]
 
-    def _system(self, *words: str) -> str:
+    def _system(self, *prompts: str) -> str:
         instructions = as_prompt(project_instructions(self.folder, home=Path.home()))
-        parts = [*words, instructions, self._surroundings()]
+        parts = [*prompts, instructions, self._environment_section()]
         return "\n\n".join(part for part in parts if part)
 
-    def _surroundings(self) -> str:
+    def _environment_section(self) -> str:
         repository = (
             "is in" if any((each / ".git").exists() for each in (self.folder, *self.folder.parents)) else "is not in"
         )
@@ -221,32 +221,32 @@ class Workbench:
         )
 
 
-def _own_files(settings: Settings) -> Iterator[Path]:
-    """What decides about permissions, or runs without being asked about: for the user alone to change."""
+def _protected_files(settings: Settings) -> Iterator[Path]:
+    """Yield files that decide about permissions or run without approval: only the user may change them."""
     yield config_file().resolve()
     yield data_folder().resolve()
     yield from (Path(file).resolve() for file in settings.tool_files)
-    package = Path(__file__).resolve().parent
-    if "site-packages" in package.parts:  # where it is being worked on, it may be changed
+    package = Path(__file__).resolve().parents[1]
+    if "site-packages" in package.parts:  # in a checkout of Outrider itself, it may be changed
         yield package
     if search := ripgrep.find():
         yield search.resolve()
 
 
-def _for_commands(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without the keys to models, and without what makes a command another than it says."""
+def _command_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for commands: without model keys and without variables that change what a command does."""
     left = without_model_keys(environment)
-    wanted = {name: left[name] for name in left if name not in UNWANTED and not name.startswith("BASH_FUNC_")}
-    if path := wanted.get("PATH"):  # an entry that is not absolute leads into the project
+    wanted = {name: left[name] for name in left if name not in UNSET_VARIABLES and not name.startswith("BASH_FUNC_")}
+    if path := wanted.get("PATH"):  # a relative entry would run a program from the project
         wanted["PATH"] = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     return wanted
 
 
 def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:
-    """What the user has set; what commands printed may be read, and what Outrider itself goes by is not changed."""
+    """Return the user's policy, with read access to the output of commands and Outrider's own files protected."""
     wanted, folder = settings.permissions, workspace.folder
-    printed = f"Read({escaped(str(workspace.temporary_name))}/**)"
-    kept = [f"Edit({escaped(str(path))})" for path in _own_files(settings)]
+    printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
+    kept = [f"Edit({escaped(str(path))})" for path in _protected_files(settings)]
     policy = Policy(
         mode=wanted.mode,
         folder=folder,

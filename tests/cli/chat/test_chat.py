@@ -73,7 +73,7 @@ async def test_the_status_line_has_the_context_and_the_cost(project: Path) -> No
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await at_the_prompt_with(terminal, "Hello?")
-        model = "^claude-sonnet-4-5 · permissions: ask · no sandbox"
+        model = "^claude-sonnet-4-5 · permissions: ask · (no sandbox|sandboxed)"
         await terminal.wait_for(re.compile(rf"{model} · context \d+%/\d+k · \$0\.0\d+", re.M))
 
 

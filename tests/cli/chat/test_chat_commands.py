@@ -201,7 +201,7 @@ async def test_the_context_that_is_shown_is_that_of_this_session(project: Path) 
         await terminal.wait_for(re.compile(r"context \d+ tokens"))
         assert f"context {before} tokens" not in terminal.screen
         await at_the_prompt_with(terminal, f"/sessions {session_with('2+2')}")
-        await terminal.wait_for(re.compile(rf"context {before} tokens|no sandbox · \$", re.M))
+        await terminal.wait_for(re.compile(rf"context {before} tokens|(no sandbox|sandboxed) · \$", re.M))
 
 
 @pytest.mark.parametrize("word", ["/exit", "/quit", "/q", "  /exit  "])

@@ -12,6 +12,7 @@ import pytest
 from outrider.sync import default_log
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with, until
 from tests.modelserver import Held, ModelServer
+from tests.processes import machine_pid
 from tests.streams import Answer
 
 LONG = "sleep 1000"
@@ -27,9 +28,7 @@ def sleeping(project: Path) -> str:
 
 
 def pid(project: Path) -> int:
-    file = project / "pid"
-    text = file.read_text().strip() if file.exists() else ""
-    return int(text) if text else 0
+    return machine_pid(project / "pid")
 
 
 def family(parent: int) -> list[int]:

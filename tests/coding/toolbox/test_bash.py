@@ -119,7 +119,7 @@ async def test_no_command_is_a_sentence(command: str, shelling: Shelling) -> Non
 async def test_a_time_out_must_be_over_zero(shelling: Shelling) -> None:
     result = await shelling.run("echo no", timeout=0)
     assert result.is_error
-    assert result.text == "The command was not run: its time-out is 0; it must be over 0 milliseconds."
+    assert result.text == "The command was not run: its timeout is 0; it must be over 0 milliseconds."
 
 
 # The working directory

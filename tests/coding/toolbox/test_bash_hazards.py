@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.toolbox.shell.bash import bash
-from outrider.coding.toolbox.shell.output import NEWS
+from outrider.coding.toolbox.shell.output import NEW_TEXT_BYTES
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolProgress
@@ -133,7 +133,7 @@ async def test_a_background_child_does_not_hold_the_call_and_is_stopped(shelling
     result = await shelling.run(f"sleep {nap} & echo started")
     assert result.text == (
         "started\n1 process was left running in the background and stopped; "
-        "use run_in_background for what should go on."
+        "use run_in_background for processes that should go on."
     )
     assert not result.is_error
     assert sleepers(nap) == []
@@ -225,7 +225,7 @@ async def test_a_flood_can_be_stopped(shelling: Shelling) -> None:
     assert time.monotonic() - began < 15
     assert "did not finish within 0.5 seconds" in result.text
     assert len(result.text) < 31_000
-    assert max(map(len, shelling.shown)) < NEWS + 100
+    assert max(map(len, shelling.shown)) < NEW_TEXT_BYTES + 100
 
 
 async def test_a_line_without_end_is_cut_like_any_output(shelling: Shelling) -> None:
@@ -283,7 +283,7 @@ async def test_a_command_of_a_megabyte_is_a_sentence(shelling: Shelling) -> None
 async def test_a_nul_in_a_command_is_a_sentence(shelling: Shelling) -> None:
     result = await shelling.run("echo a\0b")
     assert result.is_error
-    assert result.text == "The command was not run: it has a NUL character in it, which no shell takes."
+    assert result.text == "The command was not run: it has a NUL character, which no shell accepts."
 
 
 async def test_half_a_character_in_a_command_is_replaced(shelling: Shelling) -> None:

@@ -94,7 +94,7 @@ def test_other_white_space_is_pointed_out(tools: FileTools) -> None:
     _with(tools, b"def f():\n\treturn  1\n")
     result = tools.edit("a.txt", "def f():\n    return 1\n", "x")
     assert result.is_error
-    assert "Line 1 begins what differs from it only in white space:\ndef f():\n\treturn  1" in result.text
+    assert "The text at line 1 differs only in white space:\ndef f():\n\treturn  1" in result.text
 
 
 def test_line_numbers_in_old_string_are_pointed_out(tools: FileTools) -> None:
@@ -262,7 +262,7 @@ def test_with_crlf_an_edit_is_what_replacing_in_plain_lines_gives_and_the_rest_k
         ends = re.findall("\r?\n", text[match.start() :]) or re.findall("\r?\n", text)[-1:]
         return new.replace("\n", ends[0])
 
-    assert replacement.all() == pattern.sub(put, text)
+    assert replacement.apply() == pattern.sub(put, text)
     assert replacement.count() == len(pattern.findall(text))
 
 
@@ -297,7 +297,7 @@ def _applied(diff: str, old: str) -> str:
 def test_a_diff_leads_from_one_text_to_the_other(old: list[str], new: list[str], limit: int) -> None:
     texts = ["".join(f"{line}\n" for line in lines) for lines in (old, new)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("outrider.coding.toolbox.files.diffs.COMPARED", limit)
+        patch.setattr("outrider.coding.toolbox.files.diffs.MAX_COMPARED", limit)
         diff = diff_of(*texts, "name")
     if texts[0] == texts[1]:
         assert diff.text == ""

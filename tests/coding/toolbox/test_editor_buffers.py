@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.toolbox.files.versions import ASKED
+from outrider.coding.toolbox.files.versions import EDITOR_MAX_BYTES
 from tests.coding.toolbox.calling import put
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
 
@@ -167,7 +167,7 @@ def test_the_editor_is_not_asked_for_what_is_no_utf8_text_on_disk(name: str, con
 
 
 def test_the_editor_is_not_asked_for_large_files_nor_for_what_commands_printed(tools: FileTools) -> None:
-    put(tools.folder / "large.txt", b"line\n" * (ASKED // 5 + 1))
+    put(tools.folder / "large.txt", b"line\n" * (EDITOR_MAX_BYTES // 5 + 1))
     printed = put(tools.workspace.temporary / "background.txt", "output\n")
     assert not tools.read("large.txt", limit=1).is_error
     assert not tools.read(printed).is_error
@@ -347,7 +347,7 @@ def test_when_it_is_not_known_whether_the_editor_saved_nothing_is_written_twice(
     tools.read("a.txt")
     for result in (tools.edit("a.txt", "one", "two"), tools.write("b.txt", "new\n")):
         assert result.is_error
-        assert "nothing is known to be written" in result.text
+        assert "it may or may not be written" in result.text
         assert result.details is None
     assert editor.saved == [path, tools.folder / "b.txt"], "each was tried once"
     assert "changed since" in tools.edit("a.txt", "two", "three").text

@@ -182,7 +182,7 @@ class Calling:
 
 @pytest.fixture
 def calling(tmp_path: Path) -> Iterator[Calling]:
-    calling = Calling(tmp_path, unwanted=("ANTHROPIC_API_KEY", "BASH_ENV"))
+    calling = Calling(tmp_path, unset=("ANTHROPIC_API_KEY", "BASH_ENV"))
     yield calling
     assert_nothing_is_left(calling)
     calling.workspace.close()
@@ -330,7 +330,7 @@ def fences(folder: Path) -> Iterator[Sandbox]:
 async def test_a_sandbox_is_around_the_command_and_has_no_keys_either(tmp_path: Path) -> None:
     (tmp_path / "work" / "below").mkdir(parents=True)
     for sandbox in fences(tmp_path):
-        calling = Calling(tmp_path / "work", sandbox=sandbox, unwanted=("ANTHROPIC_API_KEY",))
+        calling = Calling(tmp_path / "work", sandbox=sandbox, unset=("ANTHROPIC_API_KEY",))
         calling.editor(Editor())
         result = await calling.run("cd below; tr '\\0' '\\n' </proc/$PPID/environ; echo done")
         assert "EDITORS_OWN=here" in result.text
@@ -449,8 +449,8 @@ async def test_a_terminal_that_the_editor_loses_is_ended_and_said(calling: Calli
     editor, nap = calling.editor(LosingEditor()), new_nap()
     result = await calling.run(f"sleep {nap}")
     assert result.is_error
-    assert "does not say how the command goes on" in result.text
-    assert "did not say what the command has printed" in result.text
+    assert "stopped reporting on the command" in result.text
+    assert "did not return the output of the command" in result.text
     assert sleepers(nap) == []
     assert editor.terminals[0].released
 
@@ -467,7 +467,7 @@ async def test_an_editor_that_hangs_does_not_hold_up_a_cancel(calling: Calling) 
     began = time.monotonic()
     running.cancel()
     result = await asyncio.wait_for(running, 30)
-    assert "did not say what the command has printed" in result.text
+    assert "did not return the output of the command" in result.text
     assert time.monotonic() - began < 9, "it does not have the patience of a call that nobody cancelled"
 
 

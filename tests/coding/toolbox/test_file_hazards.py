@@ -293,7 +293,7 @@ def test_a_change_while_the_new_content_is_written_is_not_overwritten(
     monkeypatch.setattr(saving.os, "fsync", somebody_else)
     result = tools.edit("a.txt", "one", "two")
     assert result.is_error
-    assert "changed by somebody else" in result.text
+    assert "was just changed by another program" in result.text
     assert path.read_text() == "one, by somebody else\n"
     assert tools.leftovers() == []
     new = tools.folder / "new.txt"

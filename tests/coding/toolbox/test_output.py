@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.toolbox.shell.output import HEAD, NEWS, RING, TAIL, Output, readable
+from outrider.coding.toolbox.shell.output import HEAD, NEW_TEXT_BYTES, RING, TAIL, Output, readable
 from outrider.conversation.attachments import MAX_BYTES
 
 
@@ -23,7 +23,7 @@ def taken(data: bytes, spool: Path, pieces: int = 65536) -> Output:
             os.write(sink, data[start : start + min(pieces, 65536)])
             while True:
                 try:
-                    output.take(source)
+                    output.read_from(source)
                 except BlockingIOError:
                     break
     finally:
@@ -109,7 +109,7 @@ def test_the_file_is_for_the_owner_alone_and_no_larger_than_an_attachment(spool:
 
 def test_a_file_that_cannot_be_written_is_a_fault_and_the_text_is_there(tmp_path: Path) -> None:
     output = taken(b"x" * 100_000, tmp_path / "missing" / "spool")
-    assert output.fault == "No such file or directory"
+    assert output.error == "No such file or directory"
     assert output.text()[0].startswith("x" * HEAD)
 
 
@@ -121,8 +121,8 @@ def test_news_come_once_and_never_with_half_a_character(spool: Path) -> None:
     shown = []
     for byte in "né漢😀!".encode():
         os.write(sink, bytes([byte]))
-        output.take(source)
-        shown.append(output.news())
+        output.read_from(source)
+        shown.append(output.new_text())
     os.close(source)
     os.close(sink)
     assert [piece for piece in shown if piece] == ["n", "é", "漢", "😀", "!"]
@@ -130,11 +130,11 @@ def test_news_come_once_and_never_with_half_a_character(spool: Path) -> None:
 
 def test_much_at_once_is_shown_by_its_end_with_a_mark(spool: Path) -> None:
     output = taken("漢".encode() * 100_000, spool)
-    news = output.news()
-    assert news.startswith(f"\n[{300_000 - NEWS:,} bytes are not shown here]\n漢")
+    news = output.new_text()
+    assert news.startswith(f"\n[{300_000 - NEW_TEXT_BYTES:,} bytes are not shown here]\n漢")
     assert set(news.rpartition("]\n")[2]) == {"漢"}
-    assert len(news.encode()) < NEWS + 100
-    assert output.news() == ""
+    assert len(news.encode()) < NEW_TEXT_BYTES + 100
+    assert output.new_text() == ""
 
 
 # For the model

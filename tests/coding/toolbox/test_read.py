@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines
-from outrider.coding.toolbox.files.text_files import PIECE
+from outrider.coding.toolbox.files.text_files import CHUNK
 from outrider.coding.toolbox.workspace import Stamp
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
@@ -421,10 +421,10 @@ def test_where_the_pieces_of_a_file_end_makes_no_difference(text: str, cuts: lis
 
 def test_characters_across_the_edges_of_pieces_are_whole(tools: FileTools) -> None:
     filler = b"x" * 99 + b"\n"
-    head = filler * (PIECE // 100)
-    data = head + b"y" * (PIECE - len(head) - 1) + "é\n".encode() + filler * (20 * 1024 * 1024 // 100)
+    head = filler * (CHUNK // 100)
+    data = head + b"y" * (CHUNK - len(head) - 1) + "é\n".encode() + filler * (20 * 1024 * 1024 // 100)
     (tools.folder / "a.txt").write_bytes(data)
     assert len(data) > 20 * 1024 * 1024, "so that it is read piece by piece"
-    result = tools.read("a.txt", offset=PIECE // 100 + 1, limit=1)
+    result = tools.read("a.txt", offset=CHUNK // 100 + 1, limit=1)
     assert shown_lines(result.text)[0].endswith("yé")
     assert "more follows" in result.text

@@ -19,7 +19,7 @@ import pytest
 from outrider.coding.permissions.files import hidden
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.toolbox import pace
+from outrider.coding.toolbox import throttle
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.search.glob import glob
 from outrider.coding.toolbox.search.grep import grep
@@ -80,7 +80,7 @@ async def test_no_listing_names_a_secret(folder: Path, pattern: str) -> None:
     for name in (".env", "sub/.env", "sub/key.pem", ".ssh/id"):
         put(folder / name, "x")
     result = await call(glob(Workspace(folder), hidden=secret_in(folder)), pattern=pattern)
-    assert result.text in ("a.py", f"No file matches {pattern}.") or "kept from searches" in result.text
+    assert result.text in ("a.py", f"No file matches {pattern}.") or "excluded from searches" in result.text
 
 
 @pytest.mark.parametrize("path", [".env", "sub/../.env", "link", ".ssh", ".ssh/more", ".ssh/more/x", "to_ssh/more"])
@@ -94,7 +94,7 @@ async def test_a_secret_that_is_named_is_kept_back(folder: Path, path: str) -> N
         grep(Workspace(folder), hidden=secret_in(folder)), pattern="needle", path=path, output_mode="content"
     )
     assert result.is_error
-    assert "is kept from searches: it may hold secrets" in result.text
+    assert "is excluded from searches: it may hold secrets" in result.text
 
 
 async def test_what_a_pattern_takes_back_is_shown(folder: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_flood_is_stopped_and_said(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(ripgrep, "MAX_OUTPUT", 1024 * 1024)
     put(folder / "flood.txt", "needle\n" * 300_000)
     result = await call(grep(Workspace(folder)), pattern="needle", output_mode="content")
-    assert result.text.endswith("[The search was stopped: it finds too much. There are more.]")
+    assert result.text.endswith("[The search was stopped: there is too much output. More lines match.]")
     assert "more lines not shown" in result.text
 
 
@@ -229,7 +229,7 @@ async def test_an_endless_listing_fills_no_memory(
         assert tracemalloc.get_traced_memory()[1] < 40 * 1024 * 1024
     finally:
         tracemalloc.stop()
-    assert "too many files here to look at them all" in result.text
+    assert "too many files here to list them all" in result.text
 
 
 def is_running(pid: int) -> bool:
@@ -282,7 +282,7 @@ async def test_progress_is_shown_while_a_search_takes_long(
     script = f"while [ ! -e {done} ]; do printf '%s\\0' {folder}/a.py; sleep 0.02; done"
     slow = program(tmp_path / "rg", script)
     monkeypatch.setattr(ripgrep, "find", lambda: slow)
-    monkeypatch.setattr(pace, "FIRST", 0.0)
+    monkeypatch.setattr(throttle, "FIRST", 0.0)
     shown: list[Any] = []
 
     def show(content: Any) -> None:
@@ -296,9 +296,9 @@ async def test_progress_is_shown_while_a_search_takes_long(
 
 def test_progress_is_shown_at_most_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: clock[0])
     shown: list[float] = []
-    paced = pace.Pace(shown.append)
+    paced = throttle.ProgressThrottle(shown.append)
     for tick in range(2000):
         clock[0] = 100 + tick / 1000
         paced.show(lambda: clock[0])
@@ -332,7 +332,7 @@ async def test_a_program_that_cannot_be_run_is_a_sentence(
     for tool, arguments in both(folder):
         result = await call(tool, **arguments)
         assert result.is_error
-        assert result.text.startswith("The search cannot be begun")
+        assert result.text.startswith("The search cannot start")
 
 
 def test_ripgrep_is_found_beside_python_then_on_the_path_but_never_in_the_folder_itself(

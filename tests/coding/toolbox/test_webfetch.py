@@ -127,9 +127,9 @@ async def test_a_failure_may_come_with_nothing_or_a_file() -> None:
 
 
 async def test_an_empty_answer_and_a_page_of_scripts_are_said() -> None:
-    assert (await fetched(page("", status="204 No Content"))).text == "The answer is empty (204 No Content)."
+    assert (await fetched(page("", status="204 No Content"))).text == "The response is empty (204 No Content)."
     scripted = await fetched(page("<html><body><div id=app></div><script>render('secret')</script>"))
-    assert scripted.text == "The page has no text; it may be made by scripts, which are not run."
+    assert scripted.text == "The page has no text; scripts, which are not run, may produce it."
 
 
 async def test_nothing_of_the_user_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -241,7 +241,7 @@ async def test_the_refusal_says_what_to_do() -> None:
     result = await call(web_fetch(), url="http://169.254.169.254/latest/meta-data/")
     assert result.text == (
         "169.254.169.254 is not a public address (link-local), and only public ones may be fetched. "
-        "The user can allow others with web.private_addresses in the configuration."
+        "The user can allow private ones with web.private_addresses in the configuration."
     )
 
 
@@ -505,7 +505,7 @@ async def test_an_endless_page_ends_at_the_limit_and_shows_progress(monkeypatch:
         while True:
             await send(b"more and more " * 5000)
 
-    monkeypatch.setattr("outrider.coding.toolbox.pace.FIRST", 0.0)
+    monkeypatch.setattr("outrider.coding.toolbox.throttle.FIRST", 0.0)
     shown: list[Any] = []
     async with serving({"/": endless}) as server:
         result = await fetch(f"{server.url}/", shown=shown.append)

@@ -1,4 +1,4 @@
-"""The outside world: files, search, shell, web and the plan, as tools with the names and arguments that models know."""
+"""The tools of the coding agent: files, search, shell, web and the plan, with names and arguments that models know."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
 ALL_NAMES = (*TOOL_NAMES, "Task")
-"""With the one that sends out sub-agents, which is made elsewhere."""
+"""The toolbox and Task, which starts sub-agents and is built elsewhere."""
 
 
-def standard(
+def standard_tools(
     workspace: Workspace,
     names: Iterable[str] = TOOL_NAMES,
     *,
@@ -23,18 +23,19 @@ def standard(
     environment: Mapping[str, str] | None = None,
     private_addresses: bool = False,
     hidden: Callable[[str], bool] | None = None,
-    unwanted: Sequence[str] = (),
+    unset: Sequence[str] = (),
 ) -> list[Tool]:
-    """Those that are named, for one session.
+    """Return the named tools for one session.
 
-    `hidden` says of a path whether a search must leave it out; `unwanted` variables do not reach commands.
+    `hidden` returns True for a path that searches must leave out. Variables in `unset` are removed from the environment
+    of commands.
     """
     from outrider.coding.toolbox.files.edit import edit
     from outrider.coding.toolbox.files.read import read
     from outrider.coding.toolbox.files.write import write
     from outrider.coding.toolbox.search.glob import glob
     from outrider.coding.toolbox.search.grep import grep
-    from outrider.coding.toolbox.search.searched import nothing
+    from outrider.coding.toolbox.search.search_paths import hide_nothing
     from outrider.coding.toolbox.shell.bash import bash
     from outrider.coding.toolbox.todo import todo
     from outrider.coding.toolbox.web.webfetch import web_fetch
@@ -43,9 +44,9 @@ def standard(
         "Read": lambda: read(workspace),
         "Write": lambda: write(workspace),
         "Edit": lambda: edit(workspace),
-        "Glob": lambda: glob(workspace, hidden=hidden or nothing),
-        "Grep": lambda: grep(workspace, hidden=hidden or nothing),
-        "Bash": lambda: bash(workspace, sandbox, environment=environment, unwanted=unwanted),
+        "Glob": lambda: glob(workspace, hidden=hidden or hide_nothing),
+        "Grep": lambda: grep(workspace, hidden=hidden or hide_nothing),
+        "Bash": lambda: bash(workspace, sandbox, environment=environment, unset=unset),
         "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
         "Todo": lambda: todo(workspace),
     }

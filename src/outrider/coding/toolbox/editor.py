@@ -1,7 +1,7 @@
-"""What an editor lends to the tools: the text of files as it has them, and terminals in which commands run.
+"""Interfaces that an editor offers to the tools: the text of its open files, and terminals for commands.
 
-A front end that talks to an editor implements these and sets them on a workspace. Without them the tools use the disk
-and processes of their own.
+A front end that talks to an editor implements them and sets them on a workspace. Without them, the tools use the disk
+and start processes themselves.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Protocol
 
 
 class Buffers(Protocol):
-    """Files as the editor has them, with changes that are not saved. Called in a tool's thread; may block.
+    """The editor's versions of files, with unsaved changes. Called in a tool's thread; may block.
 
-    What does not answer must raise within seconds: nobody else keeps the time.
+    An implementation must raise within seconds if the editor does not respond: callers set no timeout.
     """
 
     def read(self, path: Path) -> str | None:
-        """The text; None if the editor cannot say, such as for a file that is not there.
+        """Return the text, or None if the editor cannot tell, for example because the file is missing.
 
-        Raises OSError if there was no answer. A file is then not changed: it may have changes that are not saved.
+        Raises OSError if the editor did not respond. The file is then not changed, as it may have unsaved changes.
         """
 
     def write(self, path: Path, text: str) -> bool:
-        """Save the text. False if the editor cannot and nothing was written: then the tool writes the file itself.
+        """Save the text. Return False if the editor cannot and nothing was written: the tool then writes the file.
 
-        Lines end as in what `read` gave. Raises OSError if it is not known whether anything was written.
+        Lines end as in the text from `read`. Raises OSError if it is unknown whether anything was written.
         """
 
 
@@ -34,19 +34,19 @@ class EditorTerminal(Protocol):
     """A command that runs in the editor."""
 
     id: str
-    """The name by which the editor knows it."""
+    """The editor's id of the terminal."""
 
     async def wait(self) -> int | None:
-        """Wait for its end. Gives the exit code; None if it was killed by a signal."""
+        """Wait for the command to end. Return its exit code, or None if a signal killed it."""
 
     async def output(self) -> tuple[str, bool]:
-        """All that it has printed so far, and whether the beginning was cut off."""
+        """Return the output so far, and whether its beginning was cut off."""
 
     async def kill(self) -> None:
-        """End the command; its output can still be asked for."""
+        """Kill the command. Its output stays available."""
 
     async def release(self) -> None:
-        """It is not needed any more. A command that still runs ends."""
+        """Release the terminal. A command that still runs is killed."""
 
 
 class Terminals(Protocol):
@@ -55,10 +55,10 @@ class Terminals(Protocol):
     async def start(
         self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], output_bytes: int
     ) -> EditorTerminal:
-        """Run a program in a folder; of its output, the newest `output_bytes` are to be kept.
+        """Run a program in a folder. The editor keeps the newest `output_bytes` of its output.
 
-        `environment` is to be added to what the editor has.
+        `environment` is added to the editor's environment.
 
-        Raises TimeoutError or ConnectionError if it is not known whether it was started, and anything else if it was
-        not: then the command runs in a process of our own.
+        Raises TimeoutError or ConnectionError if it is unknown whether the program was started. Any other exception
+        means that it was not: the command then runs in a process of our own.
         """

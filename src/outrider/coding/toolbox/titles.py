@@ -1,4 +1,4 @@
-"""A call in a few words, for those who watch."""
+"""Short titles of calls, for people who watch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_TELLING = {
+_MAIN_ARGUMENT = {
     "Read": "file_path",
     "Write": "file_path",
     "Edit": "file_path",
@@ -17,32 +17,32 @@ _TELLING = {
     "WebFetch": "url",
     "Task": "description",
 }
-"""The argument that says most about a call."""
+"""The argument that describes a call best."""
 
 
 def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> str:
-    """The tool and what it is about, in one line of any length; paths inside the folder are relative to it.
+    """Return the tool and its main argument in one line of any length. Paths inside the folder become relative.
 
     >>> title("Read", {"file_path": "src/a.py"})
     'Read(src/a.py)'
     """
     if name == "Todo":
         return "Todo"
-    telling = input.get(_TELLING.get(name, ""))
-    if not isinstance(telling, str):
+    main = input.get(_MAIN_ARGUMENT.get(name, ""))
+    if not isinstance(main, str):
         return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in input.items())})"
     if name == "Task" and isinstance(input.get("subagent_type"), str):
-        return f"Task({input['subagent_type']}: {telling})"
+        return f"Task({input['subagent_type']}: {main})"
     if name in ("Read", "Write", "Edit"):
-        telling = shown_path(telling, folder)
+        main = shown_path(main, folder)
     where = input.get("path")
     if name in ("Glob", "Grep") and isinstance(where, str):
-        return f"{name}({telling} in {shown_path(where, folder)})"
-    return f"{name}({telling}){' in the background' if input.get('run_in_background') else ''}"
+        return f"{name}({main} in {shown_path(where, folder)})"
+    return f"{name}({main}){' in the background' if input.get('run_in_background') else ''}"
 
 
 def shown_path(name: str, folder: Path | None) -> str:
-    """A path as people like to read it; one with `..` as it is, for links may lead it elsewhere."""
+    """Return a path relative to the folder if it is inside. A path with `..` stays as it is, because of links."""
     if folder and os.path.isabs(name) and ".." not in name.split("/"):
         inside = os.path.relpath(name, folder)
         if not inside.startswith(".."):

@@ -1,4 +1,4 @@
-"""`Todo`: the plan."""
+"""The Todo tool: the plan of a session."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 def todo(workspace: Workspace) -> Tool:
-    """The tool that keeps the plan of a session."""
+    """Return the tool that keeps the plan of a session."""
 
     @tool(name="Todo", effect="idempotent", concurrent=False)
     def plan(todos: list[Todo]) -> ToolResult:
-        """Write down the plan for work of several steps, and keep it up to date. The list replaces the last one.
+        """Write down the plan for work of several steps, and keep it up to date. The list replaces the previous one.
 
-        Mark a step in_progress before you begin with it and completed as soon as it is done; one at a time.
+        Mark a step in_progress before you begin it and completed as soon as it is done; one at a time.
 
         Args:
             todos: All steps of the plan, in order.
         """
-        if fault := _fault(todos):
-            return ToolResult(f"The plan was not changed: {fault}", is_error=True)
+        if problem := _problem(todos):
+            return ToolResult(f"The plan was not changed: {problem}", is_error=True)
         workspace.todos = tuple(todos)
         steps = [{"content": step.content, "status": step.status} for step in todos]
-        return ToolResult(_said(todos), details={"todos": steps})
+        return ToolResult(_summary(todos), details={"todos": steps})
 
     return plan
 
 
-def _fault(todos: list[Todo]) -> str:
+def _problem(todos: list[Todo]) -> str:
     if len(todos) > MOST_STEPS:
         return f"it has {len(todos)} steps, and {MOST_STEPS} are the most. Put small ones together."
     for number, step in enumerate(todos, 1):
@@ -45,7 +45,7 @@ def _fault(todos: list[Todo]) -> str:
     return ""
 
 
-def _said(todos: list[Todo]) -> str:
+def _summary(todos: list[Todo]) -> str:
     if not todos:
         return "The plan is empty now."
     done = sum(step.status == "completed" for step in todos)

@@ -1,4 +1,4 @@
-"""The folder in which the tools of a session work, and what they remember from one call to the next."""
+"""The folder in which a session's tools work, and the state that they keep between calls."""
 
 from __future__ import annotations
 
@@ -26,64 +26,64 @@ class Todo(msgspec.Struct, frozen=True):
     content: str
     status: TodoStatus = "pending"
     active_form: str = msgspec.field(default="", name="activeForm")
-    """The step in other words, which some models add. Nobody is shown it."""
+    """Another wording of the step, which some models add. It is not shown."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A file as it was when the model last saw it: enough to notice that somebody changed it since."""
+    """A file as the model last saw it: enough to detect later changes."""
 
     sha256: str
-    """Empty for a file that is too large to be read whole each time."""
+    """Empty for a file that is too large to hash on each call."""
     size: int
     modified_ns: int = 0
-    """When it was last changed, where there is no hash."""
+    """The modification time, if there is no hash."""
 
 
 class Workspace:
-    """Where a session's tools work. Each session has its own."""
+    """The folder and the state of one session's tools."""
 
-    def __init__(self, folder: str | Path, *, within: Workspace | None = None) -> None:
+    def __init__(self, folder: str | Path, *, parent: Workspace | None = None) -> None:
         self.folder = Path(folder).resolve()
-        """The project: what is inside may be worked on."""
+        """The project folder, inside which the tools may work."""
         self.shell_cwd = self.folder
-        """Where the shell stands; a command may change it."""
+        """The working directory of the shell; a command may change it."""
         self.seen: dict[Path, Stamp] = {}
-        """What the model has seen of each file that it read or wrote, by resolved path."""
+        """A stamp for each file that the model has read or written, by resolved path."""
         self.todos: Sequence[Todo] = ()
         """The plan."""
         self.processes = Processes()
-        """The commands that run, also in the background."""
-        self.buffers: Buffers | None = within.buffers if within else None
-        """The files as an editor has them, if one lends them."""
-        self.terminals: Terminals | None = within.terminals if within else None
-        """Where an editor runs commands, if one does."""
+        """The running commands, also those in the background."""
+        self.buffers: Buffers | None = parent.buffers if parent else None
+        """The editor's versions of files, if there is an editor."""
+        self.terminals: Terminals | None = parent.terminals if parent else None
+        """The editor's terminals, if it runs commands."""
 
-        self._within = within
-        above = within.temporary_name if within else Path(gettempdir()).resolve()
-        self.temporary_name: Path = above / f"outrider-{os.urandom(8).hex()}"
-        """Where the temporary folder will be, once it is needed."""
+        self._parent = parent
+        above = parent.temporary_path if parent else Path(gettempdir()).resolve()
+        self.temporary_path: Path = above / f"outrider-{os.urandom(8).hex()}"
+        """The path of the temporary folder, which is created on first use."""
 
     @cached_property
     def temporary(self) -> Path:
-        """A folder for the owner alone, which ends with the workspace: what commands printed."""
+        """A private folder for the output of commands. It is removed with the workspace."""
         import shutil
 
-        if self._within:
-            _ = self._within.temporary
-        self.temporary_name.mkdir(mode=0o700)
-        self._remove_temporary = weakref.finalize(self, shutil.rmtree, self.temporary_name, ignore_errors=True)
-        return self.temporary_name
+        if self._parent:
+            _ = self._parent.temporary
+        self.temporary_path.mkdir(mode=0o700)
+        self._remove_temporary = weakref.finalize(self, shutil.rmtree, self.temporary_path, ignore_errors=True)
+        return self.temporary_path
 
     def for_subagent(self) -> Workspace:
-        """A workspace in the same folder which remembers nothing of this one; what it keeps lies below its folder."""
-        return Workspace(self.folder, within=self)
+        """Return a workspace in the same folder without this one's state. Its temporary folder is inside this one's."""
+        return Workspace(self.folder, parent=self)
 
     def close(self) -> None:
-        """End the commands that still run, and remove what they printed. The workspace can be used again."""
+        """End the commands that still run and remove their output. The workspace can be used again."""
         self.processes.close()
         if self.__dict__.pop("temporary", None):
             self._remove_temporary()
 
     def path(self, name: str) -> Path:
-        """The path that the model means: absolute, or relative to the folder; `~` is the user's home. Not resolved."""
+        """Return the path that the model means: absolute, relative to the folder, or below `~`. Links stay."""
         return self.folder / Path(name).expanduser()

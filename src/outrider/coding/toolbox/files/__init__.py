@@ -1,1 +1,1 @@
-"""Files: read, written and changed."""
+"""The tools that read, write and edit files."""

@@ -1,16 +1,16 @@
-"""Edit: one text for another in a file that the model has read, all or nothing."""
+"""The Edit tool: replace a text in a file that the model has read."""
 
 from __future__ import annotations
 
-from outrider.coding.toolbox.files.changes import change
-from outrider.coding.toolbox.files.line_ranges import line_count, lines_around
+from outrider.coding.toolbox.files.changes import change_details
+from outrider.coding.toolbox.files.line_ranges import excerpt, line_count
 from outrider.coding.toolbox.files.near_misses import near_miss
-from outrider.coding.toolbox.files.regular_files import located
+from outrider.coding.toolbox.files.regular_files import resolve_path
 from outrider.coding.toolbox.files.replacing import PLACES, Replacement
 from outrider.coding.toolbox.files.saving import save
 from outrider.coding.toolbox.files.stamps import WHOLE, check_seen
 from outrider.coding.toolbox.files.versions import Version, version
-from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
+from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.encodings import Encoding, encoding_of
 from outrider.text import clean, counted, human_size
@@ -20,87 +20,87 @@ from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
 AROUND = 3
-"""Lines that are shown before and after a change."""
+"""Lines shown before and after a change."""
 SHOWN_LINES = 30
 
 
 def edit(workspace: Workspace) -> Tool:
-    """The tool that edits files."""
+    """Return the tool that edits files."""
 
     @tool(name="Edit", effect="write", concurrent=False)
     def edit_file(
         file_path: str, old_string: str, new_string: str, context: ToolContext, replace_all: bool = False
     ) -> ToolResult:
-        """Replace a text in a file that you have read by another. Everything else stays as it is.
+        """Replace a text in a file that you have read. The rest of the file stays as it is.
 
         Args:
             file_path: The file, absolute or relative to the working folder.
-            old_string: What to replace, exactly as it is in the file, with its white space and without line numbers.
-                It must occur once: give as much around it as that takes.
-            new_string: What to put there; empty to delete.
+            old_string: The text to replace, exactly as in the file, with its white space and without line numbers.
+                It must occur once: include enough of the text around it.
+            new_string: The new text; empty to delete.
             replace_all: Replace every occurrence instead of the only one.
         """
         try:
-            return _edited(workspace, file_path, clean(old_string), clean(new_string), replace_all, context)
-        except RefusalError as refused:
-            return ToolResult(str(refused), is_error=True)
+            return _edit(workspace, file_path, clean(old_string), clean(new_string), replace_all, context)
+        except ToolCallError as failure:
+            return ToolResult(str(failure), is_error=True)
         except OSError as error:
-            return ToolResult(str(refusal(error, file_path, "changed")), is_error=True)
+            return ToolResult(str(os_error(error, file_path, "changed")), is_error=True)
 
     return edit_file
 
 
-def _edited(workspace: Workspace, name: str, old: str, new: str, every: bool, context: ToolContext) -> ToolResult:
+def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, context: ToolContext) -> ToolResult:
     if not old:
-        raise RefusalError(
-            "old_string is empty: give the text to replace. Write makes a new file or replaces all of one."
+        raise ToolCallError(
+            "old_string is empty: give the text to replace. Write creates a file or replaces a whole one."
         )
     if old == new:
-        raise RefusalError("old_string and new_string are the same: there is nothing to change.")
-    path = located(workspace, name)
+        raise ToolCallError("old_string and new_string are the same: there is nothing to change.")
+    path = resolve_path(workspace, name)
     before = version(workspace, path, name)
     check_seen(workspace, path, name, before.stamp)
     text, encoding = _text_of(name, before)
     replacement = Replacement.within(text, old, new)
     places = _places(replacement, old, name, every)
-    changed = replacement.all()
+    changed = replacement.apply()
     if changed == text:
-        raise RefusalError(
-            "old_string and new_string differ only in how their lines end, which stays as it is in the file."
+        raise ToolCallError(
+            "old_string and new_string differ only in their line endings, and Edit keeps those of the file."
         )
     note = save(workspace, path, name, encoding.encode(changed), before, context)
-    said = _said(replacement, places, name, changed)
-    return ToolResult(f"{said}\n{note}" if note else said, details=change(path, name, text, changed))
+    summary = _summary(replacement, places, name, changed)
+    return ToolResult(f"{summary}\n{note}" if note else summary, details=change_details(path, name, text, changed))
 
 
 def _text_of(name: str, before: Version) -> tuple[str, Encoding]:
     data = before.data
     if data is None:
         size = before.stamp.size if before.stamp else 0
-        raise RefusalError(
-            f"{shown(name)} has {human_size(size)}; Edit works on files up to {human_size(WHOLE)}. "
+        raise ToolCallError(
+            f"{printable(name)} has {human_size(size)}; Edit works on files up to {human_size(WHOLE)}. "
             "Change it with a command instead."
         )
     encoding = encoding_of(data)
     if encoding is None:
-        raise RefusalError(f"{shown(name)} is not text and cannot be edited.")
+        raise ToolCallError(f"{printable(name)} is not text and cannot be edited.")
     try:
         return encoding.decode(data), encoding
     except UnicodeDecodeError:
         promised = encoding.codec.upper()
-        raise RefusalError(f"{shown(name)} is not the {promised} that its byte order mark promises.") from None
+        raise ToolCallError(f"{printable(name)} is not the {promised} that its byte order mark promises.") from None
 
 
 def _places(replacement: Replacement, old: str, name: str, every: bool) -> list[int]:
-    """Where to replace, once it is clear that this is what was meant."""
+    """Return the positions to replace. Raises ToolCallError if there are none, or several without `every`."""
     places = replacement.places()
     if not places:
-        raise RefusalError(f"old_string is not in {shown(name)}.{near_miss(replacement.text, old)}")
+        raise ToolCallError(f"old_string is not in {printable(name)}.{near_miss(replacement.text, old)}")
     if len(places) > 1 and not every:
         times = max(replacement.count(), len(places))
-        raise RefusalError(
-            f"old_string occurs {times:,} times in {shown(name)}, on lines {_lines(replacement, places, times)}. "
-            "Give more of the text around the one that you mean, or set replace_all: true."
+        raise ToolCallError(
+            f"old_string occurs {times:,} times in {printable(name)}, on lines {_lines(replacement, places, times)}. "
+            "Include more of the text around the one that you mean, or set replace_all: true."
         )
     return places
 
@@ -110,18 +110,18 @@ def _lines(replacement: Replacement, places: list[int], times: int) -> str:
     return ", ".join(f"{line}" for line in lines) + (", …" if times > PLACES else "")
 
 
-def _said(replacement: Replacement, places: list[int], name: str, changed: str) -> str:
+def _summary(replacement: Replacement, places: list[int], name: str, changed: str) -> str:
     first = replacement.line_of(places[0])
     if len(places) == 1:
-        words = f"Edited {shown(name)} at line {first}:"
+        words = f"Edited {printable(name)} at line {first}:"
     else:
         times = replacement.count()
         what = counted(times, "occurrence")
-        words = f"Replaced {what} in {shown(name)}, on lines {_lines(replacement, places, times)}:"
-    return f"{words}\n{_snippet(changed, first, replacement.new)}" if changed else f"{shown(name)} is now empty."
+        words = f"Replaced {what} in {printable(name)}, on lines {_lines(replacement, places, times)}:"
+    return f"{words}\n{_snippet(changed, first, replacement.new)}" if changed else f"{printable(name)} is now empty."
 
 
 def _snippet(changed: str, first: int, new: str) -> str:
     start = max(1, min(first - AROUND, line_count(changed)))
     count = min(first - start + line_count(new) + AROUND, SHOWN_LINES)
-    return lines_around(changed, start, max(count, 1))
+    return excerpt(changed, start, max(count, 1))

@@ -1,4 +1,4 @@
-"""A range of the lines of a text with their numbers, found without holding the whole text."""
+"""Numbered lines of a text, read without holding the whole text in memory."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from collections.abc import Iterable
 
 import msgspec
 
-from outrider.coding.toolbox.files.text_files import pieces_of_text, readable
-from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.coding.toolbox.files.text_files import readable, text_chunks
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.text import counted
 
 LINES = 2_000
-"""Lines that are shown when nobody says how many."""
+"""Lines shown without a limit from the model."""
 LINE_CHARACTERS = 2_000
-"""What is shown of one line."""
+"""Characters shown of one line."""
 CHARACTERS = 45_000
-"""What is shown at once: less than a result may have, so that it is cut between lines and not in the middle."""
+"""Characters shown at once: less than the limit of a result, so that the text is cut between lines."""
 
 
 class Span(msgspec.Struct, frozen=True):
-    """What part of a file is asked for: lines, pages or cells."""
+    """The requested part of a file: lines, pages or cells."""
 
     first: int
     """Counted from 1."""
     count: int | None
-    """None if it was left open."""
+    """None for the default."""
 
     @classmethod
     def of(cls, offset: int | None, limit: int | None) -> Span:
-        """What the model asks for. Many begin to count at 0."""
+        """Build a span from the model's arguments. An offset of 0 counts as 1, because many models start at 0."""
         if offset is not None and offset < 0:
-            raise RefusalError(f"offset is {offset}; it must be 1, for the beginning, or more.")
+            raise ToolCallError(f"offset is {offset}; it must be 1, for the beginning, or more.")
         if limit is not None and limit < 1:
-            raise RefusalError(f"limit is {limit}; it must be 1 or more.")
+            raise ToolCallError(f"limit is {limit}; it must be 1 or more.")
         return cls(offset or 1, limit)
 
 
@@ -41,22 +41,22 @@ class Line(msgspec.Struct, frozen=True):
 
     text: str
     length: int
-    """How many characters it has in all."""
+    """The number of characters in the whole line."""
 
 
 class Lines:
-    """Goes through a text line by line. Only a line feed ends a line; a carriage return before it is not shown."""
+    """Iterates over the lines of a text. Only a line feed ends a line; a carriage return before it is dropped."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self._pieces = iter(pieces)
         self._piece = ""
         self._at = 0
         self.passed = 0
-        """How many lines are behind."""
+        """The number of lines already read or skipped."""
 
     @property
     def more(self) -> bool:
-        """Whether there is a further line."""
+        """Whether there is another line."""
         while self._at >= len(self._piece):
             piece = next(self._pieces, None)
             if piece is None:
@@ -65,9 +65,9 @@ class Lines:
         return True
 
     def skip(self, count: int) -> None:
-        """Pass over lines, as many of them as there are."""
+        """Skip up to `count` lines."""
         while count and self.more:
-            # Finding is many times as fast as counting, and the holes of a sparse file have nothing to count.
+            # find() is many times faster than count(), and the holes of a sparse file have no line feeds.
             breaks = self._piece.count("\n", self._at) if self._piece.find("\n", self._at) >= 0 else 0
             if breaks < count:
                 self._skip_piece(breaks)
@@ -82,11 +82,11 @@ class Lines:
         unended = not self._piece.endswith("\n")
         self.passed += breaks
         self._at = len(self._piece)
-        if unended and not self.more:  # the last line, which nothing ends
+        if unended and not self.more:  # the last line has no line feed
             self.passed += 1
 
     def next(self) -> Line:
-        """The next line; an empty one at the end."""
+        """Return the next line; an empty one at the end."""
         kept, length, ended = "", 0, False
         while not ended and self.more:
             end = self._piece.find("\n", self._at)
@@ -102,34 +102,36 @@ class Lines:
         return Line(kept, length)
 
 
-def numbered(lines: Lines, span: Span, name: str, total: int | None) -> str:
-    """The lines of the span with their numbers, and a note where something was left out.
+def numbered_lines(lines: Lines, span: Span, name: str, total: int | None) -> str:
+    """Return the lines of the span with their numbers, and a note about what was left out.
 
-    `total` is how many lines there are, None if it is not known.
+    `total` is the number of lines in the text, or None if it is unknown.
     """
     lines.skip(span.first - 1)
     if not lines.more:
-        raise RefusalError(f"{shown(name)} has {counted(lines.passed, 'line')}; offset {span.first:,} is past its end.")
-    taken, replaced = _taken(lines, span.count or LINES)
+        raise ToolCallError(
+            f"{printable(name)} has {counted(lines.passed, 'line')}; offset {span.first:,} is past its end."
+        )
+    taken, replaced = _take(lines, span.count or LINES)
     notes = _note(span.first, lines, total)
     if replaced:
         notes += "\n[Bytes that are not UTF-8 are shown as \N{REPLACEMENT CHARACTER}.]"
     return "\n".join(taken) + notes
 
 
-def lines_around(text: str, first: int, count: int) -> str:
-    """Some lines of a text with their numbers, and no note."""
-    lines = Lines(pieces_of_text(text))
+def excerpt(text: str, first: int, count: int) -> str:
+    """Return some lines of a text with their numbers and without a note."""
+    lines = Lines(text_chunks(text))
     lines.skip(first - 1)
-    return "\n".join(_taken(lines, count)[0])
+    return "\n".join(_take(lines, count)[0])
 
 
-def _taken(lines: Lines, count: int) -> tuple[list[str], bool]:
-    """The next lines with their numbers, as many as fit; and whether any byte of them had to be replaced."""
+def _take(lines: Lines, count: int) -> tuple[list[str], bool]:
+    """Return the next lines with their numbers, as many as fit, and whether any byte was replaced."""
     taken: list[str] = []
     used, replaced = 0, False
     while len(taken) < count and used < CHARACTERS - LINE_CHARACTERS and lines.more:
-        text, not_utf8 = readable(_shortened(lines.next()))
+        text, not_utf8 = readable(_truncate(lines.next()))
         taken.append(f"{lines.passed:>6}\t{text}")
         used += len(taken[-1]) + 1
         replaced = replaced or not_utf8
@@ -137,11 +139,11 @@ def _taken(lines: Lines, count: int) -> tuple[list[str], bool]:
 
 
 def line_count(text: str) -> int:
-    """How many lines a text has; the last need not be ended."""
+    """Return the number of lines. The last line need not end with a line feed."""
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
-def _shortened(line: Line) -> str:
+def _truncate(line: Line) -> str:
     if line.length <= LINE_CHARACTERS:
         return line.text
     left_out = f"{line.length - LINE_CHARACTERS:,} more characters"

@@ -1,4 +1,4 @@
-"""What the model may have meant by a text that is not in a file."""
+"""Hints for the model when a text is not in a file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _NUMBERED = re.compile(r"^ *\d+(?:\t|→)", re.MULTILINE)
 
 
 def near_miss(text: str, old: str) -> str:
-    """A sentence on what comes closest to `old`; empty if nothing does."""
+    """Return a sentence about the text that is most like `old`, or ""."""
     bare = _NUMBERED.sub("", old)
     if bare != old and bare.strip() and bare in text.replace("\r\n", "\n"):
         return " It has the line numbers that Read shows: leave them out."
     lines = text.split("\n")
     wanted = [line.strip() for line in old.strip().split("\n")]
-    if place := _same_but_for_space(lines, wanted):
+    if place := _find_ignoring_space(lines, wanted):
         there = "\n".join(line.rstrip("\r") for line in lines[place - 1 : place - 1 + len(wanted)])
-        return f" Line {place} begins what differs from it only in white space:\n{readable(there)[0]}"
+        return f" The text at line {place} differs only in white space:\n{readable(there)[0]}"
     return _closest(lines, max(wanted, key=len))
 
 
-def _same_but_for_space(lines: Sequence[str], wanted: Sequence[str]) -> int:
-    """The number of the line where the wanted lines begin, if they are there with other white space; 0 if not."""
+def _find_ignoring_space(lines: Sequence[str], wanted: Sequence[str]) -> int:
+    """Return the line number where the wanted lines begin when white space is ignored, or 0."""
     squeezed = ["".join(line.split()) for line in wanted]
     there = ["".join(line.split()) for line in lines]
     if not any(squeezed):

@@ -1,31 +1,31 @@
-"""A Jupyter notebook as Read shows it: cell by cell, with its pictures."""
+"""Jupyter notebooks as Read shows them: cell by cell, with their pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
-from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents.notebooks import Cell, cell_text, cells_of, pictures
 from outrider.text import counted
 from outrider.tools.result import ToolResult
 
 MOST_PICTURES = 20
-"""Pictures that are attached at once."""
+"""Maximum number of pictures in one result."""
 
 
-def notebook(data: bytes, name: str, span: Span) -> ToolResult | None:
-    """The cells of the span, as many whole cells as fit; None if this is not a notebook after all."""
+def notebook_result(data: bytes, name: str, span: Span) -> ToolResult | None:
+    """Return the cells of the span, as many whole cells as fit, or None if the file is not a notebook."""
     cells = cells_of(data)
     if cells is None:
         return None
     total = len(cells)
     if total == 0:
-        return ToolResult(f"{shown(name)} is a notebook without cells.")
+        return ToolResult(f"{printable(name)} is a notebook without cells.")
     if span.first > total:
-        raise RefusalError(
-            f"{shown(name)} has {counted(total, 'cell')}; offset {span.first:,} is past its end. "
+        raise ToolCallError(
+            f"{printable(name)} has {counted(total, 'cell')}; offset {span.first:,} is past its end. "
             "In a notebook, offset and limit count cells."
         )
     asked = cells[span.first - 1 : None if span.count is None else span.first - 1 + span.count]
@@ -36,7 +36,7 @@ def notebook(data: bytes, name: str, span: Span) -> ToolResult | None:
 
 
 def _parts(cells: Sequence[Cell], first: int) -> tuple[list[str], list[Attachment]]:
-    """The text of each cell as long as they fit, and the pictures of those."""
+    """Return the text of as many cells as fit, and their pictures."""
     parts: list[str] = []
     attached: list[Attachment] = []
     used = 0

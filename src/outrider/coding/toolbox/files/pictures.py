@@ -1,8 +1,8 @@
-"""A picture in a file, as the model gets to see it."""
+"""Pictures as Read shows them."""
 
 from __future__ import annotations
 
-from outrider.coding.toolbox.refusals import RefusalError, shown
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError
 from outrider.text import human_size
@@ -11,19 +11,19 @@ from outrider.tools.result import ToolResult
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-def picture(name: str, mime_type: str, size: int, data: bytes | None, attachment: Attachment) -> ToolResult:
-    """The picture with a caption. One that is too large to be looked at goes on its way: the limit is set elsewhere."""
+def picture_result(name: str, mime_type: str, size: int, data: bytes | None, attachment: Attachment) -> ToolResult:
+    """Return the picture with a caption. A file too large to inspect is attached unchecked."""
     if data is None:
-        return ToolResult(f"{shown(name)}: {mime_type}, {human_size(size)}", [attachment])
-    from outrider.providers.documents import image_size  # the judge of what can be sent
+        return ToolResult(f"{printable(name)}: {mime_type}, {human_size(size)}", [attachment])
+    from outrider.providers.documents import image_size  # the same check as before sending
 
     try:
         width, height = image_size(data)
     except AttachmentError:
         width = height = 0
     if not width or not height:
-        raise RefusalError(
-            f"{shown(name)} begins like a picture ({mime_type}, {human_size(size)}) but is damaged or not whole. "
+        raise ToolCallError(
+            f"{printable(name)} begins like a picture ({mime_type}, {human_size(size)}) but is damaged or incomplete. "
             "With original: true it is attached as it is."
         )
-    return ToolResult(f"{shown(name)}: {mime_type}, {width} × {height} pixels, {human_size(size)}", [attachment])
+    return ToolResult(f"{printable(name)}: {mime_type}, {width} × {height} pixels, {human_size(size)}", [attachment])

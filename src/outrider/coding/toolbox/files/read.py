@@ -1,4 +1,4 @@
-"""Read: a file as a model can take it, be it text, a picture, a document or a notebook."""
+"""The Read tool: text, pictures, documents and notebooks in a form that a model can use."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from outrider.coding.toolbox.files.documents import pdf_text
-from outrider.coding.toolbox.files.extracted import document_text
-from outrider.coding.toolbox.files.line_ranges import Lines, Span, line_count, numbered
-from outrider.coding.toolbox.files.notebooks import notebook
-from outrider.coding.toolbox.files.pictures import PICTURES, picture
-from outrider.coding.toolbox.files.regular_files import located, opened
-from outrider.coding.toolbox.files.stamps import stamp_of, stamped
-from outrider.coding.toolbox.files.text_files import pieces_of_file, pieces_of_text, text_for_looking
-from outrider.coding.toolbox.files.versions import SilentEditorError, Version, lent
-from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
+from outrider.coding.toolbox.files.documents import document_text
+from outrider.coding.toolbox.files.line_ranges import Lines, Span, line_count, numbered_lines
+from outrider.coding.toolbox.files.notebooks import notebook_result
+from outrider.coding.toolbox.files.pdfs import pdf_text
+from outrider.coding.toolbox.files.pictures import PICTURES, picture_result
+from outrider.coding.toolbox.files.regular_files import open_regular, resolve_path
+from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of
+from outrider.coding.toolbox.files.text_files import decode_lenient, file_chunks, text_chunks
+from outrider.coding.toolbox.files.versions import EditorUnavailableError, Version, editor_version
+from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Stamp, Workspace
 from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
 from outrider.conversation.documents import kinds
@@ -34,35 +34,37 @@ from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
-STORED = "attachment:"
-"""What the name of a stored result begins with."""
-BETWEEN_NEWS = 512 * 1024 * 1024
-"""Bytes of a large file from one word about progress to the next."""
+STORED_PREFIX = "attachment:"
+"""The prefix of the name of a stored result."""
+PROGRESS_EVERY = 512 * 1024 * 1024
+"""Bytes of a large file between two progress messages."""
 UNSAVED = (
     "The editor has changes in this file that are not saved; they are shown here. Commands and searches see the disk."
 )
-SILENT = "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
+EDITOR_SILENT = (
+    "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
+)
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Bytes to look at: of a file, or of a stored result."""
+    """The bytes to read: of a file or of a stored result."""
 
     name: str
-    """What the model calls it."""
+    """The name that the model used."""
     head: bytes
     data: bytes | None
-    """All of them, if they are not too many to hold."""
+    """All bytes; None if the file is too large to hold in memory."""
     stream: BinaryIO
     stamp: Stamp
     attachment: Attachment
     path: Path | None = None
-    """Where the file is; None for a stored result."""
+    """The path of the file; None for a stored result."""
     note: str = ""
-    """What else there is to say of it."""
+    """A note that is added to the result."""
 
 
 def read(workspace: Workspace) -> Tool:
-    """The tool that reads files."""
+    """Return the tool that reads files."""
 
     @tool(name="Read", effect="read")
     def read_file(
@@ -75,23 +77,23 @@ def read(workspace: Workspace) -> Tool:
         """Read a file. Text comes with line numbers, which are not part of the file.
 
         Pictures are shown. A PDF gives its text by page, a notebook its cells with their output, an office document,
-        a book or RTF its text and tables. Large files are read in parts: the end of a part says how to go on.
+        a book or RTF its text and tables. Large files are read in parts: each part ends with how to read on.
 
         Args:
             file_path: The file, absolute or relative to the working folder; or attachment:<sha256> for a stored result.
             offset: The first line to read, counted from 1 (in a PDF the first page, in a notebook the first cell).
             limit: How many lines to read (pages, cells). Without it, up to 2000 lines or 20 pages.
-            original: Attach the file itself, as it is, instead of its text.
+            original: Attach the file itself instead of its text.
         """
         try:
             span = Span.of(offset, limit)
             with _source(workspace, file_path, context, original) as source:
-                result = _attached(source) if original else _looked_at(source, span, context)
-        except RefusalError as refused:
-            return ToolResult(str(refused), is_error=True)
+                result = _attach(source) if original else _view(source, span, context)
+        except ToolCallError as failure:
+            return ToolResult(str(failure), is_error=True)
         except OSError as error:
-            return ToolResult(str(refusal(error, file_path)), is_error=True)
-        if source.path and not _hides_more(source):
+            return ToolResult(str(os_error(error, file_path)), is_error=True)
+        if source.path and not _is_archive(source):
             workspace.seen[source.path] = source.stamp
         return replace(result, text=f"{result.text}\n[{source.note}]") if source.note else result
 
@@ -100,129 +102,129 @@ def read(workspace: Workspace) -> Tool:
 
 @contextmanager
 def _source(workspace: Workspace, name: str, context: ToolContext, original: bool) -> Iterator[Source]:
-    if name.startswith(STORED):
+    if name.startswith(STORED_PREFIX):
         try:
-            data = context.stored(name.removeprefix(STORED))
+            data = context.stored(name.removeprefix(STORED_PREFIX))
         except AttachmentError as error:
-            raise RefusalError(f"{shown(name)} cannot be read: {error}.") from None
+            raise ToolCallError(f"{printable(name)} cannot be read: {error}.") from None
         yield Source(
             name, data[:HEAD], data, io.BytesIO(data), stamp_of(data), Attachment(data, name=name.replace(":", "-"))
         )
         return
-    path = located(workspace, name)
-    if not original and (source := _only_in_editor(workspace, path, name)):
+    path = resolve_path(workspace, name)
+    if not original and (source := _unsaved_new_file(workspace, path, name)):
         yield source
         return
-    with opened(path, name) as file:
-        stamp, whole = stamped(file)
+    with open_regular(path, name) as file:
+        stamp, whole = stamp_file(file)
         file.seek(0)
         head = file.read(HEAD) if whole is None else whole[:HEAD]
         attachment = Attachment.from_path(path, name=Path(name).name)
         source = Source(name, head, whole, file, stamp, attachment, path)
-        yield source if original else _as_in_editor(workspace, path, source)
+        yield source if original else _editor_source(workspace, path, source)
 
 
-def _only_in_editor(workspace: Workspace, path: Path, name: str) -> Source | None:
-    """A file that was never saved."""
+def _unsaved_new_file(workspace: Workspace, path: Path, name: str) -> Source | None:
+    """Return a file that exists only in the editor, or None."""
     if os.path.lexists(path):
         return None
-    with suppress(SilentEditorError):
-        return _unsaved(path, name, lent(workspace, path, name, None, b""))
+    with suppress(EditorUnavailableError):
+        return _unsaved_source(path, name, editor_version(workspace, path, name, None, b""))
     return None
 
 
-def _as_in_editor(workspace: Workspace, path: Path, on_disk: Source) -> Source:
+def _editor_source(workspace: Workspace, path: Path, on_disk: Source) -> Source:
     try:
-        now = lent(workspace, path, on_disk.name, on_disk.stamp, on_disk.data)
-    except SilentEditorError:
-        return replace(on_disk, note=SILENT)
-    return _unsaved(path, on_disk.name, now) or on_disk
+        now = editor_version(workspace, path, on_disk.name, on_disk.stamp, on_disk.data)
+    except EditorUnavailableError:
+        return replace(on_disk, note=EDITOR_SILENT)
+    return _unsaved_source(path, on_disk.name, now) or on_disk
 
 
-def _unsaved(path: Path, name: str, now: Version) -> Source | None:
-    """The file as the editor has it, if that is something else than what is on disk."""
+def _unsaved_source(path: Path, name: str, now: Version) -> Source | None:
+    """Return the editor's version of the file, or None if it equals the file on disk."""
     if not now.unsaved or now.stamp is None or now.data is None:
         return None
     attachment = Attachment(now.data, name=Path(name).name)
     return Source(name, now.data[:HEAD], now.data, io.BytesIO(now.data), now.stamp, attachment, path, UNSAVED)
 
 
-def _attached(source: Source) -> ToolResult:
+def _attach(source: Source) -> ToolResult:
     kind = source.attachment.type_of(source.head)
-    return ToolResult(f"{shown(source.name)}: {kind}, {human_size(source.stamp.size)}", [source.attachment])
+    return ToolResult(f"{printable(source.name)}: {kind}, {human_size(source.stamp.size)}", [source.attachment])
 
 
-def _looked_at(source: Source, span: Span, context: ToolContext) -> ToolResult:
-    """What the model gets to read, or see, of it."""
+def _view(source: Source, span: Span, context: ToolContext) -> ToolResult:
+    """Return what the model reads or sees of the source."""
     if not source.head:
-        return ToolResult(f"{shown(source.name)} is empty.")
+        return ToolResult(f"{printable(source.name)} is empty.")
     kind = sniff(source.head)
     if kind == "application/pdf":
         return ToolResult(pdf_text(source.stream, source.name, span, context))
-    if document := _document(source, kind):
+    if document := _document_type(source, kind):
         return ToolResult(document_text(source.stream, source.name, document, span, context))
     encoding = encoding_of(source.head)
     if kind and not is_utf8(source.head):
-        encoding = None  # text may begin with the letters that mark a picture, but does not go on like one
+        encoding = None  # text may begin like a picture, but a picture is not valid UTF-8
     if kind in PICTURES and encoding is None:
-        return picture(source.name, kind, source.stamp.size, source.data, source.attachment)
+        return picture_result(source.name, kind, source.stamp.size, source.data, source.attachment)
     if encoding is None:
-        raise _binary(source, kind)
+        raise _binary_error(source, kind)
     if source.name.endswith(".ipynb") and source.data is not None:
-        return notebook(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
+        return notebook_result(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
             source, encoding, span, context
         )
     return ToolResult(_text(source, encoding, span, context))
 
 
-def _document(source: Source, found: str | None) -> str:
-    """The MIME type of a document whose text can be read; empty for anything else. Notebooks are shown by cells."""
+def _document_type(source: Source, found: str | None) -> str:
+    """Return the MIME type of a document whose text can be extracted, or "". Notebooks are shown by cells."""
     kind = source.attachment.type_of(source.head)
     if found == kinds.ZIP and kind == kinds.ZIP:
         kind = kind_of_archive(source.stream)
     return kind if found and kind in kinds.READABLE else ""
 
 
-def _hides_more(source: Source) -> bool:
-    """Whether the text is only a part of what is in the file, which must not be overwritten by it."""
+def _is_archive(source: Source) -> bool:
+    """Return whether the text is only a part of the file, so that it must not overwrite the file."""
     return sniff(source.head) in (kinds.ZIP, *kinds.ZIPPED)
 
 
-def _binary(source: Source, kind: str | None) -> RefusalError:
+def _binary_error(source: Source, kind: str | None) -> ToolCallError:
     kind = kind or source.attachment.type_of(source.head)
-    what = f"{shown(source.name)} is not text ({kind}, {human_size(source.stamp.size)}), so it is not shown."
+    what = f"{printable(source.name)} is not text ({kind}, {human_size(source.stamp.size)}), so it is not shown."
     if kind == kinds.OLE:
-        return RefusalError(f"{what} It is an old Office document, or one with a password: convert it to a PDF first.")
+        return ToolCallError(f"{what} It is an old Office document, or one with a password: convert it to a PDF first.")
     if kind.partition("/")[0] not in ("image", "audio", "video"):
-        return RefusalError(f"{what} No model takes such a file: unpack or convert it first.")
+        return ToolCallError(f"{what} No model takes such a file: unpack or convert it first.")
     small = source.stamp.size <= MAX_BYTES
     advice = "With original: true the file itself is attached." if small else "It is too large to be attached."
-    return RefusalError(f"{what} {advice}")
+    return ToolCallError(f"{what} {advice}")
 
 
 def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> ToolResult:
     text = _text(source, encoding, span, context)
-    return ToolResult(f"{text}\n[This is not a notebook that can be understood, so it is shown as plain text.]")
+    return ToolResult(f"{text}\n[This is not a valid notebook, so it is shown as plain text.]")
 
 
 def _text(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> str:
     if source.data is None:
-        pieces = pieces_of_file(source.stream, encoding, _news(source.stamp.size, context))
-        return numbered(Lines(pieces), span, source.name, None)
-    text = text_for_looking(source.data, encoding)
-    return numbered(Lines(pieces_of_text(text)), span, source.name, line_count(text))
+        pieces = file_chunks(source.stream, encoding, _progress_reporter(source.stamp.size, context))
+        return numbered_lines(Lines(pieces), span, source.name, None)
+    text = decode_lenient(source.data, encoding)
+    return numbered_lines(Lines(text_chunks(text)), span, source.name, line_count(text))
 
 
-def _news(size: int, context: ToolContext) -> Callable[[int], None]:
-    """Says now and then how far into a large file it is, and stops when nobody waits any more."""
-    due = BETWEEN_NEWS
+def _progress_reporter(size: int, context: ToolContext) -> Callable[[int], None]:
+    """Return a callback that reports progress in a large file and raises once the call is cancelled."""
+    due = PROGRESS_EVERY
 
     def scanned(done: int) -> None:
         nonlocal due
         if context.cancelled:
-            raise RefusalError("Reading was cancelled.")
+            raise ToolCallError("Reading was cancelled.")
         if done >= due:
-            due = done + BETWEEN_NEWS
+            due = done + PROGRESS_EVERY
             context.progress(f"looked through {human_size(done)} of {human_size(size)}")
 
     return scanned

@@ -1,4 +1,4 @@
-"""Finding and opening regular files. Everything else that has a path is refused at once, with a sentence."""
+"""Find and open regular files. Anything else that has a path is rejected."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from outrider.coding.toolbox.refusals import RefusalError, refusal, shown
+from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 
-NAMES_LOOKED_AT = 5_000
-"""How many names of a folder are compared with one that is missing."""
+MAX_NAMES_COMPARED = 5_000
+"""How many names in a folder are compared with a missing name."""
 
 _KINDS = (
     (stat.S_ISFIFO, "is a FIFO (a named pipe)"),
@@ -24,65 +24,65 @@ _KINDS = (
 )
 
 
-def located(workspace: Workspace, name: str) -> Path:
-    """The file that the model means, at the end of all symbolic links. It need not be there."""
+def resolve_path(workspace: Workspace, name: str) -> Path:
+    """Return the path that the model means, with symbolic links resolved. The file may be missing."""
     if not name:
-        raise RefusalError("file_path is empty: give the path of a file.")
+        raise ToolCallError("file_path is empty: give the path of a file.")
     if "\0" in name:
-        raise RefusalError("file_path has a NUL character, which no path can have.")
+        raise ToolCallError("file_path has a NUL character, which no path can have.")
     try:
         return Path(os.path.realpath(workspace.path(name)))
-    except (RuntimeError, ValueError):  # the home of nobody, a lone surrogate
-        raise RefusalError(f"{shown(name)} is not a path that can be used here.") from None
+    except (RuntimeError, ValueError):  # `~` of an unknown user, a lone surrogate
+        raise ToolCallError(f"{printable(name)} is not a path that can be used here.") from None
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[BinaryIO]:
-    """The file, open for reading. Raises RefusalError if it is missing, is no regular file or cannot be opened."""
+def open_regular(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open the file for reading. Raises ToolCallError if it is missing, is not a regular file or cannot be opened."""
     try:
-        check_regular(os.stat(path), name)  # before it is opened: some devices act on that
-        # Without blocking, so that what became a FIFO this very moment is not waited for.
+        check_regular(os.stat(path), name)  # before opening: opening some devices has side effects
+        # Without blocking, in case the file was just replaced by a FIFO.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
     except FileNotFoundError:
-        raise _missing(path, name) from None
+        raise _missing_error(path, name) from None
     except OSError as error:
-        raise refusal(error, name) from None
+        raise os_error(error, name) from None
     with os.fdopen(handle, "rb") as file:
         check_regular(os.fstat(handle), name)
         yield file
 
 
 def check_regular(status: os.stat_result, name: str) -> None:
-    """Refuse whatever is no regular file."""
+    """Raise ToolCallError unless the file is a regular file."""
     if stat.S_ISREG(status.st_mode):
         return
     if stat.S_ISDIR(status.st_mode):
-        raise RefusalError(f"{shown(name)} is a folder, not a file. Glob lists what is in it.")
+        raise ToolCallError(f"{printable(name)} is a folder, not a file. Glob lists what is in it.")
     kind = next((words for fits, words in _KINDS if fits(status.st_mode)), "is something special")
-    raise RefusalError(f"{shown(name)} {kind}, not a regular file, and was not opened.")
+    raise ToolCallError(f"{printable(name)} {kind}, not a regular file, and was not opened.")
 
 
-def _missing(path: Path, name: str) -> RefusalError:
+def _missing_error(path: Path, name: str) -> ToolCallError:
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
     if folder != path.parent:
-        return RefusalError(
-            f"{shown(name)} does not exist: there is no {path.relative_to(folder).parts[0]!r} in {folder}."
+        return ToolCallError(
+            f"{printable(name)} does not exist: there is no {path.relative_to(folder).parts[0]!r} in {folder}."
         )
-    if names := _close_names(path):
-        return RefusalError(f"{shown(name)} does not exist. Names like it in the same folder: {', '.join(names)}.")
-    return RefusalError(
-        f"{shown(name)} does not exist, and nothing in its folder has a name like it. Glob finds files."
+    if names := _similar_names(path):
+        return ToolCallError(f"{printable(name)} does not exist. Names like it in the same folder: {', '.join(names)}.")
+    return ToolCallError(
+        f"{printable(name)} does not exist, and nothing in its folder has a name like it. Glob finds files."
     )
 
 
-def _close_names(path: Path) -> list[str]:
+def _similar_names(path: Path) -> list[str]:
     from difflib import get_close_matches
 
     try:
         with os.scandir(path.parent) as entries:
-            names = {entry.name.lower(): entry.name for entry in islice(entries, NAMES_LOOKED_AT)}
+            names = {entry.name.lower(): entry.name for entry in islice(entries, MAX_NAMES_COMPARED)}
     except OSError:
         return []
-    return [shown(names[close]) for close in get_close_matches(path.name.lower(), names, 5)]
+    return [printable(names[close]) for close in get_close_matches(path.name.lower(), names, 5)]

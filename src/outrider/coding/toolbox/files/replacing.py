@@ -1,4 +1,4 @@
-"""Replacing one text by another inside a third, whichever way its lines end."""
+"""Replace one text by another inside a third, whatever its line endings."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from itertools import islice, zip_longest
 import msgspec
 
 PLACES = 20
-"""Places of which the line is told."""
+"""Maximum number of occurrences whose line is reported."""
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """One text for another, in a text whose lines may end with CR LF: a line feed in either then stands for both.
+    """A replacement in a text whose lines may end with CR LF. A line feed in `old` and `new` then matches both.
 
-    >>> Replacement.within("one\\r\\ntwo\\r\\n", "one\\ntwo", "1\\n2").all()
+    >>> Replacement.within("one\\r\\ntwo\\r\\n", "one\\ntwo", "1\\n2").apply()
     '1\\r\\n2\\r\\n'
     """
 
     text: str
-    """Where to replace, with plain line feeds."""
+    """The text to change, with plain line feeds."""
     old: str
     new: str
-    ends: Sequence[str] = ()
-    """How each line really ends, where that is not always a line feed."""
+    line_ends: Sequence[str] = ()
+    """The real ending of each line; empty if all are line feeds."""
 
     @classmethod
     def within(cls, text: str, old: str, new: str) -> Replacement:
@@ -31,11 +31,11 @@ class Replacement(msgspec.Struct, frozen=True):
         if "\r\n" not in text:
             return cls(text, old, new)
         plain, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
-        ends = ["\r\n" if line.endswith("\r") else "\n" for line in text.split("\n")[:-1]]
-        return cls(plain, old, new, ends)
+        line_ends = ["\r\n" if line.endswith("\r") else "\n" for line in text.split("\n")[:-1]]
+        return cls(plain, old, new, line_ends)
 
     def places(self) -> list[int]:
-        """Where the first occurrences begin; they may overlap when there are only two."""
+        """Return the positions of the first occurrences. Two occurrences may overlap."""
         found = list(islice(self._occurrences(), PLACES))
         if len(found) == 1 and (overlapping := self.text.find(self.old, found[0] + 1)) >= 0:
             found.append(overlapping)
@@ -48,28 +48,28 @@ class Replacement(msgspec.Struct, frozen=True):
             place = self.text.find(self.old, place + len(self.old))
 
     def count(self) -> int:
-        """How often it would be replaced."""
+        """Return how many occurrences would be replaced."""
         return self.text.count(self.old)
 
     def line_of(self, place: int) -> int:
-        """The number of the line at a place."""
+        """Return the line number of a position."""
         return self.text.count("\n", 0, place) + 1
 
-    def all(self) -> str:
-        """The text with each occurrence replaced; a new line ends as the one in whose place it stands."""
-        if not self.ends:
+    def apply(self) -> str:
+        """Return the text with every occurrence replaced. A new line ends like the line that it replaces."""
+        if not self.line_ends:
             return self.text.replace(self.old, self.new)
         first, *others = self.text.split(self.old)
         passed = first.count("\n")
-        result = [_ended(first, self.ends[:passed])]
+        result = [_join_line_ends(first, self.line_ends[:passed])]
         for part in others:
-            result.append(self.new.replace("\n", self.ends[min(passed, len(self.ends) - 1)]))
+            result.append(self.new.replace("\n", self.line_ends[min(passed, len(self.line_ends) - 1)]))
             start = passed + self.old.count("\n")
             passed = start + part.count("\n")
-            result.append(_ended(part, self.ends[start:passed]))
+            result.append(_join_line_ends(part, self.line_ends[start:passed]))
         return "".join(result)
 
 
-def _ended(text: str, ends: Sequence[str]) -> str:
-    """The text with the ends that its lines really have."""
-    return "".join(line + end for line, end in zip_longest(text.split("\n"), ends, fillvalue=""))
+def _join_line_ends(text: str, line_ends: Sequence[str]) -> str:
+    """Return the text with its real line endings."""
+    return "".join(line + end for line, end in zip_longest(text.split("\n"), line_ends, fillvalue=""))

@@ -1,4 +1,4 @@
-"""Text in files: how its lines end, and reading it piece by piece."""
+"""Text files: decoding in chunks, and line endings."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from typing import BinaryIO
 from outrider.conversation.encodings import Encoding
 from outrider.text import clean
 
-PIECE = 256 * 1024
-"""Bytes, or characters, that are looked at together: few enough for the processor's cache."""
+CHUNK = 256 * 1024
+"""Bytes or characters handled at once: few enough for the processor's cache."""
 
 
-def pieces_of_file(file: BinaryIO, encoding: Encoding, scanned: Callable[[int], None]) -> Iterator[str]:
-    """The text of a large file, piece by piece, for looking; `scanned` is told how many bytes have been read."""
-    decoder = codecs.getincrementaldecoder(encoding.codec)(_lenient(encoding))
+def file_chunks(file: BinaryIO, encoding: Encoding, scanned: Callable[[int], None]) -> Iterator[str]:
+    """Yield the text of a large file in chunks. `scanned` is called with the number of bytes read so far."""
+    decoder = codecs.getincrementaldecoder(encoding.codec)(_error_handler(encoding))
     total = file.seek(len(encoding.mark))
-    while chunk := file.read(PIECE):
+    while chunk := file.read(CHUNK):
         total += len(chunk)
         scanned(total)
         yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
 
 
-def text_for_looking(data: bytes, encoding: Encoding) -> str:
-    """The text of a file, whatever is wrong with it."""
-    return data[len(encoding.mark) :].decode(encoding.codec, _lenient(encoding))
+def decode_lenient(data: bytes, encoding: Encoding) -> str:
+    """Return the text of a file, with invalid bytes escaped or replaced."""
+    return data[len(encoding.mark) :].decode(encoding.codec, _error_handler(encoding))
 
 
-def pieces_of_text(text: str) -> Iterator[str]:
-    """A text piece by piece."""
-    return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+def text_chunks(text: str) -> Iterator[str]:
+    """Yield a text in chunks."""
+    return (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
 
 
-def _lenient(encoding: Encoding) -> str:
+def _error_handler(encoding: Encoding) -> str:
     return "surrogateescape" if encoding.codec == "utf-8" else "replace"
 
 
 def readable(text: str) -> tuple[str, bool]:
-    """Text that can be shown, and whether bytes that are not UTF-8 had to be replaced in it."""
+    """Return text that can be shown, and whether invalid UTF-8 was replaced in it."""
     cleaned = clean(text)
     return cleaned.replace("\0", "\N{SYMBOL FOR NULL}"), cleaned is not text
 
 
 def has_crlf(text: str) -> bool:
-    """Whether most lines end with CR LF."""
+    """Return whether most lines end with CR LF."""
     return text.count("\r\n") * 2 > text.count("\n")
 
 
 def with_crlf(text: str) -> str:
-    """The text with CR LF at the end of each line."""
+    """Return the text with CR LF at the end of each line."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n")

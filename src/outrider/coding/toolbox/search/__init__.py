@@ -1,1 +1,1 @@
-"""Files by their names and by what is in them, with ripgrep."""
+"""The tools that find files by name and by content, with ripgrep."""

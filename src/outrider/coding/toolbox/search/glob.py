@@ -1,4 +1,4 @@
-"""`Glob`: files by a pattern for their paths."""
+"""The Glob tool: find files by a pattern for their paths."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.coding.toolbox.pace import Pace
-from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.search import ripgrep
-from outrider.coding.toolbox.search.searched import Hidden, locate, newest, nothing, shown_path
+from outrider.coding.toolbox.search.search_paths import Hidden, hide_nothing, locate, newest, shown_path
 from outrider.coding.toolbox.search.wildcards import matcher, split
+from outrider.coding.toolbox.throttle import ProgressThrottle
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.text import counted
 from outrider.tools.context import ToolContext
@@ -22,34 +22,34 @@ from outrider.tools.tool import Tool
 MOST_FILES = 1000
 
 
-def glob(workspace: Workspace, *, hidden: Hidden = nothing) -> Tool:
-    """The tool that finds files by their paths; `hidden` says which it may not show."""
+def glob(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
+    """Return the tool that finds files by path; `hidden` returns True for paths that it must not show."""
     threads = Threads()
 
     @tool(name="Glob", effect="read")
     async def find_files(pattern: str, context: ToolContext, path: str | None = None) -> ToolResult:
         """Find files by a pattern for their paths, newest first. Files that git ignores are left out.
 
-        `*` stands for any part of a name, `**` for any folders, `{a,b}` for either. `*.py` finds files in the folder
-        itself, `**/*.py` in all folders below it too.
+        `*` matches any part of a name, `**` any folders, `{a,b}` either. `*.py` finds files in the folder itself,
+        `**/*.py` in all folders below it too.
 
         Args:
             pattern: The pattern, relative to path: `src/**/*.ts`, `*.{md,txt}`.
-            path: The folder to look in; the project's folder if left out.
+            path: The folder to search; the project's folder if left out.
         """
         try:
             place = locate(workspace, searched_folder(pattern, path or ""), hidden)
             listing = _Listing(pattern, place, hidden, context)
             await listing.fill(workspace.folder)
-        except RefusalError as refusal:
-            return ToolResult(str(refusal), is_error=True)
-        return ToolResult(await threads.run(listing.told, workspace.folder))
+        except ToolCallError as failure:
+            return ToolResult(str(failure), is_error=True)
+        return ToolResult(await threads.run(listing.text, workspace.folder))
 
     return find_files
 
 
 def searched_folder(pattern: str, path: str = "") -> str:
-    """The folder in which a call looks, as the model named it: a pattern may lead to another one than its path says.
+    """Return the folder that a call searches, as the model named it. The pattern may lead to another one than `path`.
 
     >>> searched_folder("**/*.py", "src"), searched_folder("web/*.ts", "src"), searched_folder("/etc/*.conf", "src")
     ('src', 'src/web', '/etc')
@@ -61,26 +61,26 @@ def searched_folder(pattern: str, path: str = "") -> str:
 
 
 class _Listing:
-    """The files of a folder that match."""
+    """The matching files of a folder."""
 
     def __init__(self, pattern: str, folder: Path, hidden: Hidden, context: ToolContext) -> None:
         if not pattern:
-            raise RefusalError("The pattern is empty. `**` finds all files.")
+            raise ToolCallError("The pattern is empty. `**` finds all files.")
         if not folder.is_dir():
-            raise RefusalError(f"{shown(str(folder))} is a file, not a folder.")
+            raise ToolCallError(f"{printable(str(folder))} is a file, not a folder.")
         self._found: list[str] = []
         self._pattern = pattern
         self._above, self._rest = split(pattern)
         self._matches = matcher(self._rest)
         self._folder = folder
         self._hidden = hidden
-        self._pace = Pace(context.progress)
+        self._throttle = ProgressThrottle(context.progress)
         self._cut = False
         self._deeper = 0
-        """How many files would match in the folders below, if the pattern asked for them."""
+        """The number of files in the folders below that would match with `**`."""
 
     async def fill(self, cwd: Path) -> None:
-        """List the folder as deep as the pattern goes; and all of it, where nothing was found. Raises RefusalError."""
+        """List the folder as deep as the pattern goes, and all of it if nothing was found. Raises ToolCallError."""
         options = ["--files", "--null"]
         if "**" in self._rest:
             self._found = await self._list(options, cwd)
@@ -100,24 +100,24 @@ class _Listing:
             *whole, torn = (torn + chunk).split(b"\0")
             paths = map(os.fsdecode, whole)
             found.extend(each for each in paths if self._matches(each[prefix:]) and not self._hidden(each))
-            self._pace.show(lambda: f"{counted(len(found), 'file')} so far")
+            self._throttle.show(lambda: f"{counted(len(found), 'file')} so far")
             return True
 
         ended = await ripgrep.run(options, self._folder, cwd, take)
-        self._cut = self._cut or ended.cut
+        self._cut = self._cut or ended.truncated
         return found
 
-    def told(self, folder: Path) -> str:
-        """What was found, with paths relative to the folder. Looks at the files, so it may take a while."""
+    def text(self, folder: Path) -> str:
+        """Return the found paths, relative to the folder. It reads the files' times, so it may take a while."""
         names = newest(self._found, MOST_FILES)
         lines = [shown_path(each, folder) for each in names]
         if not names:
-            lines.append(f"No file matches {shown(self._pattern)}.")
+            lines.append(f"No file matches {printable(self._pattern)}.")
         if self._deeper:
-            below = shown("/".join(filter(None, (self._above, "**", self._rest))))
+            below = printable("/".join(filter(None, (self._above, "**", self._rest))))
             lines.append(f"In the folders below, {counted(self._deeper, 'file')} would: {below} finds them.")
         if more := len(self._found) - len(names):
             lines.append(f"[{counted(more, 'more file')} not shown; these are the newest. A narrower pattern helps.]")
         if self._cut:
-            lines.append("[There are too many files here to look at them all. Name a folder further down.]")
+            lines.append("[There are too many files here to list them all. Name a folder further down.]")
         return "\n".join(lines)

@@ -1,15 +1,15 @@
-"""`Grep`: what stands in files, by a regular expression."""
+"""The Grep tool: search file contents with a regular expression."""
 
 from __future__ import annotations
 
 import re
 
-from outrider.coding.toolbox.pace import Pace
-from outrider.coding.toolbox.refusals import RefusalError, shown
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.search.matches import Matches, OutputMode
-from outrider.coding.toolbox.search.searched import Hidden, locate, nothing
+from outrider.coding.toolbox.search.search_paths import Hidden, hide_nothing, locate
 from outrider.coding.toolbox.search.selection import Selection
+from outrider.coding.toolbox.throttle import ProgressThrottle
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
@@ -26,8 +26,8 @@ _MODES: dict[OutputMode, tuple[str, ...]] = {
 }
 
 
-def grep(workspace: Workspace, *, hidden: Hidden = nothing) -> Tool:
-    """The tool that searches in files; `hidden` says which it may not show."""
+def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
+    """Return the tool that searches file contents; `hidden` returns True for paths that it must not show."""
     threads = Threads()
 
     @tool(name="Grep", effect="read")
@@ -40,8 +40,8 @@ def grep(workspace: Workspace, *, hidden: Hidden = nothing) -> Tool:
     ) -> ToolResult:
         """Search in files for a regular expression (ripgrep). Binary files and those that git ignores are left out.
 
-        A match is within one line. `(?i)` at the beginning ignores case; `(`, `[`, `{`, `.`, `+` and the like stand for
-        themselves after a backslash.
+        A match is within one line. `(?i)` at the beginning ignores case; `(`, `[`, `{`, `.`, `+` and the like must be
+        escaped with a backslash to be matched literally.
 
         Args:
             pattern: The regular expression.
@@ -56,54 +56,56 @@ def grep(workspace: Workspace, *, hidden: Hidden = nothing) -> Tool:
             matches = Matches(
                 output_mode,
                 lambda found: selection.accepts(found) and not hidden(found),
-                Pace(context.progress),
+                ProgressThrottle(context.progress),
             )
             options = [*_MODES[output_mode], "--null", "--with-filename", *selection.options, *_expression(pattern)]
             ended = await ripgrep.run(options, place, workspace.folder, matches.take)
-            if _needs_another_engine(ended):
+            if _needs_pcre2(ended):
                 ended = await ripgrep.run(["--pcre2", *options], place, workspace.folder, matches.take)
-        except RefusalError as refusal:
-            return ToolResult(str(refusal), is_error=True)
+        except ToolCallError as failure:
+            return ToolResult(str(failure), is_error=True)
         if not matches.files:
-            return _nothing(pattern, path, glob, ended, matches.saw_binary)
-        note = "\n[The search was stopped: it finds too much. There are more.]" if ended.cut else ""
-        return ToolResult(await threads.run(matches.told, workspace.folder) + note)
+            return _no_match(pattern, path, glob, ended, matches.saw_binary)
+        note = "\n[The search was stopped: there is too much output. More lines match.]" if ended.truncated else ""
+        return ToolResult(await threads.run(matches.text, workspace.folder) + note)
 
     return search
 
 
 def _expression(pattern: str) -> list[str]:
     if len(pattern) > LONGEST_PATTERN:
-        raise RefusalError(f"The pattern has {len(pattern):,} characters; the limit is {LONGEST_PATTERN:,}.")
+        raise ToolCallError(f"The pattern has {len(pattern):,} characters; the limit is {LONGEST_PATTERN:,}.")
     if not pattern:
-        raise RefusalError("The pattern is empty. Glob lists files.")
+        raise ToolCallError("The pattern is empty. Glob lists files.")
     return [f"--regexp={pattern}"]
 
 
-def _needs_another_engine(ended: ripgrep.Ended) -> bool:
-    """Whether the pattern has what only the slower engine knows."""
-    return ended.code == 2 and any(words in ended.said for words in ("look-around", "backreferences"))
+def _needs_pcre2(ended: ripgrep.SearchEnd) -> bool:
+    """Return whether the pattern needs the slower PCRE2 engine."""
+    return ended.code == 2 and any(words in ended.stderr for words in ("look-around", "backreferences"))
 
 
-def _nothing(pattern: str, path: str | None, glob: str | None, ended: ripgrep.Ended, saw_binary: bool) -> ToolResult:
-    if ended.code == 2 and ended.said:
-        return ToolResult(_complaint(pattern, ended.said), is_error=True)
-    where = f" in {shown(path)}" if path else ""
-    among = f" among the files that match {shown(glob)}" if glob else ""
-    said = [f"No line matches {shown(pattern)}{where}{among}."]
+def _no_match(
+    pattern: str, path: str | None, glob: str | None, ended: ripgrep.SearchEnd, saw_binary: bool
+) -> ToolResult:
+    if ended.code == 2 and ended.stderr:
+        return ToolResult(_explain(pattern, ended.stderr), is_error=True)
+    where = f" in {printable(path)}" if path else ""
+    among = f" among the files that match {printable(glob)}" if glob else ""
+    sentences = [f"No line matches {printable(pattern)}{where}{among}."]
     if saw_binary:
-        said.append("A binary file matches; it is not shown.")
+        sentences.append("A binary file matches; it is not shown.")
     if ended.code == 2:
-        said.append("Some of the files could not be read.")
-    return ToolResult(" ".join(said))
+        sentences.append("Some of the files could not be read.")
+    return ToolResult(" ".join(sentences))
 
 
-def _complaint(pattern: str, said: str) -> str:
-    """What rg has against the arguments, and what to do."""
-    said = said.removeprefix("rg: ")
-    if "error parsing glob" in said:
-        return f"The glob cannot be used: {said}"
-    if "not allowed in a regex" in said:
+def _explain(pattern: str, stderr: str) -> str:
+    """Return rg's error message, with advice."""
+    stderr = stderr.removeprefix("rg: ")
+    if "error parsing glob" in stderr:
+        return f"The glob cannot be used: {stderr}"
+    if "not allowed in a regex" in stderr:
         return "A match is within one line, so the pattern cannot have a line break in it. Search for a part of it."
     literal = re.sub(r"([\\.+*?()|\[\]{}^$#&~-])", r"\\\1", pattern)
-    return f"The pattern is not a regular expression: {said}\nTo find these characters themselves, write: {literal}"
+    return f"The pattern is not a regular expression: {stderr}\nTo find these characters themselves, write: {literal}"

@@ -1,4 +1,4 @@
-"""What a search in files has found, gathered as rg prints it and told within limits."""
+"""The matches of a content search, parsed from rg's output and shown within limits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from outrider.coding.toolbox.pace import Pace
-from outrider.coding.toolbox.search.searched import newest, shown_path
+from outrider.coding.toolbox.search.search_paths import newest, shown_path
+from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.text import counted
 
 OutputMode: TypeAlias = Literal["files_with_matches", "content", "count"]
@@ -18,52 +18,52 @@ OutputMode: TypeAlias = Literal["files_with_matches", "content", "count"]
 MOST_FILES = 1000
 MOST_LINES = 1000
 
-# A file in which rg comes upon a NUL after a match is given up with these words, without a NUL after its path.
+# rg prints this notice, without a NUL after the path, when it finds a NUL byte after a match and skips the file.
 _NOTICE = re.compile(
     rb"([^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n"
 )
 
 
 class Matches:
-    """Files with matches: which, how many lines of each, or the lines themselves."""
+    """Files with matches: their names, their number of matching lines, or the lines themselves."""
 
-    def __init__(self, mode: OutputMode, accepts: Callable[[str], bool], pace: Pace) -> None:
+    def __init__(self, mode: OutputMode, accepts: Callable[[str], bool], throttle: ProgressThrottle) -> None:
         self.files: dict[str, int] = {}
-        """How many matching lines each file has; in a list of files, 1."""
+        """The number of matching lines of each file; 1 in a list of files."""
         self._notices = 0
         self._lines: list[tuple[str, int, str]] = []
         self._mode = mode
-        self._accepts = lru_cache(maxsize=64)(accepts)  # many lines of a file come one after the other
-        self._pace = pace
+        self._accepts = lru_cache(maxsize=64)(accepts)  # rg prints the lines of a file one after the other
+        self._throttle = throttle
         self._rest = b""
 
     @property
     def saw_binary(self) -> bool:
-        """Whether a file was given up because it is binary."""
-        return bool(self._notices or self._is_told(_NOTICE.match(self._rest)))
+        """Whether a file was skipped because it is binary."""
+        return bool(self._notices or self._may_show(_NOTICE.match(self._rest)))
 
     def take(self, chunk: bytes) -> bool:
-        """Gather what rg printed; there is always room for more."""
+        """Parse output of rg. Always returns True, for more."""
         self._rest += chunk
         for raw, text in self._records():
             path = os.fsdecode(raw)
             if self._accepts(path):
                 self._add(path, text)
-        self._pace.show(lambda: f"{counted(len(self.files), 'file')} so far")
+        self._throttle.show(lambda: f"{counted(len(self.files), 'file')} so far")
         return True
 
-    def told(self, folder: Path) -> str:
-        """What was found, with paths relative to the folder. Looks at the files, so it may take a while."""
+    def text(self, folder: Path) -> str:
+        """Return the matches, with paths relative to the folder. It reads the files' times, so it may take a while."""
         match self._mode:
             case "content":
-                return self._told_lines(folder)
+                return self._lines_text(folder)
             case "count":
-                return self._told_counts(folder)
+                return self._counts_text(folder)
         names = newest(self.files, MOST_FILES)
         return "\n".join([*(shown_path(each, folder) for each in names), *_more(len(self.files) - len(names), "file")])
 
     def _records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Path and text of each record that is complete: a path ends with NUL, the text after it with its line."""
+        """Yield path and text of each complete record: the path ends with NUL, the text with its line."""
         output, start = self._rest, 0
         while (end := output.find(b"\0", start)) >= 0:
             after = end + 1
@@ -72,13 +72,13 @@ class Matches:
                 if not after:
                     break
             while notice := _NOTICE.match(output, start, end):
-                self._notices, start = self._notices + self._is_told(notice), notice.end()
+                self._notices, start = self._notices + self._may_show(notice), notice.end()
             yield output[start:end], output[end + 1 : after - 1]
             start = after
         self._rest = output[start:]
 
-    def _is_told(self, notice: re.Match[bytes] | None) -> bool:
-        """Whether a notice speaks of a file that may be shown; of another one not even that it matches is told."""
+    def _may_show(self, notice: re.Match[bytes] | None) -> bool:
+        """Return whether a notice is about a file that may be shown; for others, even the match is a secret."""
         return notice is not None and self._accepts(os.fsdecode(notice[1]))
 
     def _add(self, path: str, text: bytes) -> None:
@@ -90,11 +90,11 @@ class Matches:
             number, _, line = text.partition(b":")
             self._lines.append((path, int(number), line.decode(errors="replace").rstrip("\r")))
 
-    def _told_lines(self, folder: Path) -> str:
+    def _lines_text(self, folder: Path) -> str:
         lines = [f"{shown_path(path, folder)}:{number}:{text}" for path, number, text in sorted(self._lines)]
         return "\n".join([*lines, *_more(sum(self.files.values()) - len(lines), "line")])
 
-    def _told_counts(self, folder: Path) -> str:
+    def _counts_text(self, folder: Path) -> str:
         files = sorted(self.files.items())
         lines = [f"{shown_path(path, folder)}:{number}" for path, number in files[:MOST_FILES]]
         total = f"[{counted(sum(self.files.values()), 'line')} in {counted(len(files), 'file')}]"

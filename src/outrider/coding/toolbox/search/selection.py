@@ -1,4 +1,4 @@
-"""Which files a search is about, by the glob that the model gives."""
+"""The files that a search covers, selected by the model's glob."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from outrider.coding.toolbox.search.wildcards import matcher
 
 
 class Selection:
-    """The files that match a glob: by name if it has no slash, else by path from the searched place or the project.
+    """Files that match a glob: by name if it has no slash, else by path from the searched place or the project.
 
-    rg's own --glob would bring back what git ignores (`src/**` matches the folders in it too), so that a glob becomes
-    a file type, which does not, and paths are compared here.
+    rg's own --glob would include files that git ignores (`src/**` matches ignored folders too). So the glob becomes a
+    file type, which does not, and paths are compared here.
     """
 
     def __init__(self, glob: str, place: Path, folder: Path) -> None:
         self.options: list[str] = []
-        """What tells rg of it."""
+        """The options for rg."""
         self._matches = None
         self._bases = [os.path.join(each, "") for each in (place, folder)]
         if not glob or place.is_file():
@@ -34,6 +34,6 @@ class Selection:
             self._matches = matcher(anchored if path else f"**/{anchored}")
 
     def accepts(self, path: str) -> bool:
-        """Whether an absolute path that rg has found is meant."""
+        """Return whether an absolute path from rg is selected."""
         matches = self._matches
         return not matches or any(matches(path[len(base) :]) for base in self._bases if path.startswith(base))

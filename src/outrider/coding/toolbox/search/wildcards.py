@@ -1,21 +1,21 @@
-"""Patterns for paths: `*` within a name, `**` across folders, `?`, `[a-z]` and `{a,b}`."""
+"""Path patterns: `*` within a name, `**` across folders, `?`, `[a-z]` and `{a,b}`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from outrider.coding.toolbox.refusals import RefusalError
+from outrider.coding.toolbox.tool_errors import ToolCallError
 
 MAGIC = frozenset("*?[{\\")
 LONGEST = 2000
 MOST_ALTERNATIVES = 1000
 MOST_GLOBSTARS = 4
-"""Each `**` may end anywhere, and all combinations of ends are tried on every path."""
+"""Each `**` may end anywhere, and every combination is tried on every path."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Says of a relative path whether the pattern matches the whole of it, hidden names included. Raises RefusalError.
+    """Return a function that matches whole relative paths, hidden names included. Raises ToolCallError.
 
     >>> matches = matcher("src/**/*.{py,pyi}")
     >>> matches("src/a/b.py"), matches("src/b.pyi"), matches("b.py")
@@ -28,24 +28,24 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def _translated(pattern: str) -> list[str]:
     from wcmatch import glob
 
-    pattern = re.sub(r"(?<![^/])\*\*(/\*\*)+(?![^/])", "**", pattern)  # `**/**` says no more than `**`
+    pattern = re.sub(r"(?<![^/])\*\*(/\*\*)+(?![^/])", "**", pattern)  # `**/**` means the same as `**`
     if len(pattern) > LONGEST:
-        raise RefusalError(f"The pattern has {len(pattern):,} characters; the limit is {LONGEST:,}.")
+        raise ToolCallError(f"The pattern has {len(pattern):,} characters; the limit is {LONGEST:,}.")
     if pattern.split("/").count("**") > MOST_GLOBSTARS:
-        raise RefusalError(f"The pattern has more than {MOST_GLOBSTARS} times `**`.")
+        raise ToolCallError(f"The pattern has more than {MOST_GLOBSTARS} times `**`.")
     try:
         expressions, _ = glob.translate(
             pattern, flags=glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.CASE, limit=MOST_ALTERNATIVES
         )
         for each in expressions:
             re.compile(each)
-    except Exception as error:  # noqa: BLE001 - the library has exceptions of its own, and re others
-        raise RefusalError(f"The pattern cannot be used: {error}.") from None
+    except Exception as error:  # noqa: BLE001 - wcmatch and re raise different exceptions
+        raise ToolCallError(f"The pattern cannot be used: {error}.") from None
     return [str(each) for each in expressions]
 
 
 def split(pattern: str) -> tuple[str, str]:
-    """The folder in which every match must be, as far as it is written out, and the pattern for the rest.
+    """Split a pattern into the folder that contains every match and the pattern for the rest.
 
     >>> split("src/web/**/*.ts"), split("*.md"), split("/etc/hosts")
     (('src/web', '**/*.ts'), ('', '*.md'), ('/etc', 'hosts'))

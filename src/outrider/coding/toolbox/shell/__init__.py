@@ -1,1 +1,1 @@
-"""Shell commands, their processes, their output and their sandbox."""
+"""The Bash tool: commands, their processes and their output."""

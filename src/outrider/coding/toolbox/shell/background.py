@@ -1,4 +1,4 @@
-"""A command that goes on after its call: its output is in a file, and it ends with the session at the latest."""
+"""Commands in the background: their output goes to a file, and they end with the session at the latest."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 
 FIRST_LOOK = 0.2
-"""Seconds after which most commands that cannot even begin have ended."""
+"""Seconds to wait for a command that fails at once."""
 _SHOWN = 4_000
 
 
 async def start_in_background(shell: Shell, command: str, threads: Threads) -> ToolResult:
-    """Start it, and look whether it came to anything. Raises RefusalError."""
+    """Start a command and report whether it has already ended. Raises ToolCallError."""
     workspace, began = shell.workspace, time.monotonic()
     note = shell.enter_folder()
     folder = workspace.shell_cwd
     path = workspace.temporary / f"background-{os.urandom(4).hex()}.txt"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        # In the thread of the loop: what dies with its parent, as a sandbox does, dies with the thread that started it.
+        # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
         process = shell.start(command, handle)
     except BaseException:
         os.close(handle)
         raise
-    ending = _Ending(shell, process, handle)
-    threading.Thread(target=ending.wait, name="outrider-background", daemon=True).start()
+    waiter = _Waiter(shell, process, handle)
+    threading.Thread(target=waiter.wait, name="outrider-background", daemon=True).start()
     try:
-        await threads.run(ending.known.wait, FIRST_LOOK)
+        await threads.run(waiter.known.wait, FIRST_LOOK)
     except asyncio.CancelledError:
         await asyncio.shield(threads.run(end, [process]))
         raise
-    said = _on_end(path) if ending.known.is_set() else [_on_start(process, path, shell.sandbox is not None)]
-    figures = details(ending.exit_code, time.monotonic() - began, path.stat().st_size, folder, process.pid)
-    return ToolResult("\n".join(filter(None, [*said, note])), is_error=bool(ending.exit_code), details=figures)
+    lines = _ended_text(path) if waiter.known.is_set() else [_started_text(process, path, shell.sandbox is not None)]
+    figures = details(waiter.exit_code, time.monotonic() - began, path.stat().st_size, folder, process.pid)
+    return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(waiter.exit_code), details=figures)
 
 
-class _Ending:
-    """How it ended, once it has."""
+class _Waiter:
+    """Waits for the end of a background command."""
 
     def __init__(self, shell: Shell, process: Process, handle: int) -> None:
         self.exit_code: int | None = None
@@ -56,14 +56,14 @@ class _Ending:
         self._handle = handle
 
     def wait(self) -> None:
-        """Wait for the end, and say at the end of the output how it was. What the shell has started goes on."""
+        """Wait for the shell and append its exit code to the output. Processes that it started go on."""
         code = self._process.reap()
-        if not self._process.family():
+        if not self._process.running():
             self._processes.forget(self._process)
-        said = exit_sentence(code) or "Exit code 0."
+        sentence = exit_sentence(code) or "Exit code 0."
         try:
-            os.write(self._handle, f"\n[The command has ended. {said}]\n".encode())
-        except OSError:  # the disk is full: the exit code is not worth more than what is there
+            os.write(self._handle, f"\n[The command has ended. {sentence}]\n".encode())
+        except OSError:  # the disk is full: the exit code is not essential
             pass
         finally:
             os.close(self._handle)
@@ -71,16 +71,16 @@ class _Ending:
         self.known.set()
 
 
-def _on_start(process: Process, path: Path, fenced: bool) -> str:
+def _started_text(process: Process, path: Path, sandboxed: bool) -> str:
     # In a sandbox, one command does not see the processes of another.
-    how = "It" if fenced else f"`kill -- -{process.pid}` ends the command; otherwise it"
+    how = "It" if sandboxed else f"`kill -- -{process.pid}` ends the command; otherwise it"
     return (
         f"The command runs in the background (process {process.pid}). Its output goes to {path}; Read shows it. "
         f"The last line says when it has ended. The file grows without a limit. {how} ends with the session."
     )
 
 
-def _on_end(path: Path) -> list[str]:
+def _ended_text(path: Path) -> list[str]:
     with path.open("rb") as file:
         output = readable(file.read(_SHOWN).decode(errors="replace")).strip("\n")
     return [output, f"The command has ended already. All of its output is in {path}."]

@@ -1,4 +1,4 @@
-"""`Bash`: a shell command, its output as it comes, and nothing of it left behind."""
+"""The Bash tool: run a shell command, stream its output, and end its processes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from outrider.coding.sandbox import Sandbox
-from outrider.coding.toolbox.refusals import RefusalError
 from outrider.coding.toolbox.shell.background import start_in_background
-from outrider.coding.toolbox.shell.following import Ending, Follower, Reader, make_pipe
-from outrider.coding.toolbox.shell.in_terminal import InTerminal
-from outrider.coding.toolbox.shell.outcomes import as_result
+from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
+from outrider.coding.toolbox.shell.outcomes import to_result
 from outrider.coding.toolbox.shell.output import Output
 from outrider.coding.toolbox.shell.shell import FolderReport, Shell
+from outrider.coding.toolbox.shell.terminal_command import TerminalCommand
+from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.text import clean
 from outrider.tools.context import ToolContext
@@ -25,22 +25,23 @@ from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, make_tool
 
 DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 120_000, 600_000
-"""Milliseconds, as models know them."""
-_GIVEN_UP_AFTER = 630.0
-"""Seconds: over the longest time-out, which is the tool's own to keep."""
+"""Milliseconds, the unit that models know."""
+_TOOL_TIMEOUT = 630.0
+"""Seconds: more than the longest timeout, which the tool enforces itself."""
 
 
 def bash(
     workspace: Workspace,
     sandbox: Sandbox | None = None,
     environment: Mapping[str, str] | None = None,
-    unwanted: Sequence[str] = (),
+    unset: Sequence[str] = (),
 ) -> Tool:
-    """The tool that runs shell commands. Without an `environment` of their own, commands have that of this process.
+    """Return the tool that runs shell commands. Without an `environment`, commands inherit that of this process.
 
-    In a terminal of an editor they have the editor's, with the PATH of `environment` and without what is `unwanted`.
+    In an editor's terminal, commands get the editor's environment with the PATH of `environment` and without the
+    variables in `unset`.
     """
-    shell, threads = Shell(workspace, sandbox, environment, unwanted), Threads()
+    shell, threads = Shell(workspace, sandbox, environment, unset), Threads()
 
     async def run(
         command: str,
@@ -50,14 +51,14 @@ def bash(
         *,
         context: ToolContext,
     ) -> ToolResult:
-        """Run a shell command and return what it prints, both output and errors, and its exit code if that is not 0.
+        """Run a shell command. Returns its output, standard error included, and its exit code if that is not 0.
 
-        The working directory is kept from call to call, as long as it is inside the workspace; variables are not.
-        A command cannot ask: its input is empty. What it leaves running is stopped when it ends. Of a long output, the
-        beginning and the end are returned and the whole is stored.
+        The working directory is kept from call to call while it is inside the workspace; variables are not. Standard
+        input is empty, so a command cannot ask questions. Processes that it leaves behind are stopped when it ends. Of
+        a long output, the beginning and the end are returned and the whole is stored.
 
         Args:
-            command: The command, as bash takes it.
+            command: The command, in bash syntax.
             description: What it does, in a few words, for the person who watches.
             timeout: Milliseconds after which it is stopped; 120000 if not given, 600000 at most.
             run_in_background: Whether it should go on while you do something else, such as a server. The result says
@@ -70,29 +71,29 @@ def bash(
                 return await start_in_background(shell, command, threads)
             seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
             if terminals := workspace.terminals:
-                in_terminal = InTerminal(shell, terminals, command, seconds, context.progress)
+                in_terminal = TerminalCommand(shell, terminals, command, seconds, context.progress)
                 if result := await in_terminal.run(threads):
                     return result
                 notes = in_terminal.notes
             return await _Foreground(shell, command, seconds, context.progress, notes).run(threads)
-        except RefusalError as refusal:
-            return ToolResult(str(refusal), is_error=True)
+        except ToolCallError as failure:
+            return ToolResult(str(failure), is_error=True)
 
-    tool = make_tool(run, name="Bash", timeout=_GIVEN_UP_AFTER, concurrent=False, effect="write")
+    tool = make_tool(run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
     return tool if sandbox is None else replace(tool, description=f"{tool.description}\n\n{sandbox}")
 
 
 def _check(command: str, timeout: float) -> None:
     if not command.strip():
-        raise RefusalError("There is no command to run: give one.")
+        raise ToolCallError("There is no command to run: give one.")
     if "\0" in command:
-        raise RefusalError("The command was not run: it has a NUL character in it, which no shell takes.")
+        raise ToolCallError("The command was not run: it has a NUL character, which no shell accepts.")
     if not timeout > 0:
-        raise RefusalError(f"The command was not run: its time-out is {timeout:g}; it must be over 0 milliseconds.")
+        raise ToolCallError(f"The command was not run: its timeout is {timeout:g}; it must be over 0 milliseconds.")
 
 
 class _Foreground:
-    """One command that the call waits for."""
+    """A command that the call waits for."""
 
     def __init__(
         self, shell: Shell, command: str, seconds: float, progress: Callable[[object], None], notes: Sequence[str]
@@ -105,12 +106,12 @@ class _Foreground:
         self._follower = Follower(seconds)
 
     async def run(self, threads: Threads) -> ToolResult:
-        """The result; when it is cancelled, that of the command as far as it came.
+        """Return the result. If the call is cancelled, stop the command and return its result so far.
 
-        All the work is done in a thread, which ends the command whether or not anybody waits any more.
+        A thread does all the work, so that the command ends even if the caller is gone.
         """
-        work = asyncio.ensure_future(threads.run(self._work))
-        work.add_done_callback(lambda done: done.cancelled() or done.exception())  # heard, even if nobody waits
+        work = asyncio.ensure_future(threads.run(self._run_in_thread))
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark the exception as retrieved
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -119,22 +120,22 @@ class _Foreground:
         finally:
             self._follower.stop()
 
-    def _work(self) -> ToolResult:
+    def _run_in_thread(self) -> ToolResult:
         shell, workspace = self._shell, self._shell.workspace
         if self._follower.stopped:
-            raise RefusalError("The command was not run.")
+            raise ToolCallError("The command was not run.")
         notes = [*self._notes, shell.enter_folder()]
         output = Output(shell.new_spool())
         with contextlib.closing(FolderReport(workspace.temporary)) as report:
-            ending = self._follow(output, report)
-            if ending.cause == "ended":
+            outcome = self._follow(output, report)
+            if outcome.cause == "ended":
                 notes.append(shell.leave_folder(self._command, report))
-        result = as_result(ending, output, self._seconds, workspace.shell_cwd, notes)
+        result = to_result(outcome, output, self._seconds, workspace.shell_cwd, notes)
         if result.whole is None:
             output.spool.unlink(missing_ok=True)
         return result
 
-    def _follow(self, output: Output, report: FolderReport) -> Ending:
+    def _follow(self, output: Output, report: FolderReport) -> Outcome:
         source, sink = make_pipe()
         try:
             try:
@@ -148,5 +149,5 @@ class _Foreground:
         finally:
             os.close(source)
 
-    def _show(self, news: str) -> None:
-        self._progress({"output": news})
+    def _show(self, text: str) -> None:
+        self._progress({"output": text})

@@ -1,4 +1,4 @@
-"""A command from its start to its end: its output is read, its time is kept, and somebody may stop it."""
+"""Follow a command to its end: read its output, enforce its timeout, and stop it on request."""
 
 from __future__ import annotations
 
@@ -14,128 +14,128 @@ from outrider.coding.toolbox.shell.processes import Process, end
 Cause: TypeAlias = Literal["ended", "timed out", "stopped"]
 
 PIPE = 1024 * 1024
-"""Bytes that a command may be ahead of who reads; the system may allow less."""
-SHOWN_EVERY = 0.1
-LOOKED_EVERY = 0.05
-"""Seconds in which a stop is noticed at the latest."""
-LAST_WORDS = 0.25
-"""Seconds that those who live when the shell has ended have to finish, such as `>(tee log)`."""
+"""The size of the pipe in bytes; the system may allow less."""
+SHOW_EVERY = 0.1
+POLL_EVERY = 0.05
+"""Seconds within which a stop is noticed."""
+DRAIN_SECONDS = 0.25
+"""Seconds that other processes have to finish after the shell has ended, such as `>(tee log)`."""
 FLOOD, LITTLE, NAP = 4 * 1024 * 1024, 256 * 1024, 0.0003
-"""After so many bytes, a read of less than this is worth a rest: few large reads cost less than many small ones."""
+"""After FLOOD bytes, sleep NAP seconds after each read of less than LITTLE: a few large reads are cheaper."""
 
 
-class Ending(NamedTuple):
+class Outcome(NamedTuple):
     """How a command ended."""
 
     cause: Cause
     exit_code: int | None
-    """The shell's; the number of the signal that killed it, negative; None if it could not even be killed."""
+    """The shell's exit code; negative for the signal that killed it; None if it could not be killed."""
     seconds: float
-    left: int
-    """Processes that still ran when the shell had ended, and were ended."""
-    immortal: int
-    """Processes that could not be ended."""
+    left_running: int
+    """Number of processes that still ran after the shell and were ended."""
+    unkillable: int
+    """Number of processes that could not be ended."""
 
 
 class Follower:
-    """Follows one command, in a thread. Whatever happens to who waits for that thread, the command ends."""
+    """Follows one command in a thread. The command ends even if the caller is gone."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.stopped = False
-        """Whether somebody wants the command to end."""
+        """Whether the command should end."""
 
     def stop(self) -> None:
-        """End the command. Safe from any thread, at any time."""
+        """Stop the command. Thread-safe; may be called at any time."""
         self.stopped = True
 
-    def follow(self, process: Process, reader: Reader) -> Ending:
-        """Read the output until the shell has ended or must end; then end what is left of it."""
+    def follow(self, process: Process, reader: Reader) -> Outcome:
+        """Read the output until the shell has ended or must end; then end the remaining processes."""
         began = time.monotonic()
         try:
             cause = self._wait(process, reader, began + self._seconds)
         finally:
-            left, immortal = end([process], reader.read)
+            left_running, unkillable = end([process], reader.read)
         reader.finish()
-        exit_code = process.reap() if not immortal or process.ended() else None
-        return Ending(cause, exit_code, time.monotonic() - began, left if cause == "ended" else 0, immortal)
+        exit_code = process.reap() if not unkillable or process.ended() else None
+        return Outcome(cause, exit_code, time.monotonic() - began, left_running if cause == "ended" else 0, unkillable)
 
     def _wait(self, process: Process, reader: Reader, deadline: float) -> Cause:
         while not process.ended():
             remaining = deadline - time.monotonic()
             if self.stopped or remaining <= 0:
                 return "stopped" if self.stopped else "timed out"
-            reader.read(min(remaining, LOOKED_EVERY), process.exit_handle)
-        self._let_finish(process, reader)
+            reader.read(min(remaining, POLL_EVERY), process.exit_handle)
+        self._drain(process, reader)
         return "ended"
 
-    def _let_finish(self, process: Process, reader: Reader) -> None:
-        until, moment = time.monotonic() + LAST_WORDS, 0.005
-        while process.family() and (remaining := until - time.monotonic()) > 0 and not self.stopped:
+    def _drain(self, process: Process, reader: Reader) -> None:
+        until, moment = time.monotonic() + DRAIN_SECONDS, 0.005
+        while process.running() and (remaining := until - time.monotonic()) > 0 and not self.stopped:
             reader.read(min(moment, remaining))
             moment *= 2
 
 
 class Reader:
-    """Reads from the pipe of a command, and shows what came, not too often."""
+    """Reads the pipe of a command and shows new output at intervals."""
 
     def __init__(self, source: int, output: Output, show: Callable[[str], None]) -> None:
         self.open = True
-        """Whether anybody can still print to it."""
+        """Whether any process can still write to the pipe."""
         self._source = source
         self._output = output
         self._show = show
         self._shown_at = 0.0
 
-    def read(self, seconds: float, unless: int | None = None) -> None:
-        """Read what comes for so long: up to the end of the output, or until the other handle can be read."""
+    def read(self, seconds: float, or_readable: int | None = None) -> None:
+        """Read for up to `seconds`: to the end of the output, or until the other handle is readable."""
         import select
 
         until = time.monotonic() + seconds
         poll = select.poll()
-        for handle in (self._source if self.open else None, unless):
+        for handle in (self._source if self.open else None, or_readable):
             if handle is not None:
                 poll.register(handle, select.POLLIN)
         while (remaining := until - time.monotonic()) > 0:
             ready = dict(poll.poll(remaining * 1000))
             if self._source in ready:
-                self._take(until)
-            self._show_sometimes()
-            if unless in ready or (self._source in ready and not self.open):
+                self._read_available(until)
+            self._show_paced()
+            if or_readable in ready or (self._source in ready and not self.open):
                 return
 
     def finish(self) -> None:
-        """Read what is left in the pipe, and show it."""
+        """Read and show the rest of the pipe."""
         if self.open:
-            self._take(time.monotonic() + LAST_WORDS)
-        self._show_news()
+            self._read_available(time.monotonic() + DRAIN_SECONDS)
+        self._show_new()
         self._output.close()
 
-    def _take(self, until: float) -> None:
-        """Read what is there and what comes meanwhile."""
+    def _read_available(self, until: float) -> None:
+        """Read what is available, and what arrives meanwhile."""
         output = self._output
         with contextlib.suppress(BlockingIOError):
-            while count := output.take(self._source):
+            while count := output.read_from(self._source):
                 if time.monotonic() > until:
                     return
                 if count < LITTLE and output.total > FLOOD:
                     time.sleep(NAP)
             self.open = False
 
-    def _show_sometimes(self) -> None:
+    def _show_paced(self) -> None:
         now = time.monotonic()
-        if now - self._shown_at >= SHOWN_EVERY:
+        if now - self._shown_at >= SHOW_EVERY:
             self._shown_at = now
-            self._show_news()
+            self._show_new()
 
-    def _show_news(self) -> None:
-        if news := self._output.news():
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there to see it
-                self._show(news)
+    def _show_new(self) -> None:
+        if new := self._output.new_text():
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._show(new)
 
 
 def make_pipe() -> tuple[int, int]:
-    """A pipe as large as the system allows; reading from it never waits."""
+    """Return a pipe as large as the system allows. Reading from it does not block."""
     import fcntl
 
     source, sink = os.pipe()

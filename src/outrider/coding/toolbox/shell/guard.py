@@ -1,4 +1,4 @@
-"""A small process that ends what is left of a session's commands when Outrider itself was killed."""
+"""A helper process that ends a session's commands if Outrider itself is killed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import subprocess
 import threading
 from collections.abc import Iterable
 
-from outrider.coding.toolbox.shell.family import MARK
+from outrider.coding.toolbox.shell.process_tree import MARK
 
 SECONDS_TO_END = 2.0
 
-# Each line has the groups that run at the time. The end of the input is the end of whoever wrote it. Whoever is just
-# becoming another program shows no mark for a moment, hence the second look.
+# Each line lists the process groups that run. The input ends when Outrider ends. During an exec, a process shows no
+# mark for a moment, hence the second scan.
 _SCRIPT = """
 while read -r line; do groups=$line; done
 [ -z "$groups" ] || kill -KILL $groups
@@ -31,20 +31,20 @@ done
 
 
 class Guard:
-    """Waits for the end of this process. What it then kills: the groups last named, and who carries the mark."""
+    """Waits for the end of this process, then kills the groups named last and all processes that carry the mark."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
         self._lifeline: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
 
     def watch(self, groups: Iterable[int]) -> None:
-        """These run now, and no others. Raises OSError where no process can be started."""
+        """Set the process groups that run now. Raises OSError if no process can be started."""
         line = " ".join(f"-{group}" for group in groups).encode() + b"\n"
-        with self._turn:
+        with self._lock:
             if self._lifeline is not None:
-                with contextlib.suppress(BrokenPipeError):  # somebody ended the guard: another one is due
+                with contextlib.suppress(BrokenPipeError):  # the guard was killed: start another
                     os.write(self._lifeline, line)
                     return
                 self.close()
@@ -70,8 +70,8 @@ class Guard:
         return lifeline
 
     def close(self) -> None:
-        """Let it do its work, and go."""
-        with self._turn:
+        """End the guard; it first kills what it still watches."""
+        with self._lock:
             lifeline, process, self._lifeline, self._process = self._lifeline, self._process, None, None
         if lifeline is not None:
             os.close(lifeline)

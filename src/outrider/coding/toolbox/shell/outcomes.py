@@ -1,4 +1,4 @@
-"""What a command came to, in words for the model and in figures for people."""
+"""The result of a command: text for the model and figures for people."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from outrider.coding.toolbox.shell.following import Ending
+from outrider.coding.toolbox.shell.following import Outcome
 from outrider.coding.toolbox.shell.output import Output
 from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.text import counted, human_size
 from outrider.tools.result import ToolResult
 
 
-def as_result(ending: Ending, output: Output, timeout: float, folder: Path, notes: Iterable[str]) -> ToolResult:
-    """The result of a command that ran. `notes` are what else there is to say."""
+def to_result(outcome: Outcome, output: Output, timeout: float, folder: Path, notes: Iterable[str]) -> ToolResult:
+    """Return the result of a command that ran. `notes` are added to the text."""
     text, complete = output.text()
     whole = None
-    if not complete and output.stored and ending.cause != "stopped":  # who cancelled does not wait for it to be stored
+    if not complete and output.stored and outcome.cause != "stopped":  # a cancelled call must not wait for storage
         kept = "" if output.stored == output.total else "What was kept"
         whole = Attachment.from_path(output.spool, name="output.txt", description=kept)
-    said = [*_on_storage(output, complete), _on_end(ending, timeout), *_on_others(ending), *notes]
+    sentences = [*_storage_notes(output, complete), _end_note(outcome, timeout), *_process_notes(outcome), *notes]
     if not text.strip():
-        said.insert(0, "There was no output.")
+        sentences.insert(0, "There was no output.")
     return ToolResult(
-        "\n".join(filter(None, [text.rstrip("\n") if text.strip() else "", *said])),
-        is_error=ending.cause != "ended" or ending.exit_code != 0,
-        details=details(None if ending.cause != "ended" else ending.exit_code, ending.seconds, output.total, folder),
+        "\n".join(filter(None, [text.rstrip("\n") if text.strip() else "", *sentences])),
+        is_error=outcome.cause != "ended" or outcome.exit_code != 0,
+        details=details(None if outcome.cause != "ended" else outcome.exit_code, outcome.seconds, output.total, folder),
         whole=whole,
     )
 
@@ -34,7 +34,7 @@ def as_result(ending: Ending, output: Output, timeout: float, folder: Path, note
 def details(
     exit_code: int | None, seconds: float, size: int, folder: Path, background: int | None = None
 ) -> dict[str, object]:
-    """What people see of a command beside its output."""
+    """Return the figures that people see beside the output."""
     figures: dict[str, object] = {
         "exit_code": exit_code,
         "seconds": round(seconds, 3),
@@ -45,7 +45,7 @@ def details(
 
 
 def exit_sentence(code: int | None) -> str:
-    """How the shell ended, if that is worth a word.
+    """Return how the shell ended, or "" for success.
 
     >>> exit_sentence(0), exit_sentence(1), exit_sentence(139), exit_sentence(-9)
     ('', 'Exit code 1.', 'Exit code 139 (SIGSEGV).', 'The shell was killed by SIGKILL.')
@@ -65,28 +65,28 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _on_end(ending: Ending, timeout: float) -> str:
-    if ending.cause == "timed out":
+def _end_note(outcome: Outcome, timeout: float) -> str:
+    if outcome.cause == "timed out":
         seconds = "second" if timeout == 1 else "seconds"
         return f"The command did not finish within {timeout:g} {seconds} and was stopped."
-    return "The command was stopped." if ending.cause == "stopped" else exit_sentence(ending.exit_code)
+    return "The command was stopped." if outcome.cause == "stopped" else exit_sentence(outcome.exit_code)
 
 
-def _on_others(ending: Ending) -> Iterable[str]:
-    if ending.left > ending.immortal:
-        were = "process was" if ending.left == 1 else "processes were"
+def _process_notes(outcome: Outcome) -> Iterable[str]:
+    if outcome.left_running > outcome.unkillable:
+        were = "process was" if outcome.left_running == 1 else "processes were"
         yield (
-            f"{ending.left:,} {were} left running in the background and stopped; "
-            "use run_in_background for what should go on."
+            f"{outcome.left_running:,} {were} left running in the background and stopped; "
+            "use run_in_background for processes that should go on."
         )
-    if ending.immortal:
-        yield f"{counted(ending.immortal, 'process', 'processes')} could not be ended."
+    if outcome.unkillable:
+        yield f"{counted(outcome.unkillable, 'process', 'processes')} could not be ended."
 
 
-def _on_storage(output: Output, complete: bool) -> Iterable[str]:
+def _storage_notes(output: Output, complete: bool) -> Iterable[str]:
     if complete:
         return
-    if output.fault:
-        yield f"Only the first {output.stored:,} bytes are stored: {output.fault}."
+    if output.error:
+        yield f"Only the first {output.stored:,} bytes are stored: {output.error}."
     elif output.total > MAX_BYTES:
         yield f"Only the first {human_size(MAX_BYTES)} are stored."

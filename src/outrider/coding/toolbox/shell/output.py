@@ -1,4 +1,4 @@
-"""What a command prints: its beginning and its end are held, the whole goes to a file, up to a limit."""
+"""The output of a command: its beginning and end in memory, the whole in a file, up to a limit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outrider.conversation.attachments import MAX_BYTES
 from outrider.text import REPLACEMENT
 
 RING = 1024 * 1024
-"""Bytes of the newest output that are held, and the most that is read at once."""
+"""Bytes of the newest output in memory, and the most that is read at once."""
 HEAD, TAIL = 22_500, 7_500
-"""Characters of the beginning and of the end that a model gets to read; the beginning usually says more."""
-NEWS = 64 * 1024
-"""Bytes that an observer is shown at once."""
+"""Characters of the beginning and the end for the model; the beginning usually says more."""
+NEW_TEXT_BYTES = 64 * 1024
+"""Bytes that observers are shown at once."""
 
 _WIDEST = 4  # bytes of a character
 
@@ -30,72 +30,72 @@ _UNREADABLE = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 class Output:
-    """The output of one command. The newest of it is in a ring, into which it is read without being copied."""
+    """The output of one command. It is read straight into a ring buffer, without copying."""
 
     def __init__(self, spool: Path) -> None:
         self.total = 0
         """Bytes so far."""
         self.stored = 0
-        """Bytes of them that are in the file, which is begun when the text cannot hold them any more."""
+        """Bytes in the file, which is created when the result cannot hold the output."""
         self.spool = spool
-        self.fault = ""
-        """Why the file could not be written, if so."""
+        self.error = ""
+        """Why the file could not be written; "" if it could."""
         self._ring = memoryview(bytearray(RING))
         self._head = b""
         self._shown = 0
         self._file: FileIO | None = None
         self._storing = True
 
-    def take(self, handle: int) -> int:
-        """Read once. Gives the number of bytes, 0 at the end. Raises BlockingIOError if there is nothing to read."""
+    def read_from(self, handle: int) -> int:
+        """Read once. Return the number of bytes, 0 at the end. Raises BlockingIOError if there is nothing to read."""
         place = self.total % RING
         if not place and self.total == RING:
-            self._head = bytes(self._ring[: HEAD * _WIDEST])  # about to be written over
+            self._head = bytes(self._ring[: HEAD * _WIDEST])  # about to be overwritten
         count = os.readv(handle, [self._ring[place:]])
         self.total += count
         if self._storing and self.total > HEAD + TAIL:
             self._store()
         return count
 
-    def news(self) -> str:
-        """What came since the last time, in whole characters: its end, if that is much."""
-        start = max(self._shown, self.total - NEWS)
+    def new_text(self) -> str:
+        """Return the output since the last call in whole characters; only its end if there is much."""
+        start = max(self._shown, self.total - NEW_TEXT_BYTES)
         skipped = start - self._shown
         data = self._since(start)
         if skipped:
-            data = _from_character(data)
+            data = _align(data)
         start = self.total - len(data)
         text, used = codecs.utf_8_decode(data, "replace", False)
         self._shown = start + used
         return f"\n[{skipped:,} bytes are not shown here]\n{text}" if skipped else text
 
     def text(self) -> tuple[str, bool]:
-        """What a model should read of it, and whether that is all."""
+        """Return the text for the model, and whether it is complete."""
         if self.total <= (HEAD + TAIL) * _WIDEST:
-            whole = _decoded(self._since(0))
+            whole = _decode(self._since(0))
             if len(whole) <= HEAD + TAIL:
                 return readable(whole), True
-        head = _beginning(self._head or bytes(self._ring[: min(self.total, HEAD * _WIDEST)]))
-        tail = _decoded(_from_character(self._since(max(0, self.total - TAIL * _WIDEST))))[-TAIL:]
+        head = _decode_head(self._head or bytes(self._ring[: min(self.total, HEAD * _WIDEST)]))
+        tail = _decode(_align(self._since(max(0, self.total - TAIL * _WIDEST))))[-TAIL:]
         left_out = self.total - _size(head) - _size(tail)
         note = f"[{left_out:,} of {self.total:,} bytes left out here.]"
         return f"{readable(head)}\n{note}\n{readable(tail)}", False
 
     def close(self) -> None:
-        """Nothing more will come. The file stays."""
+        """Close the file. It is not deleted."""
         self._storing = False
         if self._file:
             self._file.close()
 
     def _since(self, start: int) -> bytes:
-        """The bytes from a place on, which must still be in the ring."""
+        """Return the bytes from an offset on, which must still be in the ring."""
         begin, end = start % RING, self.total % RING
         if start == self.total:
             return b""
         return bytes(self._ring[begin:end]) if begin < end else bytes(self._ring[begin:]) + bytes(self._ring[:end])
 
     def _store(self) -> None:
-        """Bring the file up to date."""
+        """Append new output to the file."""
         try:
             if self._file is None:
                 handle = os.open(self.spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -104,25 +104,25 @@ class Output:
                 begin = self.stored % RING
                 size = min(self.total, MAX_BYTES) - self.stored
                 self.stored += self._file.write(self._ring[begin : begin + size])
-        except OSError as error:
-            self.fault = error.strerror or "it could not be written"
-        self._storing = not self.fault and self.stored < MAX_BYTES
+        except OSError as failure:
+            self.error = failure.strerror or "it could not be written"
+        self._storing = not self.error and self.stored < MAX_BYTES
 
 
 def readable(text: str) -> str:
-    """The text without what only a terminal understands: colours go, other control characters are replaced."""
+    """Return the text without terminal sequences; other control characters are replaced."""
     if text.isprintable():
         return text
     text = _ESCAPES.sub("", text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
     return _UNREADABLE.sub(REPLACEMENT, _OVERSTRUCK.sub("", text))
 
 
-def _decoded(data: bytes) -> str:
-    # Each byte that is no part of a character becomes one stand-in, so that bytes can be counted in the text.
+def _decode(data: bytes) -> str:
+    # Each invalid byte becomes one surrogate, so that bytes can be counted in the text.
     return data.decode("utf-8", "surrogateescape")
 
 
-def _beginning(data: bytes) -> str:
+def _decode_head(data: bytes) -> str:
     return codecs.utf_8_decode(data, "surrogateescape", False)[0][:HEAD]
 
 
@@ -130,8 +130,8 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _from_character(data: bytes) -> bytes:
-    """The bytes from the first on that begins a character; a cut leaves at most three before it."""
+def _align(data: bytes) -> bytes:
+    """Drop the bytes before the first whole character; a cut leaves at most three."""
     for start in range(min(_WIDEST, len(data))):
         if data[start] & 0xC0 != 0x80:
             return data[start:]

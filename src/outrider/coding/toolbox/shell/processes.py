@@ -1,4 +1,4 @@
-"""Commands that run: each in a session of its own, and ended with all that it started."""
+"""Running commands: each in its own session, and ended with everything that it started."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.toolbox.shell.family import Kin, can_be_listed, family
 from outrider.coding.toolbox.shell.guard import Guard
+from outrider.coding.toolbox.shell.process_tree import ProcessKey, can_list_processes, find_processes
 
 GRACE = 0.3
-"""Seconds that a command has to clean up after it was asked to end; then it is killed."""
-PERSISTENCE = 0.4
-"""Seconds during which those that still live are killed again: they may be starting others meanwhile."""
+"""Seconds between SIGTERM and SIGKILL."""
+KILL_SECONDS = 0.4
+"""Seconds during which SIGKILL is repeated, because processes may start others meanwhile."""
 
 Pause: TypeAlias = Callable[[float], None]
 
 
-Families: TypeAlias = "dict[Process, set[Kin]]"
+Running: TypeAlias = "dict[Process, set[ProcessKey]]"
 
 
 class Process:
-    """A shell, and all that came of it."""
+    """A shell and all processes that it started."""
 
     def __init__(self, shell: subprocess.Popen[bytes], mark: str) -> None:
         self.pid = shell.pid
@@ -35,27 +35,27 @@ class Process:
         self._mark = mark
         self._reaped = False
         self.exit_handle = _exit_handle(shell.pid)
-        """Readable when the shell has ended, where the system has such a thing."""
+        """A pidfd, readable when the shell has ended; None if the system has none."""
 
     def ended(self) -> bool:
-        """Whether the shell has ended; others that it started may live."""
+        """Return whether the shell has ended; processes that it started may still run."""
         if self.exit_handle is None:
             return self._shell.poll() is not None
         return _readable(self.exit_handle)
 
-    def family(self, known: Iterable[Kin] = ()) -> set[Kin]:
-        """All that live of it. Once the shell is reaped, its number may be another's: then the mark alone counts."""
-        if can_be_listed():
-            return family(None if self._reaped else self.pid, self._mark, known)
+    def running(self, known: Iterable[ProcessKey] = ()) -> set[ProcessKey]:
+        """Return the live processes. After the shell is reaped its id may be reused, so only the mark counts then."""
+        if can_list_processes():
+            return find_processes(None if self._reaped else self.pid, self._mark, known)
         self._shell.poll()
         try:
             os.killpg(self.pid, 0)
         except OSError:
             return set()
-        return {Kin(self.pid, 0)}
+        return {ProcessKey(self.pid, 0)}
 
-    def signal(self, members: Iterable[Kin], number: signal.Signals) -> None:
-        """Send it to these, and to whoever joined the group meanwhile."""
+    def signal(self, members: Iterable[ProcessKey], number: signal.Signals) -> None:
+        """Send a signal to these processes and to the group, which others may have joined meanwhile."""
         if not self._reaped:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, number)
@@ -64,7 +64,7 @@ class Process:
                 os.kill(member.pid, number)
 
     def reap(self) -> int:
-        """Wait for the shell and give its exit code, or the number of the signal that killed it, negative."""
+        """Wait for the shell. Return its exit code, negative for the signal that killed it."""
         code = self._shell.wait()
         self._reaped = True
         if self.exit_handle is not None:
@@ -74,39 +74,39 @@ class Process:
 
 
 def end(processes: Iterable[Process], pause: Pause = time.sleep) -> tuple[int, int]:
-    """End all that lives of them, first gently. Gives how many there were, and how many could not be ended.
+    """End all processes, gently at first. Return how many there were and how many could not be ended.
 
-    `pause` is what to do in between, for so many seconds.
+    `pause` is called to wait, with the number of seconds.
     """
-    left = _living({process: set() for process in processes})
+    left = _still_running({process: set() for process in processes})
     everyone = set().union(*left.values())
     _signal(left, signal.SIGTERM)
     deadline, moment = time.monotonic() + GRACE, 0.005
     while left and (remaining := deadline - time.monotonic()) > 0:
         pause(min(moment, remaining))
         moment *= 2
-        left = _living(left)
-    deadline = time.monotonic() + PERSISTENCE
+        left = _still_running(left)
+    deadline = time.monotonic() + KILL_SECONDS
     while left and time.monotonic() < deadline:
         _signal(left, signal.SIGKILL)
         pause(0.01)
-        left = _living(left)
+        left = _still_running(left)
         everyone = everyone.union(*left.values())
     return len(everyone), len(set().union(*left.values()))
 
 
-def _living(known: Families) -> Families:
-    found = {process: process.family(members) for process, members in known.items()}
+def _still_running(known: Running) -> Running:
+    found = {process: process.running(members) for process, members in known.items()}
     return {process: members for process, members in found.items() if members}
 
 
-def _signal(families: Families, number: signal.Signals) -> None:
+def _signal(families: Running, number: signal.Signals) -> None:
     for process, members in families.items():
         process.signal(members, number)
 
 
 class Processes:
-    """The commands of one session that run, so that none outlives it."""
+    """The running commands of one session, so that none outlives it."""
 
     def __init__(self) -> None:
         self._mark = os.urandom(8).hex()
@@ -116,7 +116,7 @@ class Processes:
         self._closing = weakref.finalize(self, _end_all, self._live, self._guard, os.getpid())
 
     def next_mark(self) -> str:
-        """The mark of the command that is started next."""
+        """Return a new mark for the next command."""
         self._count += 1
         return f"{self._mark}-{self._count}"
 
@@ -130,7 +130,7 @@ class Processes:
         output: int,
         handles: Sequence[int] = (),
     ) -> Process:
-        """Start a command that reads nothing and prints to one place. Raises OSError, or ValueError for a NUL in it."""
+        """Start a command with empty input. Raises OSError, or ValueError if it has a NUL."""
         shell = subprocess.Popen(
             argv,
             cwd=folder,
@@ -143,25 +143,25 @@ class Processes:
         )
         process = Process(shell, mark)
         self._live.add(process)
-        self._tell_guard()
+        self._update_guard()
         return process
 
     def forget(self, process: Process) -> None:
-        """It has ended, with all that it started."""
+        """Remove a command that has ended with everything that it started."""
         self._live.discard(process)
-        self._tell_guard()
+        self._update_guard()
 
     def close(self) -> None:
-        """End all that run."""
+        """End all running commands."""
         _end_all(self._live, self._guard, os.getpid())
 
-    def _tell_guard(self) -> None:
-        with contextlib.suppress(OSError):  # without a guard commands run all the same
+    def _update_guard(self) -> None:
+        with contextlib.suppress(OSError):  # commands run without a guard too
             self._guard.watch([process.pid for process in tuple(self._live)])
 
 
 def _end_all(live: set[Process], guard: Guard, owner: int) -> None:
-    """End what runs. In the copy of a process that forked, nothing is its own to end."""
+    """End the running commands. A forked child process must not end those of its parent."""
     if os.getpid() == owner:
         end(tuple(live))
         live.clear()

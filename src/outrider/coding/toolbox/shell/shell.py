@@ -1,4 +1,4 @@
-"""The shell that runs commands: how it is started, and where it says in which folder it ended."""
+"""The shell that runs commands: how it starts, and how it reports its last working directory."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from outrider.coding.sandbox import Sandbox
-from outrider.coding.toolbox.refusals import RefusalError, shown
-from outrider.coding.toolbox.shell.family import MARK
+from outrider.coding.toolbox.shell.process_tree import MARK
 from outrider.coding.toolbox.shell.processes import Process
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 
-SETTINGS = {
-    # Nothing waits for somebody to turn the page.
+VARIABLES = {
+    # Pagers must not wait for a key.
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "TERM": "dumb",
-    # A folder that looks like a repository, inside another one, does not get to say what git runs.
+    # A bare repository inside the project must not choose what git runs.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
     "GIT_CONFIG_VALUE_0": "explicit",
 }
 ENV = "/usr/bin/env"
-"""Named in full: the PATH might lead to another."""
+"""An absolute path, because PATH might lead to another program."""
 
 _HIGH = 87
-"""Scripts use low numbers for files of their own, and 200 for locks."""
+"""Scripts use low file descriptors for their own files, and 200 for locks."""
 _LONGEST_REPORT = 64 * 1024
 _CHANGES_FOLDER = re.compile(r"\b(cd|pushd|popd)\b")
 
 
 class FolderReport:
-    """A file without a name, to which a shell writes its folder when it ends. Whatever else gets there is ignored."""
+    """An unnamed file to which a shell writes its working directory when it ends. Other content is ignored."""
 
     def __init__(self, temporary: Path) -> None:
         import fcntl
@@ -47,30 +47,30 @@ class FolderReport:
         self._key = os.urandom(8).hex()
 
     def trap(self, shell: str) -> str:
-        """What makes the shell report, however it ends: at its end, by `exit`, by an error."""
+        """Return the trap that makes the shell report, whether it ends normally, by `exit` or by an error."""
         say = f"{{ printf %s {self._key}; command pwd -P || :; printf %s {self._key}; }} 2>/dev/null"
-        return f"trap {shlex.quote(f'{say} {self._place(shell)}')} EXIT"
+        return f"trap {shlex.quote(f'{say} {self._redirect(shell)}')} EXIT"
 
-    def _place(self, shell: str) -> str:
-        # Other shells than bash know no numbers above 9 here.
+    def _redirect(self, shell: str) -> str:
+        # Shells other than bash allow no descriptors above 9 here.
         return f">&{self.handle}" if shell == "bash" else f">>/dev/fd/{self.handle}"
 
     def read(self) -> str | None:
-        """The folder; empty if it does not exist any more; None if the shell did not say."""
+        """Return the folder; "" if it no longer exists; None if the shell did not report one."""
         size = os.fstat(self.handle).st_size
         data = os.pread(self.handle, _LONGEST_REPORT, max(0, size - _LONGEST_REPORT))
         pieces = data.split(self._key.encode())
         return os.fsdecode(pieces[-2].removesuffix(b"\n")) if len(pieces) > 2 else None
 
     def close(self) -> None:
-        """It is not needed any more."""
+        """Close the file."""
         os.close(self.handle)
 
 
 class NamedFolderReport(FolderReport):
-    """A report for a shell that somebody else starts, to whom no handle can be passed on: a file for the owner alone.
+    """A report for a shell that another program starts, which inherits no descriptor: a file for the owner alone.
 
-    It is read by the handle that it was made with, whatever the command puts in its place.
+    It is read through the descriptor that created it, so a command cannot replace it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,56 +78,56 @@ class NamedFolderReport(FolderReport):
         self.handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._key = os.urandom(8).hex()
 
-    def _place(self, shell: str) -> str:
+    def _redirect(self, shell: str) -> str:
         return f">>{shlex.quote(str(self._path))}"
 
     def close(self) -> None:
-        """It is not needed any more."""
+        """Close and delete the file."""
         super().close()
         self._path.unlink(missing_ok=True)
 
 
 class Shell:
-    """Starts commands in the folder where the last one ended."""
+    """Starts commands in the folder where the previous one ended."""
 
     def __init__(
         self,
         workspace: Workspace,
         sandbox: Sandbox | None = None,
         environment: Mapping[str, str] | None = None,
-        unwanted: Sequence[str] = (),
+        unset: Sequence[str] = (),
     ) -> None:
         self.workspace = workspace
         self.sandbox = sandbox
-        self.unwanted = unwanted
-        """Variables that commands must not have, also where they are started from another environment."""
+        self.unset = unset
+        """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
         self._spool: Path | None = None
 
     @property
     def folder(self) -> Path:
-        """Where the next command runs."""
+        """The folder where the next command runs."""
         return self.workspace.shell_cwd
 
-    def reachable_folder(self) -> Path:
-        """A temporary folder to which commands can write, those in a sandbox too."""
+    def shared_tmp(self) -> Path:
+        """Return a temporary folder that commands can write to, also inside a sandbox."""
         folder = self.workspace.temporary / "tmp"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     def new_spool(self) -> Path:
-        """A path for the output of a command. That of the one before is removed: whoever wanted it has stored it."""
+        """Return a path for the output of a command, and delete the previous one, which was stored if needed."""
         if self._spool:
             self._spool.unlink(missing_ok=True)
         self._spool = self.workspace.temporary / f"output-{os.urandom(4).hex()}.txt"
         return self._spool
 
     def start(self, command: str, output: int, report: FolderReport | None = None) -> Process:
-        """Start a command that prints to `output`. Raises RefusalError where that is impossible."""
+        """Start a command that prints to `output`. Raises ToolCallError if that is impossible."""
         mark = self.workspace.processes.next_mark()
         try:
             return self.workspace.processes.start(
-                self._argv(command, mark, SETTINGS, report),
+                self._argv(command, mark, VARIABLES, report),
                 mark,
                 folder=self.workspace.shell_cwd,
                 environment=self._environment,
@@ -135,55 +135,58 @@ class Shell:
                 handles=[report.handle] if report else [],
             )
         except OSError as error:
-            raise self._refusal(error, command) from None
+            raise self._start_error(error, command) from None
 
-    def for_another(self, command: str, mark: str, report: FolderReport) -> list[str]:
-        """The program that runs a command as `start` does, wherever it is started. Raises RefusalError."""
+    def editor_argv(self, command: str, mark: str, report: FolderReport) -> list[str]:
+        """Return the arguments that run a command like `start`, but from another program. Raises ToolCallError."""
         path = (self._environment or {}).get("PATH")
-        settings = SETTINGS if path is None else {**SETTINGS, "PATH": path}
+        settings = VARIABLES if path is None else {**VARIABLES, "PATH": path}
         argv = self._argv(command, mark, settings, report)
-        without = [word for name in self.unwanted for word in ("-u", name)]
-        return [ENV, *without, *argv] if without else argv  # outside a sandbox, whose first process shows what it has
+        unset = [word for name in self.unset for word in ("-u", name)]
+        # Before the sandbox: inside, the environment of its first process would show the variables.
+        return [ENV, *unset, *argv] if unset else argv
 
     def _argv(self, command: str, mark: str, settings: Mapping[str, str], report: FolderReport | None) -> list[str]:
         program = self._program()
         name = os.path.basename(program)
         variables = [f"{key}={value}" for key, value in {**settings, MARK: mark}.items()]
-        # By way of an argument and `eval`, errors in the command are its own, and its lines keep their numbers.
+        # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
         script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
-        return self._fenced([ENV, *variables, program, "-c", script, name, command])
+        return self._sandboxed([ENV, *variables, program, "-c", script, name, command])
 
     def enter_folder(self) -> str:
-        """Make sure that the folder is there. Gives a note for the model if it is another than before."""
+        """Check that the working directory exists. Return a note for the model if the command runs in another one."""
         workspace = self.workspace
         if workspace.shell_cwd.is_dir():
             return ""
         gone, workspace.shell_cwd = workspace.shell_cwd, workspace.folder
         if not workspace.folder.is_dir():
-            raise RefusalError(f"The command was not run: the folder {shown(str(workspace.folder))} does not exist.")
-        return f"The folder {shown(str(gone))} does not exist any more, so the command ran in {workspace.folder}."
+            raise ToolCallError(
+                f"The command was not run: the folder {printable(str(workspace.folder))} does not exist."
+            )
+        return f"The folder {printable(str(gone))} does not exist any more, so the command ran in {workspace.folder}."
 
     def leave_folder(self, command: str, report: FolderReport) -> str:
-        """Keep the folder in which a command ended for the next one. Gives a note for the model if it is not kept."""
+        """Keep the command's last folder for the next one. Return a note for the model if it is not kept."""
         reported = report.read()
-        note = self._go_to(reported)
+        note = self._set_cwd(reported)
         if reported is None and not note and _CHANGES_FOLDER.search(command):
             return f"The shell did not say in which folder it ended: the next command runs in {self.folder}."
         return note
 
-    def _go_to(self, report: str | None) -> str:
+    def _set_cwd(self, report: str | None) -> str:
         workspace = self.workspace
         if report is None:
-            return "" if workspace.shell_cwd.is_dir() else self._back("The shell's folder does not exist any more")
+            return "" if workspace.shell_cwd.is_dir() else self._reset_cwd("The shell's folder does not exist any more")
         if not report or not os.path.isdir(report):
-            return self._back("The shell's folder does not exist any more")
+            return self._reset_cwd("The shell's folder does not exist any more")
         folder = Path(report).resolve()
         if not folder.is_relative_to(workspace.folder):
-            return self._back(f"{shown(report)} is outside the workspace")
+            return self._reset_cwd(f"{printable(report)} is outside the workspace")
         workspace.shell_cwd = folder
         return ""
 
-    def _back(self, reason: str) -> str:
+    def _reset_cwd(self, reason: str) -> str:
         self.workspace.shell_cwd = self.workspace.folder
         return f"{reason}: the next command runs in {self.workspace.folder}."
 
@@ -193,21 +196,21 @@ class Shell:
         path = None if self._environment is None else self._environment.get("PATH", os.defpath)
         for name in ("bash", "sh"):
             found = shutil.which(name, path=path)
-            if found and os.path.isabs(found):  # a relative entry of the PATH leads into the project
+            if found and os.path.isabs(found):  # a relative PATH entry would run a program from the project
                 return found
-        raise RefusalError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
+        raise ToolCallError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
-    def _fenced(self, argv: list[str]) -> list[str]:
+    def _sandboxed(self, argv: list[str]) -> list[str]:
         if self.sandbox is None:
             return argv
-        return self.sandbox.wrap(argv, self.workspace.folder, self.workspace.shell_cwd, self.reachable_folder())
+        return self.sandbox.wrap(argv, self.workspace.folder, self.workspace.shell_cwd, self.shared_tmp())
 
-    def _refusal(self, error: OSError, command: str) -> RefusalError:
+    def _start_error(self, error: OSError, command: str) -> ToolCallError:
         if error.errno == errno.E2BIG:
             size = len(command.encode(errors="replace"))
-            return RefusalError(
+            return ToolCallError(
                 f"The command was not run: with {size:,} bytes it is too long for the system. "
                 "Write it to a file with Write, and run that."
             )
         reason = (error.strerror or "the system gives no reason").lower()
-        return RefusalError(f"The command was not run: {reason} ({shown(str(error.filename or 'the shell'))}).")
+        return ToolCallError(f"The command was not run: {reason} ({printable(str(error.filename or 'the shell'))}).")

@@ -1,1 +1,1 @@
-"""Pages and files from the web."""
+"""The WebFetch tool: pages and files from the web."""

@@ -1,4 +1,4 @@
-"""Which addresses are private: those of this machine, of its network, and of nobody."""
+"""Which addresses are private: those of this machine, of its network, and reserved ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeAlias
 from outrider.tools.threads import Threads
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, given its name and the port. Raises OSError."""
+"""Returns the addresses of a host, given its name and the port. Raises OSError."""
 
 LOCAL_NAMES = ("localhost", "local", "internal", "home.arpa", "lan", "intranet")
-"""Top-level names that mean something on a private network alone."""
+"""Top-level names that exist only on private networks."""
 
-# The tables are written out because those of the standard library differ from version to version.
+# The tables are explicit because those of the standard library differ between versions.
 _PRIVATE_V4 = {
     "0.0.0.0/8": "unspecified",
     "10.0.0.0/8": "private",
@@ -52,7 +52,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def why_private(address: str) -> str:
-    """What kind of address it is, if it is not a public one; empty if it is.
+    """Return the kind of a private address, or "" if the address is public.
 
     >>> why_private("127.0.0.1"), why_private("::ffff:10.0.0.1"), why_private("1.1.1.1")
     ("this machine's own", 'private', '')
@@ -71,14 +71,14 @@ def why_private(address: str) -> str:
 
 
 def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address to which packets for this one go in the end."""
+    """Return the IPv4 address to which packets for this address go, or None."""
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host is an address and not a name."""
+    """Return whether a host is an address and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -87,13 +87,13 @@ def is_literal(host: str) -> bool:
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a name can only mean something nearby: one word, or under a name that is kept for that."""
+    """Return whether a name can only be local: one word, or below a reserved local name."""
     name = host.rstrip(".").lower()
     return "." not in name or name.endswith(tuple(f".{each}" for each in LOCAL_NAMES))
 
 
 def system_resolver() -> Resolve:
-    """What asks the system."""
+    """Return a resolver that uses the system."""
     threads = Threads()  # a name server that never answers must not keep the process from ending
 
     async def resolve(host: str, port: int) -> Sequence[str]:

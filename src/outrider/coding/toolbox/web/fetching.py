@@ -1,9 +1,9 @@
-"""Getting a page from the web without being led into the private network.
+"""Fetch a page from the web without access to the private network.
 
-The address that is connected to is the one that was checked: a name is resolved once for each request, and the socket
-for any other address is not even made. Redirects are checked like the first request. Where the environment names a
-proxy, it is the proxy that resolves names; then literal addresses, names that resolve to private addresses here, and
-names that can only mean something nearby are refused, and the rest is left to the proxy, which is the user's own.
+The address that was checked is the one that is connected to: a name is resolved once for each request, and no socket
+is created for any other address. Redirects are checked like the first request. With a proxy in the environment, the
+proxy resolves names: literal private addresses, names that resolve to private addresses here, and names that can only
+be local are refused, and the rest is left to the proxy, which is the user's own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.coding.toolbox.pace import Pace
-from outrider.coding.toolbox.refusals import RefusalError
+from outrider.coding.toolbox.throttle import ProgressThrottle
+from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.coding.toolbox.web.addresses import Resolve, is_literal, is_local_name, why_private
 from outrider.errors import OutriderError
 from outrider.providers.transport import environment_proxies, proxy_for, trust
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from yarl import URL
 
 MAX_BYTES = 20 * 1024 * 1024
-"""The limit on an answer, after decompression."""
+"""The limit on a response, after decompression."""
 TIME_LIMIT = 60.0
-"""Seconds for all of it, redirects included."""
+"""Seconds for the whole fetch, redirects included."""
 MOST_REDIRECTS = 10
 LONGEST_URL = 8000
 
@@ -41,11 +41,11 @@ HEADERS = {
 }
 
 
-class Fetched(msgspec.Struct, frozen=True):
-    """An answer from the web."""
+class WebResponse(msgspec.Struct, frozen=True):
+    """A response from the web."""
 
     url: str
-    """Where it came from in the end."""
+    """The URL after redirects."""
     status: int
     reason: str
     content_type: str
@@ -53,38 +53,38 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """Gets what an address on the web has, following redirects, within limits."""
+    """Fetches a URL within limits and follows redirects."""
 
     def __init__(self, resolve: Resolve, *, private_addresses: bool = False) -> None:
         self._resolve = resolve
-        self._may_be_private = private_addresses
+        self._allow_private = private_addresses
 
-    async def fetch(self, address: str, pace: Pace) -> Fetched:
-        """The answer in the end. Raises RefusalError with a sentence for whatever keeps it away."""
+    async def fetch(self, address: str, throttle: ProgressThrottle) -> WebResponse:
+        """Return the final response. Raises ToolCallError if there is none."""
         import aiohttp
 
-        url = _parsed(address)
+        url = _parse(address)
         try:
             async with asyncio.timeout(TIME_LIMIT):
                 for _ in range(MOST_REDIRECTS + 1):
-                    answer = await self._get(url, pace)
-                    if isinstance(answer, Fetched):
+                    answer = await self._get(url, throttle)
+                    if isinstance(answer, WebResponse):
                         return answer
-                    if _host(answer) != _host(url):  # who allowed one host has not allowed another
-                        raise RefusalError(
+                    if _host(answer) != _host(url):  # permission for one host is not permission for another
+                        raise ToolCallError(
                             f"{url} redirects to another host: {answer} To read that, fetch it by itself."
                         )
                     url = answer
         except (aiohttp.ClientError, OSError, ValueError, OutriderError) as error:
-            raise RefusalError(_explained(error, url)) from None
-        raise RefusalError(f"{address} redirects more than {MOST_REDIRECTS} times; it may be going in circles.")
+            raise ToolCallError(_explain(error, url)) from None
+        raise ToolCallError(f"{address} redirects more than {MOST_REDIRECTS} times; it may be going in circles.")
 
-    async def _get(self, url: URL, pace: Pace) -> Fetched | URL:
-        """The answer to one request, or where it redirects to."""
+    async def _get(self, url: URL, throttle: ProgressThrottle) -> WebResponse | URL:
+        """Return the response to one request, or the URL that it redirects to."""
         import aiohttp
 
         proxy = proxy_for(str(url), environment_proxies())
-        if not self._may_be_private:
+        if not self._allow_private:
             await self._check(url, is_proxied=proxy is not None)
         tls = trust() if url.scheme == "https" or (proxy or "").startswith("https:") else True
         async with (
@@ -98,12 +98,14 @@ class Fetcher:
         ):
             location = response.headers.get("location")
             if response.status in (301, 302, 303, 307, 308) and location:
-                return _redirected(url, location)
+                return _redirect_target(url, location)
             content_type = response.headers.get("content-type", "")
-            return Fetched(str(url), response.status, response.reason or "", content_type, await _body(response, pace))
+            return WebResponse(
+                str(url), response.status, response.reason or "", content_type, await _body(response, throttle)
+            )
 
     async def _check(self, url: URL, *, is_proxied: bool) -> None:
-        """Refuse what can be seen to be private before anything is connected to."""
+        """Refuse private addresses that can be recognized before connecting."""
         host = url.raw_host or ""
         if is_literal(host):
             _refuse_private(host, [host])
@@ -112,28 +114,28 @@ class Fetcher:
                 _refuse_private(host, await self._resolve(host, url.port or 0))
             except OSError:
                 if is_local_name(host):
-                    raise _private(host, "a name of the private network") from None
+                    raise _private_error(host, "a name of the private network") from None
 
     def _connector(self, *, is_proxied: bool) -> aiohttp.TCPConnector:
         import aiohttp
 
         if is_proxied:  # the proxy may well be in the private network
             return aiohttp.TCPConnector(force_close=True)
-        resolver: Any = _Resolver(self._resolve, self._may_be_private)
-        factory = None if self._may_be_private else _public_socket
+        resolver: Any = _Resolver(self._resolve, self._allow_private)
+        factory = None if self._allow_private else _public_socket
         return aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver, socket_factory=factory)
 
 
 class _Resolver:
-    """What the HTTP library asks for addresses: it gets those that were checked, and connects to them."""
+    """The resolver for aiohttp: it returns only addresses that were checked."""
 
-    def __init__(self, resolve: Resolve, may_be_private: bool) -> None:
+    def __init__(self, resolve: Resolve, allow_private: bool) -> None:
         self._resolve = resolve
-        self._may_be_private = may_be_private
+        self._allow_private = allow_private
 
     async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
         addresses = await self._resolve(host, port)
-        if not self._may_be_private:
+        if not self._allow_private:
             _refuse_private(host, addresses)
         return [
             {
@@ -152,7 +154,7 @@ class _Resolver:
 
 
 def _public_socket(info: tuple[Any, ...]) -> socket.socket:
-    """The socket for an address, however the library came to it."""
+    """Create a socket, unless the address is private. aiohttp calls it for every connection."""
     family, kind, protocol, _, (address, *_) = info
     if why := why_private(str(address)):
         raise OSError(f"{address} is {why}")
@@ -162,35 +164,35 @@ def _public_socket(info: tuple[Any, ...]) -> socket.socket:
 def _refuse_private(host: str, addresses: Sequence[str]) -> None:
     for address in addresses:
         if why := why_private(address):
-            raise _private(host, why if address == host else f"{address}, {why}")
+            raise _private_error(host, why if address == host else f"{address}, {why}")
 
 
-def _private(host: str, why: str) -> RefusalError:
-    return RefusalError(
+def _private_error(host: str, why: str) -> ToolCallError:
+    return ToolCallError(
         f"{host} is not a public address ({why}), and only public ones may be fetched. "
-        "The user can allow others with web.private_addresses in the configuration."
+        "The user can allow private ones with web.private_addresses in the configuration."
     )
 
 
-def _parsed(address: str) -> URL:
+def _parse(address: str) -> URL:
     from yarl import URL
 
     text = address.strip()
     if len(text) > LONGEST_URL or not text.isprintable():
-        raise RefusalError("That is not a URL: it is too long, or has control characters in it.")
+        raise ToolCallError("That is not a URL: it is too long or has control characters.")
     try:
-        return _checked(URL(text))
+        return _check_url(URL(text))
     except ValueError as error:
-        raise RefusalError(f"{text} is not a URL that can be fetched: {str(error).rstrip('.')}.") from None
+        raise ToolCallError(f"{text} is not a URL that can be fetched: {str(error).rstrip('.')}.") from None
 
 
-def _checked(url: URL) -> URL:
+def _check_url(url: URL) -> URL:
     if url.scheme not in ("http", "https"):
-        raise RefusalError("Only addresses that begin with http:// or https:// can be fetched.")
+        raise ToolCallError("Only addresses that begin with http:// or https:// can be fetched.")
     if url.raw_user is not None or url.raw_password is not None:
-        raise RefusalError("A URL with a user name or a password in it is not fetched. Give it without.")
+        raise ToolCallError("A URL with a user name or a password is not fetched. Leave them out.")
     if not url.raw_host:
-        raise RefusalError("The URL has no host.")
+        raise ToolCallError("The URL has no host.")
     return url.with_fragment(None)
 
 
@@ -198,31 +200,31 @@ def _host(url: URL) -> str:
     return (url.raw_host or "").removeprefix("www.")
 
 
-def _redirected(url: URL, location: str) -> URL:
+def _redirect_target(url: URL, location: str) -> URL:
     from yarl import URL
 
     try:
-        return _checked(url.join(URL(location)))
+        return _check_url(url.join(URL(location)))
     except ValueError:
-        raise RefusalError(f"{url} redirects to something that is not a URL.") from None
-    except RefusalError as refusal:
-        raise RefusalError(f"{url} redirects to an address that is not fetched. {refusal}") from None
+        raise ToolCallError(f"{url} redirects to something that is not a URL.") from None
+    except ToolCallError as failure:
+        raise ToolCallError(f"{url} redirects to an address that is not fetched. {failure}") from None
 
 
-async def _body(response: aiohttp.ClientResponse, pace: Pace) -> bytes:
+async def _body(response: aiohttp.ClientResponse, throttle: ProgressThrottle) -> bytes:
     body = bytearray()
     expected = response.content_length
     whole = f" of {human_size(expected)}" if expected else ""
     async for chunk in response.content.iter_any():
         body.extend(chunk)
         if len(body) > MAX_BYTES:
-            raise RefusalError(f"{response.url} has more than {human_size(MAX_BYTES)}, which is the limit.")
-        pace.show(lambda: f"{human_size(len(body))}{whole}")
+            raise ToolCallError(f"{response.url} has more than {human_size(MAX_BYTES)}, which is the limit.")
+        throttle.show(lambda: f"{human_size(len(body))}{whole}")
     return bytes(body)
 
 
-def _explained(error: Exception, url: URL) -> str:
-    """What went wrong, in a sentence."""
+def _explain(error: Exception, url: URL) -> str:
+    """Return a sentence that explains the error."""
     import aiohttp
 
     host = url.raw_host or ""
@@ -240,14 +242,14 @@ def _explained(error: Exception, url: URL) -> str:
         case aiohttp.InvalidURL():
             return f"{url} is not a URL that can be fetched."
         case aiohttp.ClientPayloadError():
-            return f"The answer of {host} broke off or is damaged."
+            return f"The response of {host} is incomplete or damaged."
         case aiohttp.ClientError() | OSError():
             return f"{host} cannot be reached: {_reason(error)}."
     return f"{url} cannot be fetched: {error}."
 
 
 def _reason(error: Exception) -> str:
-    if status := getattr(error, "status", None):  # its text has the URL of the proxy in it, perhaps with a password
+    if status := getattr(error, "status", None):  # the message has the proxy's URL, perhaps with a password
         return f"{status} {getattr(error, 'message', '')}".strip()
     reason: Any = getattr(error, "os_error", None) or error
     return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__

@@ -1,4 +1,4 @@
-"""`WebFetch`: a page from the web as text, or a file from there."""
+"""The WebFetch tool: a page from the web as text, or a file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from outrider.coding.toolbox.pace import Pace
-from outrider.coding.toolbox.refusals import RefusalError
+from outrider.coding.toolbox.throttle import ProgressThrottle
+from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.conversation.attachments import Attachment, sniff
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
@@ -18,10 +18,10 @@ from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.web.addresses import Resolve
-    from outrider.coding.toolbox.web.fetching import Fetched
+    from outrider.coding.toolbox.web.fetching import WebResponse
 
-LONGEST_REFUSAL = 2000
-"""Characters of the page that comes with an error."""
+LONGEST_ERROR = 2000
+"""Characters shown of an error page."""
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = re.compile(
     r"text/.*|.*[/+](json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-javascript|x-sh|sql|graphql|x-ndjson|jsonl)"
@@ -30,12 +30,12 @@ _BEGINS_AS_HTML = re.compile(rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|h
 
 
 def web_fetch(*, private_addresses: bool = False, resolve: Resolve | None = None) -> Tool:
-    """The tool that reads the web. Private addresses are refused unless they are allowed here."""
+    """Return the tool that fetches URLs. Private addresses are refused unless `private_addresses` allows them."""
     threads = Threads()
 
     @tool(name="WebFetch", effect="read")
     async def fetch(url: str, context: ToolContext) -> ToolResult:
-        """Read a page from the web as text. What is not text, such as a PDF or a picture, is given as a file.
+        """Read a page from the web as text. Anything else, such as a PDF or a picture, is returned as a file.
 
         Args:
             url: The address, with http:// or https://.
@@ -45,46 +45,46 @@ def web_fetch(*, private_addresses: bool = False, resolve: Resolve | None = None
 
         fetcher = Fetcher(resolve or system_resolver(), private_addresses=private_addresses)
         try:
-            fetched = await fetcher.fetch(url, Pace(context.progress))
-        except RefusalError as refusal:
-            return ToolResult(str(refusal), is_error=True)
-        return await threads.run(_result, fetched)
+            response = await fetcher.fetch(url, ProgressThrottle(context.progress))
+        except ToolCallError as failure:
+            return ToolResult(str(failure), is_error=True)
+        return await threads.run(_result, response)
 
     return fetch
 
 
-def _result(fetched: Fetched) -> ToolResult:
-    if fetched.status >= 400:
-        said = f"{fetched.url} answered {fetched.status} {fetched.reason}".rstrip()
-        text = _text(fetched)
-        return ToolResult(f"{said}:\n{text[:LONGEST_REFUSAL]}" if text else f"{said}.", is_error=True)
-    if not fetched.body:
-        return ToolResult(f"The answer is empty ({fetched.status} {fetched.reason}).")
-    text = _text(fetched)
+def _result(response: WebResponse) -> ToolResult:
+    if response.status >= 400:
+        summary = f"{response.url} answered {response.status} {response.reason}".rstrip()
+        text = _text(response)
+        return ToolResult(f"{summary}:\n{text[:LONGEST_ERROR]}" if text else f"{summary}.", is_error=True)
+    if not response.body:
+        return ToolResult(f"The response is empty ({response.status} {response.reason}).")
+    text = _text(response)
     if text is None:
-        file = Attachment(fetched.body, _mime_type(fetched), _name(fetched.url))
-        return ToolResult(f"{file.name}: {human_size(len(fetched.body))}", [file])
-    return ToolResult(text or "The page has no text; it may be made by scripts, which are not run.")
+        file = Attachment(response.body, _mime_type(response), _name(response.url))
+        return ToolResult(f"{file.name}: {human_size(len(response.body))}", [file])
+    return ToolResult(text or "The page has no text; scripts, which are not run, may produce it.")
 
 
-def _text(fetched: Fetched) -> str | None:
-    """The text of an answer; None if it is something else."""
+def _text(response: WebResponse) -> str | None:
+    """Return the text of a response, or None if it is not text."""
     from outrider.conversation.documents.charsets import decoded
     from outrider.conversation.documents.pages import read_page
 
-    kind = _kind(fetched)
-    if sniff(fetched.body[:64]):
+    kind = _kind(response)
+    if sniff(response.body[:64]):
         return None
-    if kind in _HTML or (kind in ("", "text/plain") and _BEGINS_AS_HTML.match(fetched.body[:2000])):
-        page = read_page(decoded(fetched.body, fetched.content_type, is_html=True), fetched.url)
+    if kind in _HTML or (kind in ("", "text/plain") and _BEGINS_AS_HTML.match(response.body[:2000])):
+        page = read_page(decoded(response.body, response.content_type, is_html=True), response.url)
         return f"{page.title}\n\n{page.text}".strip() if page.title not in page.text[:200] else page.text
-    if _TEXT.fullmatch(kind) or (kind in ("", "application/octet-stream") and _looks_like_text(fetched.body)):
-        return decoded(fetched.body, fetched.content_type)
+    if _TEXT.fullmatch(kind) or (kind in ("", "application/octet-stream") and _looks_like_text(response.body)):
+        return decoded(response.body, response.content_type)
     return None
 
 
-def _kind(fetched: Fetched) -> str:
-    return fetched.content_type.partition(";")[0].strip().lower()
+def _kind(response: WebResponse) -> str:
+    return response.content_type.partition(";")[0].strip().lower()
 
 
 def _looks_like_text(body: bytes) -> bool:
@@ -95,10 +95,10 @@ def _looks_like_text(body: bytes) -> bool:
     return b"\0" not in body
 
 
-def _mime_type(fetched: Fetched) -> str:
-    """What the content shows; the label only where that leaves it open, as it does for archives of all kinds."""
-    found = sniff(fetched.body[:64])
-    label = _kind(fetched) if "/" in _kind(fetched) else ""
+def _mime_type(response: WebResponse) -> str:
+    """Return the type found in the content; use the label only if that is unclear, as for archives."""
+    found = sniff(response.body[:64])
+    label = _kind(response) if "/" in _kind(response) else ""
     if found and found != "application/zip":
         return found
     return label if label and not label.startswith("image/") else found or "application/octet-stream"

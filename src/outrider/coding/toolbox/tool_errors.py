@@ -1,4 +1,4 @@
-"""Why a file tool did not do what it was asked, as a sentence that the model reads."""
+"""Errors of the file tools, worded for the model."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _REASONS = {
 }
 
 
-class RefusalError(Exception):
-    """What was asked cannot be done. The message is all of the answer."""
+class ToolCallError(Exception):
+    """A call that cannot be carried out. The message becomes the result."""
 
 
-def refusal(error: OSError, name: str, deed: str = "read") -> RefusalError:
-    """The sentence for what the system says."""
+def os_error(error: OSError, name: str, action: str = "read") -> ToolCallError:
+    """Return the error that explains an OSError to the model."""
     reason = _REASONS.get(error.errno or 0) or (error.strerror or "the system gives no reason").lower()
-    return RefusalError(f"{shown(name)} cannot be {deed}: {reason}.")
+    return ToolCallError(f"{printable(name)} cannot be {action}: {reason}.")
 
 
-def shown(name: str) -> str:
-    """A name as it can stand in a sentence: one with control characters is quoted, a very long one is cut."""
+def printable(name: str) -> str:
+    """Return a name that can be used in a sentence: quoted if it has control characters, and cut if it is very long."""
     name = name if len(name) <= 300 else f"{name[:100]}…{name[-100:]}"
     return name if name.isprintable() else repr(name)
