@@ -425,7 +425,7 @@ async def test_an_error_of_any_shape_is_an_error(error: str) -> None:
     ],
 )
 async def test_an_event_that_cannot_be_read_tears_the_reply(event: str) -> None:
-    with pytest.raises(IncompleteStreamError, match="cannot be read"):
+    with pytest.raises(IncompleteStreamError, match="cannot be decoded"):
         await read(events(event, COMPLETED))
 
 

@@ -21,7 +21,7 @@ def key_fault(name: str) -> str:
     if value != value.strip():
         return "it begins or ends with white space"
     if not value.isascii() or not value.isprintable() or " " in value:
-        return "it has characters that no key has"
+        return "it has invalid characters"
     return "it is in quotes" if value[:1] in ("'", '"') else ""
 
 

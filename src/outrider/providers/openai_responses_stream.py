@@ -240,7 +240,7 @@ def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise IncompleteStreamError(f"OpenAI sent an event that cannot be read: {error}", retryable=True) from None
+        raise IncompleteStreamError(f"OpenAI sent an event that cannot be decoded: {error}", retryable=True) from None
 
 
 def _index(event: _Event) -> int:
