@@ -139,14 +139,14 @@ class OpenAIChat(ApiProvider):
         if self.capabilities.tools:
             yield from map(self._result, message.results)
         else:
-            content = (*prompted_tools.results(message.results), *content)
+            content = (*prompted_tools.result_parts(message.results), *content)
         if content:
             yield {"role": "user", "content": content_of(content)}
 
     def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
         """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
-            if text := prompted_tools.written(message):
+            if text := prompted_tools.assistant_text(message):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
@@ -191,7 +191,7 @@ class OpenAIChat(ApiProvider):
         if not request.tools:
             return items
         if not self.capabilities.tools:
-            return prompted_tools.with_real_calls(items, request.tools)
+            return prompted_tools.extract_calls(items, request.tools)
         return items
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:

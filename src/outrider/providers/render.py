@@ -192,6 +192,8 @@ class Renderer:
                     content.append(self._limit(text))
                 case AttachmentBlock():
                     content += self._label(next(files).parts)
+        if not rendered:
+            return UserMessage(tuple(results), (), tuple(content))
         return UserMessage(
             tuple(results),
             (MOVED, *moved) if moved else (),
@@ -258,10 +260,9 @@ class Renderer:
     def _files(self, message: Message, text_bytes: int) -> list[_RenderedFile]:
         """Render the files of a message in order. Each one limits the text of those after it."""
         rendered: list[_RenderedFile] = []
-        left_out = [each for each in self._left_out if each.message is message]
         for block in files_in(message):
             room = room_for_file(self._capabilities.context_tokens, text_bytes)
-            reason = next((each.reason for each in left_out if each.covers(message, block)), "")
+            reason = next((each.reason for each in self._left_out if each.covers(message, block)), "")
             file = _left_out_note(block, reason) if reason else self._file(block, room)
             text_bytes += file.text_bytes
             rendered.append(file)
