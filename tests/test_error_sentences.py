@@ -345,7 +345,7 @@ def a_script_has_a_step_that_is_none(where: Path) -> object:
     return think("Hello", model=ScriptedModel([3]))  # type: ignore[list-item]
 
 
-@provokes(errors.ProviderError, culprit="OpenAI answered with a web page", way_out="check the URL and proxies")
+@provokes(errors.ProviderError, culprit="OpenAI responded with a web page", way_out="check the URL and proxies")
 def a_proxy_wants_a_login(where: Path) -> object:
     return asked(OpenAIResponses, Page())
 
@@ -372,7 +372,7 @@ def a_request_is_refused(where: Path) -> object:
 
 
 @provokes(
-    errors.RateLimitedError, culprit="Anthropic has had too many requests", way_out="tried 2 times, try again in 120 s"
+    errors.RateLimitedError, culprit="Anthropic received too many requests", way_out="tried 2 times, try again in 120 s"
 )
 def there_are_too_many_requests(where: Path) -> object:
     return asked(Anthropic, Status(429, {"retry-after": "0"}), Status(429, {"retry-after": "120"}), retries=1)
@@ -407,7 +407,7 @@ def a_reply_ends_in_the_middle(where: Path) -> object:
     return asked(Anthropic, Broken(Answer("Hello"), "first delta", "end"))
 
 
-@provokes(errors.IncompleteStreamError, culprit=r"answer of 127\.0\.0\.1:\d+ broke off", way_out="try again later")
+@provokes(errors.IncompleteStreamError, culprit=r"response of 127\.0\.0\.1:\d+ was cut off", way_out="try again later")
 def a_connection_breaks(where: Path) -> object:
     return asked(Anthropic, Broken(Answer("Hello"), "first delta", "reset"))
 

@@ -284,7 +284,7 @@ def test_a_request_that_no_provider_takes_is_one_sentence_and_1(tmp_path: Path) 
     (tmp_path / "c.json").write_text(dumps(spread))
     ended = outrider("wire", str(tmp_path / "c.json"), "--as", MODELS[0])
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "begin a new conversation" in ended.stderr
+    assert "start a new conversation" in ended.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("c.json",), ("--as", "demo"), ("c.json", "--as", "demo", "--unheard-of")])

@@ -52,7 +52,7 @@ FAULTS: dict[str, Step] = {
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr(transport, "MAX_RESPONSE_BYTES", 1_000_000)
     monkeypatch.setattr(api.ApiProvider, "_delay", lambda self, error, attempt: 0.0 if attempt == 1 else None)
 
 

@@ -22,7 +22,7 @@ from outrider.conversation.store import MemoryStore
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import JPEG_BYTES, PDF_BYTES
 
@@ -91,6 +91,6 @@ def test_a_key_for_openai_is_not_sent_to_a_server_that_the_program_names(monkeyp
 
 def test_no_quota_is_said_and_not_tried_again() -> None:
     body = msgspec.json.encode({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}})
-    error = Anthropic("claude-sonnet-4-5").explain(Refusal(429, {}, body), "k")
+    error = Anthropic("claude-sonnet-4-5").explain(ErrorResponse(429, {}, body), "k")
     assert not error.retryable
     assert "no quota left" in str(error)

@@ -229,14 +229,14 @@ def test_blocks_and_events_of_an_unknown_kind_are_passed_over() -> None:
 )
 def test_an_error_after_a_good_beginning(error: str, kind: type[ProviderError], retryable: bool) -> None:
     event = f'event: error\ndata: {{"type":"error","error":{error}}}\n\n'.encode()
-    with pytest.raises(kind, match="Anthropic broke off: ") as raised:
+    with pytest.raises(kind, match="Anthropic ended the stream with an error: ") as raised:
         read(START + TEXT + event + STOP)
     assert raised.value.retryable is retryable
 
 
 @pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"type":5}', b'{"index":' + b"[" * 100_000, b"5"])
 def test_an_event_that_makes_no_sense_is_an_error_of_the_provider(data: bytes) -> None:
-    with pytest.raises(ProviderError, match="cannot be read"):
+    with pytest.raises(ProviderError, match="cannot be decoded"):
         read(START + b"data: " + data + b"\n\n" + STOP)
 
 

@@ -150,5 +150,5 @@ def test_one_that_cannot_be_used_is_named(content: str | None, tmp_path: Path, m
     if content is not None:
         file.write_text(content)
     monkeypatch.setenv("OUTRIDER_CAPABILITIES", str(file))
-    with pytest.raises(ProviderError, match="OUTRIDER_CAPABILITIES names"):
+    with pytest.raises(ProviderError, match="the file in OUTRIDER_CAPABILITIES"):
         capabilities_of("openai-chat", "a")

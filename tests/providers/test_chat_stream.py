@@ -19,7 +19,7 @@ from outrider.errors import (
 )
 from outrider.providers.base import StopReason
 from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.stream import joined
+from outrider.providers.stream import merge_deltas
 from outrider.runtime.events import TextDelta, ToolCallDelta
 from tests.providers.canned import LOOK, WAIT, ask, cuts, delta, events, request
 
@@ -324,8 +324,8 @@ async def test_a_reply_is_the_same_however_its_bytes_arrive(data: bytes, blocks:
     assert list(whole.reply.message.content) == blocks
     assert whole.reply.stop_reason is stop
     for chunks in cuts(data):
-        assert joined((await ask(model(), chunks, asked)).items) == whole.items
-    assert joined((await ask(model(), [bytes([byte]) for byte in data], asked)).items) == whole.items
+        assert merge_deltas((await ask(model(), chunks, asked)).items) == whole.items
+    assert merge_deltas((await ask(model(), [bytes([byte]) for byte in data], asked)).items) == whole.items
     assert (await ask(model(), [data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")])).items == whole.items
 
 
@@ -493,7 +493,7 @@ async def test_an_error_that_is_not_streamed_is_a_typed_error() -> None:
 async def test_what_is_nested_too_deeply_to_be_read_is_torn() -> None:
     deep = b'data: {"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}\n\n"
     for data in (deep, events(delta(content="a"), delta(content="b"), deep, delta("stop"))):
-        with pytest.raises(IncompleteStreamError, match="cannot be read"):
+        with pytest.raises(IncompleteStreamError, match="cannot be decoded"):
             await ask(model(), [data])
 
 
@@ -504,15 +504,15 @@ async def test_what_comes_together_is_held_to_the_same_rules_as_what_comes_alone
     for odd in (b"data: %b,%b\n\n" % (text, text), b"data: %b\n\ndata: %b\n\n" % halves):
         data = events(delta(content="Well. "), delta(content="Now: "), odd, delta(content="b"), delta("stop"))
         for chunks in ([data], *cuts(data)):
-            with pytest.raises(IncompleteStreamError, match="cannot be read"):
+            with pytest.raises(IncompleteStreamError, match="cannot be decoded"):
                 await ask(model(), chunks)
 
 
 def test_pieces_of_one_call_are_told_as_one_and_those_of_two_are_not() -> None:
     pieces = [ToolCallDelta("a", "loo", '{"p'), ToolCallDelta("a", "look", 'ath"'), ToolCallDelta("b", "look", "{}")]
-    assert joined([*pieces]) == [ToolCallDelta("a", "look", '{"path"'), pieces[2]]
+    assert merge_deltas([*pieces]) == [ToolCallDelta("a", "look", '{"path"'), pieces[2]]
     nameless = [ToolCallDelta("", "look", "{}"), ToolCallDelta("", "look", "{}")]
-    assert joined([*nameless]) == nameless
+    assert merge_deltas([*nameless]) == nameless
 
 
 # Calls written as text

@@ -69,7 +69,7 @@ def test_limits_are_about_the_encoded_size(size: int, fits: bool) -> None:
     if fits:
         documents.check_size(bytes(size), 1000)
         return
-    with pytest.raises(AttachmentError, match="encoded it has 1004 bytes; this model takes 1000 bytes"):
+    with pytest.raises(AttachmentError, match="it has 1004 bytes in base64; this model takes 1000 bytes"):
         documents.check_size(bytes(size), 1000)
 
 

@@ -62,7 +62,7 @@ def test_where_there_is_no_room_a_small_file_is_shown_and_of_a_larger_one_only_w
     small, large = "a" * SMALLEST, "a" * (SMALLEST + 1)
     assert excerpt(small, room, WHERE) is small
     said = excerpt(large, room, WHERE)
-    assert said == f"[Nothing of its 1001 bytes is shown: earlier files have taken the room. {WHERE}]"
+    assert said == f"[None of its 1001 bytes are shown: earlier files have taken the room. {WHERE}]"
 
 
 @given(st.one_of(st.none(), st.integers(4_000, 2_000_000)), st.lists(st.integers(0, 30_000_000), max_size=40))

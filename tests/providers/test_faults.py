@@ -171,7 +171,7 @@ LASTING: dict[str, tuple[Step, type[ProviderError], str]] = {
     "413": (Status(413), RequestRefusedError, "fewer or smaller files"),
     "418 with nonsense": (Status(418, body=b"\xff" * 2000), RequestRefusedError, "refused"),
     "400 with a deep body": (Status(400, body=b"[" * 50_000), RequestRefusedError, "refused"),
-    "a web page": (Page(), ProviderError, "web page instead of a reply"),
+    "a web page": (Page(), ProviderError, "web page, not with a reply"),
     "a redirect": (Status(307, {"location": "https://elsewhere.example/"}), RequestRefusedError, "check the base URL"),
 }
 
@@ -239,7 +239,7 @@ async def test_a_stream_that_never_ends_does(case: Case, silent: bool) -> None:
 async def test_an_answer_that_is_too_large_is_not_read_to_its_end(
     case: Case, one_line: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 3_000_000)
+    monkeypatch.setattr(transport, "MAX_RESPONSE_BYTES", 3_000_000)
     async with ModelServer([Flood(8, one_line), ANSWER]) as server:
         talk = Talk(case, server)
         assert await talk.says() == "error"
@@ -249,7 +249,7 @@ async def test_an_answer_that_is_too_large_is_not_read_to_its_end(
 
 async def test_a_hundred_megabytes_are_refused() -> None:
     async with ModelServer([Flood(100)]) as server:
-        with pytest.raises(ProviderError, match="larger than any reply"):
+        with pytest.raises(ProviderError, match="too large for a reply"):
             await ask(adapter(ONE_EACH[0], server))
 
 

@@ -30,7 +30,7 @@ from outrider.providers import resolve
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.gemini import NO_SIGNATURE, Gemini
 from outrider.providers.render import MOVED, NO_OUTPUT
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 from tests.conversations import PDF_BYTES
 
 NEW, OLD = "gemini-3.5-flash", "gemini-2.5-pro"
@@ -501,9 +501,9 @@ def test_the_contents_of_a_turn_are_a_prefix_of_those_of_the_next(model: str) ->
 # Refusals
 
 
-def refusal(status: int, message: str, *details: Any) -> Refusal:
+def refusal(status: int, message: str, *details: Any) -> ErrorResponse:
     error = {"error": {"code": status, "message": message, "status": "X", "details": details}}
-    return Refusal(status, {}, json.dumps([error]).encode())
+    return ErrorResponse(status, {}, json.dumps([error]).encode())
 
 
 def test_a_wrong_key_is_told_apart_from_other_bad_requests() -> None:

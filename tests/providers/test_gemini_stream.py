@@ -366,7 +366,7 @@ async def test_the_signature_of_a_call_in_pieces_may_come_with_its_end() -> None
 
 async def test_an_end_without_a_call_is_nothing_but_arguments_without_one_are_an_error() -> None:
     assert await blocks_of([call(), {"text": "Hi"}]) == (TextBlock("Hi"),)
-    with pytest.raises(ProviderError, match="belong to no call"):
+    with pytest.raises(ProviderError, match="arguments without a call"):
         await blocks_of([call(args={"path": "a"})])
 
 

@@ -207,7 +207,7 @@ def test_a_body_is_copied_only_as_far_as_it_is_text(case: Case, tmp_path: Path) 
     messages = [*messages, Message.assistant("Read."), Message.user("And?")]
     tracemalloc.start()
     try:
-        body = provider._fitted(Request(messages, store, memory=memory), provider._memory_key)
+        body = provider._fit(Request(messages, store, memory=memory), provider._memory_key)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -88,12 +88,12 @@ def test_an_old_office_document_goes_as_a_file_or_becomes_a_note_that_says_what_
 
 def test_a_document_without_words_says_so() -> None:
     block, store = stored(b"{\\rtf1 }", kinds.RTF, "a.rtf")
-    assert render(Capabilities(), block, store=store).said == ("a.rtf: (no text)",)
+    assert render(Capabilities(), block, store=store).content == ("a.rtf: (no text)",)
 
 
 def test_the_text_of_a_document_is_limited() -> None:
     block, store = stored(b"{\\rtf1 " + b"word " * 1000 + b"}", kinds.RTF, "a.rtf")
-    (said,) = render(Capabilities(text_characters=100), block, store=store).said
+    (said,) = render(Capabilities(text_characters=100), block, store=store).content
     assert isinstance(said, str)
     assert len(said) < 250
     assert "this is its beginning" in said
@@ -102,8 +102,8 @@ def test_the_text_of_a_document_is_limited() -> None:
 def test_a_web_page_is_its_source_unless_that_is_too_long() -> None:
     page = "<html><body>" + "<div><span></span></div>" * 50 + "<h1>Riders</h1><p>in Zürich</p></body></html>"
     block, store = stored(page.encode("utf-16"), "text/html", "a.html")
-    assert "<h1>Riders</h1>" in words(render(Capabilities(), block, store=store).said)
-    shortened = words(render(Capabilities(text_characters=200), block, store=store).said)
+    assert "<h1>Riders</h1>" in words(render(Capabilities(), block, store=store).content)
+    shortened = words(render(Capabilities(text_characters=200), block, store=store).content)
     assert "# Riders\n\nin Zürich" in shortened
     assert "<span>" not in shortened
 
@@ -111,12 +111,12 @@ def test_a_web_page_is_its_source_unless_that_is_too_long() -> None:
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "utf-8-sig", "cp1252"])
 def test_text_arrives_as_text_whatever_its_encoding(codec: str) -> None:
     block, store = stored("Riders of Zürich, déjà vu\n".encode(codec), "text/plain", "a.txt")
-    assert words(render(Capabilities(), block, store=store).said) == "a.txt:\nRiders of Zürich, déjà vu\n"
+    assert words(render(Capabilities(), block, store=store).content) == "a.txt:\nRiders of Zürich, déjà vu\n"
 
 
 def test_no_nul_character_is_ever_sent() -> None:
     block, store = stored(b"x" * 5000 + b"\0\0", "text/plain", "a.txt")
-    assert "\0" not in words(render(Capabilities(), block, store=store).said)
+    assert "\0" not in words(render(Capabilities(), block, store=store).content)
 
 
 def test_a_damaged_pdf_is_read_without_a_word_on_the_terminal() -> None:

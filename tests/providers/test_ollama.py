@@ -12,7 +12,7 @@ from outrider.conversation.messages import ProviderState, ThinkingBlock
 from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
 from outrider.providers import resolve
 from outrider.providers.ollama import Ollama, api_base, provider
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 from tests.providers.canned import LOOK, ask, delta, events, request
 
 
@@ -61,14 +61,14 @@ async def test_no_key_is_needed_and_that_of_openai_is_not_sent(monkeypatch: pyte
 
 def test_a_model_that_is_not_there_can_be_pulled() -> None:
     body = msgspec.json.encode({"error": {"message": "model 'm' not found", "type": "not_found_error"}})
-    error = Ollama("m").explain(Refusal(404, {}, body), "")
+    error = Ollama("m").explain(ErrorResponse(404, {}, body), "")
     assert isinstance(error, RequestRefusedError)
     assert "`ollama pull m`" in str(error)
 
 
 def test_a_model_without_tools_can_have_them_prompted() -> None:
     body = msgspec.json.encode({"error": {"message": "registry.ollama.ai/library/m:latest does not support tools"}})
-    assert "prompted_tools=True" in str(Ollama("m").explain(Refusal(400, {}, body), ""))
+    assert "prompted_tools=True" in str(Ollama("m").explain(ErrorResponse(400, {}, body), ""))
     prompted = msgspec.json.decode(Ollama("m", prompted_tools=True).render(request(tools=(LOOK,))))
     assert "tools" not in prompted
     assert "response_format" in prompted

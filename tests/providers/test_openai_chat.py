@@ -15,7 +15,7 @@ from outrider.errors import AuthenticationError, ProviderError, RateLimitedError
 from outrider.providers.base import Request
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.openai_chat import OpenAIChat, provider
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 from tests.adapters import Case
 from tests.conversations import (
     BINARY,
@@ -345,7 +345,7 @@ def test_openai_is_known_by_its_host(base: str, own: bool) -> None:
 )
 def test_a_refusal_is_explained_without_the_key(status: int, kind: type[ProviderError]) -> None:
     body = b'{"error": {"message": "wrong: hunter2secret", "type": "t", "code": null}}'
-    error = provider("gpt-5.6").explain(Refusal(status, {}, body), "hunter2secret")
+    error = provider("gpt-5.6").explain(ErrorResponse(status, {}, body), "hunter2secret")
     assert type(error) is kind
     assert "wrong" in str(error)
     assert "hunter2" not in str(error)

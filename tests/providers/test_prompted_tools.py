@@ -14,7 +14,7 @@ from outrider.providers.base import Request, StopReason, ToolSpec
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.prompted_tools import LONGEST_STRING, response_format
-from outrider.providers.stream import joined
+from outrider.providers.stream import merge_deltas
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import TextDelta, ToolCallDelta
 from outrider.runtime.session import Session
@@ -266,7 +266,7 @@ async def test_a_reply_is_the_same_however_its_bytes_arrive() -> None:
     asked = request(tools=(LOOK,))
     whole = await ask(model(), [data], asked)
     for chunks in cuts(data):
-        assert joined((await ask(model(), chunks, asked)).items) == whole.items
+        assert merge_deltas((await ask(model(), chunks, asked)).items) == whole.items
 
 
 async def test_a_session_runs_tools_with_such_a_model() -> None:

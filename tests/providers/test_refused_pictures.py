@@ -15,8 +15,8 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.body import Body
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_compatible import CompatibleServer
-from outrider.providers.refused_pictures import fault_of
-from outrider.providers.transport import Refusal
+from outrider.providers.refused_images import image_fault
+from outrider.providers.transport import ErrorResponse
 from outrider.runtime.events import Event, Notice
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status, Step
@@ -80,7 +80,7 @@ def pictures_in(body: Any) -> int:
     ],
 )
 def test_what_servers_say_when_a_model_takes_no_pictures(status: int, said: str) -> None:
-    assert fault_of(status, said) == "model"
+    assert image_fault(status, said) == "model"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_servers_say_when_a_model_takes_no_pictures(status: int, said: str)
     ],
 )
 def test_what_they_say_when_one_picture_is_at_fault(said: str) -> None:
-    assert fault_of(400, said) == "picture"
+    assert image_fault(400, said) == "image"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_they_say_when_one_picture_is_at_fault(said: str) -> None:
     ],
 )
 def test_what_is_about_something_else(status: int | None, said: str) -> None:
-    assert fault_of(status, said) is None
+    assert image_fault(status, said) is None
 
 
 @each(*ONE_EACH)
@@ -127,9 +127,8 @@ async def test_a_model_that_takes_no_pictures_is_told_of_them_from_then_on(case:
     assert [pictures_in(request.json) for request in server.requests] == [1, 0, 0]
     assert "p1.png (image/png" in server.requests[1].body.decode()
     assert "picture 2" in server.requests[2].body.decode()
-    (told,) = [notice for notice in talk.notices if "asked again" in notice]
+    (told,) = [notice for notice in talk.notices if "retrying without images" in notice]
     assert NO_VISION in told
-    assert "without pictures" in told
 
 
 async def test_another_session_with_the_same_model_knows_it_as_well() -> None:
@@ -146,10 +145,10 @@ class RefusingBoth(OpenAIChat):
 
     both: asyncio.Barrier
 
-    async def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
+    async def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
         if pictures_in(msgspec.json.decode(bytes(body))):
             await self.both.wait()
-            raise self.explain(Refusal(400, {}, refusal(NO_VISION).body), key)
+            raise self.explain(ErrorResponse(400, {}, refusal(NO_VISION).body), key)
         yield b"".join(stream_of("openai-chat", ANSWER))
 
 
@@ -168,8 +167,8 @@ async def test_a_picture_that_is_refused_is_left_out_and_the_others_stay(case: C
         assert await talk.says("And this?", shot(2)) == "done"
         assert await talk.says("And this?", shot(3)) == "done"
     assert [pictures_in(request.json) for request in server.requests] == [1, 2, 1, 2]
-    assert f"it is left out, for {talk.model.label} refused it" in server.requests[3].body.decode()
-    assert any("without the newest pictures" in notice for notice in talk.notices)
+    assert f"it is left out: {talk.model.label} refused it" in server.requests[3].body.decode()
+    assert any("without the newest images" in notice for notice in talk.notices)
 
 
 STEPS: list[tuple[list[Step], int]] = [

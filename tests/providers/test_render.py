@@ -14,7 +14,7 @@ from PIL import Image
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
-from outrider.providers.body import fragment
+from outrider.providers.body import encode_items
 from outrider.providers.capabilities import Capabilities, Placement
 from outrider.providers.captions import Caption
 from outrider.providers.render import (
@@ -62,7 +62,7 @@ def test_a_result_knows_its_tool_and_its_words() -> None:
     first, second = user.results
     assert (first.call_id, first.tool, first.text, first.is_error) == ("c1", "read", "one\ntwo", False)
     assert (second.tool, second.flagged_text, second.is_error) == ("look", f"{FAILED}\nno", True)
-    assert (user.moved, user.said) == ((), ("And now?",))
+    assert (user.moved, user.content) == ((), ("And now?",))
 
 
 def test_a_result_without_anything_says_so() -> None:
@@ -99,7 +99,7 @@ def test_files_that_move_are_named_where_they_were_and_labelled_where_they_go() 
         "report.pdf, from look (call c2):",
         "chart.png (a red square), from look (call c2):",
     ]
-    assert user.said == ("Well?",)
+    assert user.content == ("Well?",)
 
 
 def test_files_for_a_model_that_takes_none_are_read_to_it_or_named() -> None:
@@ -116,9 +116,7 @@ def test_files_for_a_model_that_takes_none_are_read_to_it_or_named() -> None:
 
 
 def test_people_are_told_what_to_do_about_a_model_that_sees_and_is_not_known() -> None:
-    renderer = Renderer(Capabilities(), STORE)
-    renderer.user(Message.user(PNG), None)
-    (notice,) = renderer.notices
+    (notice,) = Renderer(Capabilities(), STORE).user(Message.user(PNG), None).notices
     assert "chart.png" in notice
     assert "OUTRIDER_CAPABILITIES" in notice
 
@@ -135,15 +133,15 @@ def test_no_file_is_lost_whatever_the_model_takes(
         for file in attachments:
             assert file.label in [*names(each.parts), *names(user.moved)] or file.label in each.text
     for file in there:
-        assert file.label in names(user.said) or file.label in words(user.said)
+        assert file.label in names(user.content) or file.label in words(user.content)
     places = {"image": can.image, "pdf": can.pdf, "text": can.text_file, "audio": can.audio}
     assert all(places[part.family] == "moved" for part in user.moved if isinstance(part, File))
-    assert not any(isinstance(part, File) and part.family == "other" for part in user.said)
+    assert not any(isinstance(part, File) and part.family == "other" for part in user.content)
 
 
 def test_a_file_of_the_user_s_own_is_shown_wherever_the_model_sees_such_files() -> None:
     for placement in ("native", "moved"):
-        label, part = render(Capabilities(image=placement), PNG).said
+        label, part = render(Capabilities(image=placement), PNG).content
         assert label == "chart.png (a red square):"
         assert isinstance(part, File)
         assert (part.mime_type, part.name, part.family) == ("image/png", "chart.png", "image")
@@ -228,7 +226,7 @@ def test_text_that_is_not_utf_8_is_read_as_well_as_it_can_be() -> None:
 def test_a_text_over_the_api_s_limit_keeps_its_head_and_tail_and_says_so() -> None:
     user = render(Capabilities(text_characters=8), result("c1", "0123456789abcdef"), "0123456789abcdef")
     expected = "012345\n[8 of 16 characters left out: this API takes no more]\nef"
-    assert (user.results[0].text, user.said) == (expected, (expected,))
+    assert (user.results[0].text, user.content) == (expected, (expected,))
 
 
 def test_a_text_file_keeps_the_api_s_limit_as_well() -> None:
@@ -280,4 +278,4 @@ def test_state_is_replayed_only_to_whom_it_came_from() -> None:
 
 def test_a_picture_is_encoded_as_a_data_url_or_bare() -> None:
     file = File("image", "image/png", Caption("a.png"), b"aGk=")
-    assert fragment([file.json, file.data_url]).text == b'"aGk=","data:image/png;base64,aGk="'
+    assert encode_items([file.base64, file.data_url]).json == b'"aGk=","data:image/png;base64,aGk="'

@@ -176,7 +176,7 @@ def test_the_user_may_set_the_model_of_a_tier(monkeypatch: pytest.MonkeyPatch) -
     assert resolve("fast").name == "openai/gpt-5.4-mini"
     assert resolve("balanced").name.startswith("anthropic/")
     monkeypatch.setenv("OUTRIDER_FAST", "balanced")
-    with pytest.raises(UnknownModelError, match="OUTRIDER_FAST is 'balanced', which is a tier again"):
+    with pytest.raises(UnknownModelError, match="OUTRIDER_FAST is 'balanced', which is a tier itself"):
         resolve("fast")
 
 

@@ -48,7 +48,7 @@ def test_the_oldest_are_left_out_and_said_to_be(case: Case, limit: str) -> None:
     body = provider.render(Request(messages, store, memory=memory)).decode()
     assert len(body) <= can.request_bytes
     assert "p0.png (image/png" in body
-    assert "it is left out, for the request is too large" in body
+    assert "it is left out: the request is too large" in body
     assert "p7.png (image/png" not in body, "the newest is shown"
     again = provider.render(Request(messages, store, memory=memory)).decode()
     assert again == body
@@ -59,7 +59,7 @@ def test_the_oldest_are_left_out_and_said_to_be(case: Case, limit: str) -> None:
 def test_what_is_too_large_without_any_file_is_refused_with_advice() -> None:
     case = ONE_EACH[0]
     can = msgspec.structs.replace(capabilities_of(case.prefix, case.model), request_bytes=1000)
-    with pytest.raises(RequestRefusedError, match="begin a new conversation"):
+    with pytest.raises(RequestRefusedError, match="start a new conversation"):
         case.adapter(capabilities=can).render(Request([Message.user("x" * 2000)], STORE))
 
 

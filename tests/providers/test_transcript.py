@@ -8,23 +8,22 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from outrider import Agent, Attachment, Limits, Session
 from outrider.conversation.messages import Message
-from outrider.providers.body import LARGE, Embedded, Fragment, Pieces, fragment
+from outrider.providers.body import LARGE, Base64String, Pieces, Rendered, encode_items
 from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.transcript import SOON_RENDERED, Rendering, Transcript
+from outrider.providers.transcript import CHEAP_TO_RENDER, Rendering, Transcript
 from tests.providers.canned import CannedTransport, delta, events
 
 POOL = [Message.user(str(number)) for number in range(6)] + [Message.user("3")]
 
 
-def rendered(message: Message, previous: Message | None) -> Fragment:
+def rendered(message: Message, previous: Message | None, text_bytes: int = 0) -> Rendered:
     """Items that depend on the message and on the one before it; every third message has none."""
     number = int(message.text)
     items = [f'"{number}.{item} after {previous.text if previous else None}"' for item in range(number % 3)]
-    return Fragment(",".join(items).encode())
+    return Rendered(",".join(items).encode())
 
 
 class Counting:
@@ -33,14 +32,14 @@ class Counting:
     def __init__(self) -> None:
         self.seen: list[Message] = []
 
-    def __call__(self, message: Message, previous: Message | None) -> Fragment:
+    def __call__(self, message: Message, previous: Message | None, text_bytes: int) -> Rendered:
         self.seen.append(message)
         return rendered(message, previous)
 
 
 def naive(messages: Sequence[Message]) -> bytes:
-    fragments = [rendered(each, messages[index - 1] if index else None).text for index, each in enumerate(messages)]
-    return b",".join(filter(None, fragments))
+    parts = [rendered(each, messages[index - 1] if index else None).json for index, each in enumerate(messages)]
+    return b",".join(filter(None, parts))
 
 
 @given(st.lists(st.lists(st.sampled_from(POOL), max_size=8), max_size=8))
@@ -65,11 +64,12 @@ def test_items_for_one_request_alone_are_not_kept(messages: list[Message], extra
 def test_large_files_stand_in_their_places_whatever_was_replaced(
     conversations: list[list[Message]], extra: bytes
 ) -> None:
-    def with_files(message: Message, previous: Message | None) -> Fragment:
+    def with_files(message: Message, previous: Message | None, text_bytes: int) -> Rendered:
         """As many files as the number says, all in one item, each after its own name."""
         number = int(message.text)
-        item = {f"file{each}": Embedded(f"{number}{each}".encode() * LARGE, b"data:") for each in range(number % 4)}
-        return replace(fragment([item]), images=len(item), words=number)
+        item = {f"file{each}": Base64String(f"{number}{each}".encode() * LARGE, b"data:") for each in range(number % 4)}
+        before.append(text_bytes)
+        return encode_items([item], len(item), number, (f"{number} rendered",))
 
     def whole(messages: Sequence[Message]) -> bytes:
         items = [
@@ -78,29 +78,36 @@ def test_large_files_stand_in_their_places_whatever_was_replaced(
         ]
         return b",".join([*map(msgspec.json.encode, items), *([extra] if extra else [])])
 
+    before: list[int] = []
     transcript = Transcript()
     for messages in conversations:
-        transcript.update(messages, with_files)
+        before.clear()
+        notices = transcript.update(messages, with_files)
+        new = messages[len(messages) - len(notices) :]
+        assert notices == [f"{message.text} rendered" for message in new]
+        assert before == [
+            sum(int(each.text) for each in messages[: len(messages) - left]) for left in range(len(new), 0, -1)
+        ]
         body = transcript.enclosed(b"[", b"]", extra)
         assert bytes(body) == b"[" + whole(messages) + b"]"
         assert len(body) == len(bytes(body))
         if isinstance(body, Pieces):
             assert b"".join(body.slices()) == bytes(body) == b"".join(body.slices()), "it can be sent again"
         numbers = [int(message.text) for message in messages]
-        assert (transcript.images, transcript.words) == (sum(each % 4 for each in numbers), sum(numbers))
+        assert (transcript.images, transcript.text_bytes) == (sum(each % 4 for each in numbers), sum(numbers))
 
 
 def test_bytes_in_a_text_are_not_taken_for_the_place_of_a_file() -> None:
-    items = [{"text": "\0 and \x01", "data": Embedded(b"A" * LARGE), "more": "\0"}]
+    items = [{"text": "\0 and \x01", "data": Base64String(b"A" * LARGE), "more": "\0"}]
     transcript = Transcript()
-    transcript.update([POOL[0]], lambda *_: fragment(items))
+    transcript.update([POOL[0]], lambda *_: encode_items(items))
     sent = msgspec.json.decode(bytes(transcript.enclosed(b"[", b"]")))
     assert sent == [{"text": "\0 and \x01", "data": "A" * LARGE, "more": "\0"}]
 
 
 def test_what_is_no_json_and_no_file_has_no_place_in_a_request() -> None:
-    with pytest.raises(TypeError, match="object has no place in a request"):
-        fragment([{"value": object()}])
+    with pytest.raises(TypeError, match="object cannot be part of a request"):
+        encode_items([{"value": object()}])
 
 
 def test_each_message_is_rendered_once_as_the_conversation_grows() -> None:
@@ -127,7 +134,7 @@ def test_an_equal_message_that_is_another_object_is_rendered_again() -> None:
 
 
 def test_a_failure_in_the_middle_leaves_what_was_rendered_and_no_half_message() -> None:
-    def failing(message: Message, previous: Message | None) -> Fragment:
+    def failing(message: Message, previous: Message | None, text_bytes: int) -> Rendered:
         if message is POOL[4]:
             raise ValueError("no")
         return rendered(message, previous)
@@ -171,10 +178,10 @@ async def test_what_takes_long_to_render_is_kept() -> None:
     await with_file.session.run(["What is this?", Attachment(b"words", "text/plain", "a.txt")])
     assert with_file.kept
     large = Chatting("Well.")
-    await large.session.run("x" * (SOON_RENDERED[1] + 1))
+    await large.session.run("x" * (CHEAP_TO_RENDER[1] + 1))
     assert large.kept
     long = Chatting("Well.")
-    for number in range(SOON_RENDERED[0] // 2 + 1):
+    for number in range(CHEAP_TO_RENDER[0] // 2 + 1):
         await long.session.run(f"And {number}?")
     assert long.kept
 

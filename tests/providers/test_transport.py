@@ -19,7 +19,7 @@ from outrider.conversation.store import MemoryStore
 from outrider.errors import AuthenticationError, ProviderError, RequestRefusedError, UnavailableError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request
-from outrider.providers.transport import CA_VARIABLES, Refusal, Timeouts, Transport, retry_delay
+from outrider.providers.transport import CA_VARIABLES, ErrorResponse, Timeouts, Transport, retry_delay
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Paced, Status
 from tests.streams import Answer
@@ -47,7 +47,7 @@ def claude(url: str, **options: Any) -> ApiProvider:
     return CLAUDE.adapter(url, key=KEY, **({"retries": 0} | options))
 
 
-def explained(refusal: Refusal) -> ProviderError:
+def explained(refusal: ErrorResponse) -> ProviderError:
     return RequestRefusedError(f"{refusal.status}")
 
 
@@ -255,7 +255,7 @@ async def test_a_proxy_that_refuses_to_connect_is_said_to_be_the_reason(monkeypa
 
 async def test_a_proxy_of_a_kind_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1080")
-    with pytest.raises(ProviderError, match="a socks5 proxy cannot be used"):
+    with pytest.raises(ProviderError, match="a socks5 proxy is not supported"):
         await ask(claude("http://api.example"))
 
 
@@ -309,7 +309,7 @@ async def test_certificates_that_cannot_be_read_are_named_each_time(
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "gone.pem"))
     provider = claude("https://127.0.0.1:1")
     for _ in range(2):
-        with pytest.raises(ProviderError, match="that REQUESTS_CA_BUNDLE names"):
+        with pytest.raises(ProviderError, match="certificates in REQUESTS_CA_BUNDLE"):
             await ask(provider)
 
 

@@ -17,7 +17,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.capabilities import SAFE, Capabilities, Placement
 from outrider.providers.environment import without_password
 from outrider.providers.prices import Rates, context_tokens, rates_of
-from outrider.providers.transport import Refusal, Timeouts, Transport
+from outrider.providers.transport import ErrorResponse, Timeouts, Transport
 from outrider.text import counted, human_size
 
 DESCRIPTION = """\
@@ -153,10 +153,10 @@ async def _ask(api: ApiProvider) -> _Answer:
     if "://" not in url:
         return _Answer(True, f"{api.label} cannot be checked without a request")
 
-    def explain(refusal: Refusal) -> ProviderError:
-        if refusal.status == 404:
-            return ProviderError(f"nothing found at {without_password(url)}; check {api.base_variable}")
-        return api.explain(refusal, api.key)
+    def explain(response: ErrorResponse) -> ProviderError:
+        if response.status == 404:
+            return ProviderError(f"there is nothing at {without_password(url)}; check {api.base_variable}")
+        return api.explain(response, api.key)
 
     try:
         answer = await Transport(TIMEOUTS).get(url, api.headers(api.key), explain)

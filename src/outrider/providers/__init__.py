@@ -1,4 +1,4 @@
-"""Models by name. An adapter is imported only when its models are asked for.
+"""Resolve model names to providers. An adapter is imported only when one of its models is used.
 
 anthropic/claude-sonnet-5-5    a provider and a model
 claude-sonnet-5-5              a vendor's own name, without the provider
@@ -17,7 +17,7 @@ from outrider.providers import tiers
 from outrider.providers.base import Provider
 from outrider.providers.names import qualified
 
-# The part of a model's name before the slash, and the module whose `provider(model)` answers to it.
+# The part of a model name before the slash, and the module whose `provider(model)` makes the adapter.
 _MODULES = {
     "anthropic": "outrider.providers.anthropic",
     "openai": "outrider.providers.openai_responses",
@@ -29,8 +29,8 @@ _MODULES = {
 }
 PREFIXES = tuple(_MODULES)
 
-# How names begin that are nearly a vendor's own, and what was probably meant.
-_BEGINNINGS = {
+# Prefixes of names that resemble a vendor's own, and the probable provider.
+_LIKELY_PROVIDERS = {
     "claude": "anthropic",
     "gpt-oss": "ollama",
     "gpt": "openai",
@@ -43,7 +43,7 @@ _BEGINNINGS = {
 
 
 def resolve(model: str | Provider) -> Provider:
-    """The provider that a name stands for; a provider stands for itself."""
+    """Return the provider for a name. A provider object is returned unchanged."""
     if not isinstance(model, str):
         if isinstance(model, Provider):
             return model
@@ -83,8 +83,8 @@ def _example(prefix: str) -> str:
 
 
 def _unknown(model: str) -> UnknownModelError:
-    meant = _meant(model)
-    guess = f"did you mean {meant!r}? " if meant else ""
+    suggestion = _suggestion(model)
+    guess = f"did you mean {suggestion!r}? " if suggestion else ""
     known = ", ".join(f"{prefix}/…" for prefix in PREFIXES if prefix != "demo")
     return UnknownModelError(
         f"there is no model {model!r}; {guess}known: {known}, {', '.join(tiers.TIERS)}, demo, "
@@ -92,15 +92,15 @@ def _unknown(model: str) -> UnknownModelError:
     )
 
 
-def _meant(model: str) -> str:
-    """The name that was probably meant; empty if there is no telling."""
+def _suggestion(model: str) -> str:
+    """Return the name that the user probably meant, or ""."""
     from difflib import get_close_matches
 
     prefix, slash, name = model.partition("/")
     if slash and (close := get_close_matches(prefix.lower(), PREFIXES, 1)):
         return f"{close[0]}/{name}"
     bare = model.rpartition("/")[2].lower()
-    for beginning, owner in _BEGINNINGS.items():
-        if bare.startswith(beginning):
+    for start, owner in _LIKELY_PROVIDERS.items():
+        if bare.startswith(start):
             return f"{owner}/{_example(owner) if bare.isalpha() else bare}"
     return next(iter(get_close_matches(model.lower(), (*tiers.TIERS, "demo"), 1)), "")

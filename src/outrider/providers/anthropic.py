@@ -1,4 +1,4 @@
-"""Anthropic Messages: Claude."""
+"""Anthropic Messages API: Claude."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from outrider.providers.render import (
     Family,
     File,
     Part,
-    Renderer,
     Result,
     Title,
+    UserMessage,
     is_own,
     object_schema,
     reminder_text,
@@ -44,7 +44,7 @@ _STOP_REASONS = {
 
 
 _CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
-"""Ends that may come in the middle of a call."""
+"""Stop reasons that may cut off a call."""
 
 
 class Anthropic(ApiProvider):
@@ -58,15 +58,15 @@ class Anthropic(ApiProvider):
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
 
     def url(self) -> str:
-        """Where a request goes."""
+        """Return the URL of a request."""
         return f"{self.base_url}/v1/messages"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request."""
+        """Return the headers of a request."""
         return {"x-api-key": key, "anthropic-version": VERSION, "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """The request. Marks for the cache stand outside of the messages, so that these stay as they were rendered."""
+        """Return the request. Cache marks are outside of the messages, so that these stay as they were rendered."""
         head: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.capabilities.output_tokens,
@@ -78,24 +78,24 @@ class Anthropic(ApiProvider):
         if request.tools:
             head["tools"] = self.tools_once(request, _tools)
         head |= _settings(request.settings) | self._options | request.settings.options
-        # Consecutive user messages count as one, so the reminder need not be put into the last.
+        # Consecutive user messages count as one, so the reminder can be a message of its own.
         extra = b""
         if request.reminder:
             text = {"type": "text", "text": reminder_text(request.reminder)}
             extra = msgspec.json.encode({"role": "user", "content": [text]})
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
 
-    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
-        """One message, or none if nothing of it can be replayed."""
-        if message.role == "assistant":
-            content = list(self._assistant(message, changed=renderer.leaves_out))
-        else:
-            user = renderer.user(message, previous)
-            content = [*map(_result, user.results), *map(_part, user.moved), *map(_part, user.said)]
-        if content:
-            yield {"role": message.role, "content": content}
+    def user_items(self, message: UserMessage) -> Iterable[Any]:
+        """Return one message, or none if it is empty."""
+        content = [*map(_result, message.results), *map(_part, message.moved), *map(_part, message.content)]
+        return [{"role": "user", "content": content}] if content else ()
 
-    def _assistant(self, message: Message, *, changed: bool) -> Iterator[dict[str, Any]]:
+    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+        """Return one message, or none if nothing of it can be replayed."""
+        content = list(self._assistant_content(message, prefix_changed))
+        return [{"role": "assistant", "content": content}] if content else ()
+
+    def _assistant_content(self, message: Message, prefix_changed: bool) -> Iterator[dict[str, Any]]:
         for block in message.content:
             match block:
                 case TextBlock(text=text):
@@ -108,17 +108,17 @@ class Anthropic(ApiProvider):
                         "input": block.input,
                     }
                 case ThinkingBlock(thinking=thinking, state=state) if is_own(state, self.prefix, self.model):
-                    # A thought is tied to all that stands before it: it cannot go back once that was changed.
-                    if thought := None if changed else _thought(thinking, state and state.data):
-                        yield thought
+                    # The signature covers all that comes before: it is invalid once that was changed.
+                    if item := None if prefix_changed else _thinking(thinking, state and state.data):
+                        yield item
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
-        """What makes a reply of the events of an answer."""
+        """Return an object that builds the reply from the events."""
         return _Incoming(self.model)
 
 
-def _thought(thinking: str, data: Any) -> dict[str, Any] | None:
-    """A thought as it came; None if it has lost what proves that it is the model's own."""
+def _thinking(thinking: str, data: Any) -> dict[str, Any] | None:
+    """Return a thinking block as it came, or None if it has no signature."""
     if not isinstance(data, dict):
         return None
     if redacted := data.get("redacted"):
@@ -128,7 +128,7 @@ def _thought(thinking: str, data: Any) -> dict[str, Any] | None:
 
 
 def provider(model: str) -> Anthropic:
-    """The adapter for a model's name."""
+    """Return the adapter for a model name."""
     return Anthropic(model)
 
 
@@ -166,15 +166,15 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if part.family == "image":
-        return {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.json}}
-    described = {"context": part.caption.description} if part.caption.description else {}
-    return {"type": "document", "title": part.name, **described, "source": _document(part)}
+        return {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.base64}}
+    context = {"context": part.caption.description} if part.caption.description else {}
+    return {"type": "document", "title": part.name, **context, "source": _document(part)}
 
 
 def _document(file: File) -> dict[str, Any]:
     if file.family == "text":
         return {"type": "text", "media_type": "text/plain", "data": file.text}
-    return {"type": "base64", "media_type": file.mime_type, "data": file.json}
+    return {"type": "base64", "media_type": file.mime_type, "data": file.base64}
 
 
 # The stream
@@ -190,7 +190,7 @@ class _Delta(msgspec.Struct, gc=False):
 
 
 class _Block(msgspec.Struct, gc=False):
-    """A block as it is announced: a call with its name, the rest usually empty."""
+    """A block as its first event describes it: a call with its name, other blocks usually empty."""
 
     type: str = ""
     id: str = ""
@@ -203,7 +203,7 @@ class _Block(msgspec.Struct, gc=False):
 
 
 class _Usage(msgspec.Struct, gc=False):
-    """Cumulative: what a later event says counts."""
+    """Cumulative: the values of a later event replace those of an earlier one."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -216,7 +216,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Event(msgspec.Struct, gc=False):
-    """The fields of all events in one: what an event does not have keeps its default."""
+    """The fields of all events in one struct. A field that an event lacks keeps its default."""
 
     type: str = ""
     index: int = 0
@@ -231,7 +231,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 class _Incoming:
-    """A reply as it comes in."""
+    """A reply that is being received."""
 
     def __init__(self, model: str) -> None:
         self.complete = False
@@ -247,11 +247,11 @@ class _Incoming:
     take_all = take_each
 
     def take(self, data: bytes) -> Iterator[Delta]:
-        """What one event shows."""
+        """Read one event and yield its deltas."""
         try:
             event = _decode(data)
         except (ValueError, RecursionError) as error:
-            raise ProviderError(f"Anthropic sent an event that cannot be read: {error}") from None
+            raise ProviderError(f"Anthropic sent an event that cannot be decoded: {error}") from None
         if event.type == "content_block_delta" and event.delta:
             yield from self._add(event.index, event.delta)
         elif event.type == "content_block_start" and event.content_block:
@@ -271,8 +271,8 @@ class _Incoming:
 
     def _count(self, usage: _Usage | None) -> None:
         if usage:
-            said = msgspec.structs.asdict(usage)
-            self._usage |= {name: value for name, value in said.items() if value is not None}
+            counts = msgspec.structs.asdict(usage)
+            self._usage |= {name: value for name, value in counts.items() if value is not None}
 
     def _start(self, index: int, block: _Block) -> Iterator[Delta]:
         self._blocks[index] = block
@@ -303,11 +303,11 @@ class _Incoming:
 
     @property
     def done(self) -> bool:
-        """Whether nothing that matters can follow."""
+        """Whether the rest of the stream can be ignored."""
         return self.complete
 
     def end(self) -> Iterator[Reply]:
-        """The complete reply."""
+        """Yield the complete reply."""
         blocks = [self._block(index, block) for index, block in sorted(self._blocks.items())]
         message = Message("assistant", tuple(block for block in blocks if block is not None))
         yield Reply(message, self._stop, _usage(self._usage))
@@ -328,7 +328,7 @@ class _Incoming:
         return None
 
     def _call(self, index: int) -> ToolUseBlock:
-        """The call; if the reply was cut off in it, it must not run with the arguments that it happens to have."""
+        """Return the call. If the reply was cut off in it, its arguments are marked invalid and it does not run."""
         call = self._calls[index].finish()
         text = self._calls[index].text
         was_cut = self._stop in _CUTS and index == max(self._blocks) and not (call.input and index in self._closed)
@@ -338,15 +338,15 @@ class _Incoming:
         return ProviderState(Anthropic.prefix, self._model, data)
 
 
-def _usage(said: dict[str, int]) -> Usage:
-    cached, written = said.get("cache_read_input_tokens", 0), said.get("cache_creation_input_tokens", 0)
-    return Usage(said.get("input_tokens", 0) + cached + written, said.get("output_tokens", 0), cached, written)
+def _usage(counts: dict[str, int]) -> Usage:
+    cached, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
+    return Usage(counts.get("input_tokens", 0) + cached + written, counts.get("output_tokens", 0), cached, written)
 
 
 def _error(error: Any) -> ProviderError:
-    """An error that comes after the answer had begun well."""
-    said = error_message({"error": error}) or "an error without a message"
+    """Return the error for an error event in the stream."""
+    message = error_message({"error": error}) or "an error without a message"
     kind = error.get("type", "") if isinstance(error, dict) else ""
     if kind in ("overloaded_error", "api_error", "rate_limit_error", "timeout_error"):
-        return UnavailableError(f"Anthropic broke off: {said}", retryable=True)
-    return ProviderError(f"Anthropic broke off: {said}")
+        return UnavailableError(f"Anthropic ended the stream with an error: {message}", retryable=True)
+    return ProviderError(f"Anthropic ended the stream with an error: {message}")

@@ -1,4 +1,4 @@
-"""What the adapters to model APIs share: a key, a URL, retries, and errors that say what to do."""
+"""The base class of the adapters to model APIs: key, URL, rendering, retries, and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -23,26 +24,26 @@ from outrider.errors import (
     UnavailableError,
 )
 from outrider.providers.base import Reply, Request, StopReason
-from outrider.providers.body import Body, Fragment, fragment
+from outrider.providers.body import Body, Rendered, encode_items
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.prices import with_cost
-from outrider.providers.refused_pictures import fault_of
-from outrider.providers.render import Family, Renderer, Title
+from outrider.providers.refused_images import image_fault
+from outrider.providers.render import Family, Renderer, Title, UserMessage
 from outrider.providers.secrets import masked
-from outrider.providers.stream import Incoming, ReplyParser, joined
+from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.transcript import Rendering, Transcript
-from outrider.providers.transport import Refusal, Timeouts, Transport, retry_delay
+from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
 
-MOST_WITHOUT_PICTURES = 2
-"""How often one request is sent again with fewer pictures."""
+MAX_IMAGE_RETRIES = 2
+"""How often one request is sent again with fewer images."""
 LONGEST_WAIT = 120.0
-"""Seconds that a server may ask to wait before the request is given up instead."""
+"""Seconds that a server may ask to wait. If it asks for more, the request fails."""
 
 
-class _Sent:
-    """A request on its way."""
+class _PreparedRequest:
+    """A request that is ready to send."""
 
     __slots__ = ("body", "rendering", "undo")
 
@@ -50,22 +51,22 @@ class _Sent:
         self.body = body
         self.rendering = rendering
         self.undo: list[Callable[[Rendering], None]] = []
-        """How to take back what was left out, should it not have helped."""
+        """Restores what was left out, if leaving it out did not help."""
 
 
 class ApiProvider(ABC):
-    """A model behind an HTTP API that streams server-sent events. Adapters fill in the abstract methods."""
+    """A model behind an HTTP API that streams server-sent events. Adapters implement the abstract methods."""
 
     prefix: ClassVar[str]
-    """The part of a model's name before the slash."""
+    """The part of a model name before the slash."""
     label: ClassVar[str]
-    """What to call the API when speaking to a person."""
+    """The name of the API in messages to the user."""
     key_variables: ClassVar[tuple[str, ...]]
     base_variable: ClassVar[str]
     default_base: ClassVar[str]
     key_required: ClassVar[bool] = True
     titles: ClassVar[Mapping[Family, Title]] = {}
-    """Kinds of files whose name, or name and description, have a place of their own in a request."""
+    """Kinds of files for which a request has a field for the name, or for the name and description."""
 
     def __init__(
         self,
@@ -82,41 +83,48 @@ class ApiProvider(ABC):
         self.name = f"{self.prefix}/{model}"
         self.capabilities = capabilities or capabilities_of(self.prefix, model)
         self.base_url = (base_url or os.environ.get(self.base_variable) or self.default_base).rstrip("/")
-        """Where the API is."""
+        """The base URL of the API."""
         self._api_key = api_key
         self._options = dict(options or {})
-        """Fields of the request that the user sets, over ours."""
+        """Fields of the request that the user sets. They override ours."""
         self._retries = retries
         self._transport = Transport(timeouts)
-        self._keyed: tuple[Capabilities | None, str] = None, ""
+        self._cached_key: tuple[Capabilities | None, str] = None, ""
 
-    # What an adapter knows
+    # For adapters to implement
 
     @abstractmethod
     def url(self) -> str:
-        """Where a request goes."""
+        """Return the URL of a request."""
 
     @abstractmethod
     def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request, the key among them."""
+        """Return the headers of a request, including the key."""
 
     @abstractmethod
-    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
-        """A message as the API's items. Pure: the same message always gives the same."""
+    def user_items(self, message: UserMessage) -> Iterable[Any]:
+        """Return a user message as the API's items. Pure: the same message always gives the same items."""
+
+    @abstractmethod
+    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+        """Return a model's message as the API's items. Pure, like `user_items`.
+
+        `prefix_changed`: files of earlier messages are no longer sent, so state that is bound to them is invalid.
+        """
 
     @abstractmethod
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """The whole request around the rendered messages."""
+        """Return the whole request around the rendered messages."""
 
     @abstractmethod
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
-        """What makes a reply of the events of an answer. `tools` are the names that the model may call."""
+        """Return an object that builds the reply from the events. `tools` are the names that the model may call."""
 
-    # What they share
+    # Shared by the adapters
 
     @property
     def host(self) -> str:
-        """The host of the base URL; empty if it is no URL, which the request will say."""
+        """The host of the base URL. Empty if that is not a URL; the request will report it."""
         try:
             return urlsplit(self.base_url).hostname or ""
         except ValueError:
@@ -124,152 +132,152 @@ class ApiProvider(ABC):
 
     @property
     def _memory_key(self) -> str:
-        """Under which name rendered messages are kept: whatever makes a difference to their bytes is part of it."""
-        can, key = self._keyed
-        if can is not self.capabilities:
-            can = self.capabilities
-            key = f"{self.name} {self.base_url} {hash(can)}"
-            self._keyed = can, key
+        """The key for rendered messages in the session's memory. It contains all that their bytes depend on."""
+        capabilities, key = self._cached_key
+        if capabilities is not self.capabilities:
+            capabilities = self.capabilities
+            key = f"{self.name} {self.base_url} {hash(capabilities)}"
+            self._cached_key = capabilities, key
         return key
 
     @property
     def key(self) -> str:
-        """The key that was given, or that of the environment; empty if there is none."""
+        """The key that was passed, or the one in the environment. Empty if there is none."""
         found = self._api_key or next(filter(None, map(os.environ.get, self.key_variables)), "")
-        return found.strip()  # a key that was read from a file ends with a line feed
+        return found.strip()  # a key that was read from a file ends with a newline
 
     def render(self, request: Request) -> bytes:
-        """The exact body that would be sent. Needs no key. If it were too large, the oldest files are left out."""
-        return bytes(self._fitted(request, self._memory_key))
+        """Return the exact body of the request. Needs no key. If it is too large, the oldest files are left out."""
+        return bytes(self._fit(request, self._memory_key))
 
-    def _fitted(self, request: Request, name: str) -> Body:
-        """The body within the limits of the API. What is rendered is kept under the name."""
+    def _fit(self, request: Request, name: str) -> Body:
+        """Return a body within the limits of the API. The rendered messages are kept under the name."""
         rendering: Rendering = request.memory.setdefault(name, Rendering())
-        can = self.capabilities
-        body = self._assembled(request, rendering)
-        while len(body) > can.request_bytes or rendering.transcript.images > can.images:
-            # Down to half of what fits: the beginning changes, which costs the cache, and should do so seldom.
-            surplus = len(body) - can.request_bytes // 2, rendering.transcript.images - can.images // 2
+        limits = self.capabilities
+        body = self._assemble(request, rendering)
+        while len(body) > limits.request_bytes or rendering.transcript.images > limits.images:
+            # Save down to half of the limit: each change of the prefix invalidates the provider's cache.
+            surplus = len(body) - limits.request_bytes // 2, rendering.transcript.images - limits.images // 2
             if not rendering.leave_out(request.messages, *surplus):
                 raise RequestRefusedError(
-                    f"the request has {len(body):,} bytes and {self.label} takes {can.request_bytes:,}; "
-                    "begin a new conversation with what matters of this one"
+                    f"the request has {len(body):,} bytes and {self.label} takes {limits.request_bytes:,}; "
+                    "start a new conversation with the parts that matter"
                 )
-            body = self._assembled(request, rendering)
+            body = self._assemble(request, rendering)
         return body
 
-    def _assembled(self, request: Request, rendering: Rendering) -> Body:
+    def _assemble(self, request: Request, rendering: Rendering) -> Body:
         renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles)
-        transcript = rendering.transcript
+        render = partial(self._render_message, renderer, bool(rendering.left_out))
+        rendering.update(request.messages, render)
+        return self.body(request, rendering.transcript)
 
-        def rendered(message: Message, previous: Message | None) -> Fragment:
-            images, words = renderer.images, transcript.words
-            renderer.words = words
-            made = fragment(self.items(message, previous, renderer))
-            if renderer.images == images and renderer.words == words:
-                return made
-            return msgspec.structs.replace(made, images=renderer.images - images, words=renderer.words - words)
-
-        transcript.update(request.messages, rendered)
-        rendering.tell(renderer.notices)
-        return self.body(request, transcript)
+    def _render_message(
+        self, renderer: Renderer, prefix_changed: bool, message: Message, previous: Message | None, text_bytes: int
+    ) -> Rendered:
+        """Render one message: place its files, turn it into the API's items, encode these."""
+        if message.role == "assistant":
+            return encode_items(self.assistant_items(message, prefix_changed=prefix_changed))
+        user = renderer.user(message, previous, text_bytes)
+        return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
 
     def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
-        """The tools as this API describes them, encoded once a session: there may be many, and they stay the same."""
-        place = f"{self._memory_key} tools"
-        known: tuple[Any, msgspec.Raw] | None = request.memory.get(place)
+        """Return the tools as this API describes them. They are encoded once a session: there may be many."""
+        name = f"{self._memory_key} tools"
+        known: tuple[Any, msgspec.Raw] | None = request.memory.get(name)
         if known is None or known[0] is not request.tools:
             known = request.tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
-            request.memory[place] = known
+            request.memory[name] = known
         return known[1]
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Ask the model once, and again after a passing fault as long as nothing was shown."""
+        """Send the request. Retry a transient failure as long as no delta was yielded."""
         key = self._required_key()
-        sent = _Sent(*await self._rendered(request))
+        prepared = _PreparedRequest(*await self._prepare(request))
         names = {tool.name for tool in request.tools}
         for attempt in itertools.count(1):
-            for notice in sent.rendering.news():
+            for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
-            logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, len(sent.body), self.host, attempt)
+            size = len(prepared.body)
+            logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, size, self.host, attempt)
             parser = ReplyParser(self.incoming(names), self.label)
             shown = False
             try:
-                async with aclosing(self._answer(key, sent.body)) as chunks:  # type: ignore[type-var]
+                async with aclosing(self._response(key, prepared.body)) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
-                        for item in joined(parser.feed(chunk)):
+                        for item in merge_deltas(parser.feed(chunk)):
                             shown = True
-                            yield self._ended(item, request, sent.rendering) if isinstance(item, Reply) else item
+                            yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
                         if parser.ended:
                             return
                 rest = parser.finish()
             except ProviderError as error:
-                _guard(error, key)
+                _mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
                 if not parser.complete:
-                    notice, delay = await self._again(error, request, sent, attempt, shown)
+                    notice, delay = await self._prepare_retry(error, request, prepared, attempt, shown)
                     yield Notice(notice)
                     await asyncio.sleep(delay)
                     continue
-                rest = parser.finish()  # what failed came after the reply
+                rest = parser.finish()  # the failure came after the reply
             for item in rest:
-                yield self._ended(item, request, sent.rendering) if isinstance(item, Reply) else item
+                yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
 
-    async def _again(
-        self, error: ProviderError, request: Request, sent: _Sent, attempt: int, shown: bool
+    async def _prepare_retry(
+        self, error: ProviderError, request: Request, prepared: _PreparedRequest, attempt: int, shown: bool
     ) -> tuple[str, float]:
-        """What to say before the next attempt, and how long to wait. Raises the error if there is to be none."""
-        if not shown and (told := self._without_pictures(error, request, sent)):
-            sent.body, sent.rendering = await self._rendered(request)
-            return told, 0.0
+        """Return a notice about the next attempt and the delay before it. Raise the error if there is no retry."""
+        if not shown and (notice := self._drop_images(error, request, prepared)):
+            prepared.body, prepared.rendering = await self._prepare(request)
+            return notice, 0.0
         delay = None if shown else self._delay(error, attempt)
         if delay is None:
-            for restore in sent.undo:  # it was not about the pictures after all
-                restore(sent.rendering)
-            _advise(error, attempt)
+            for restore in prepared.undo:  # the images were not the cause
+                restore(prepared.rendering)
+            _add_advice(error, attempt)
             raise error
-        return f"{error}; trying again in {delay:.1f} s", delay
+        return f"{error}; retrying in {delay:.1f} s", delay
 
-    def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
-        """The bytes of the API's answer."""
-        return self._transport.post(self.url(), self.headers(key), body, lambda refusal: self.explain(refusal, key))
+    def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+        """Yield the bytes of the API's response."""
+        return self._transport.post(self.url(), self.headers(key), body, lambda response: self.explain(response, key))
 
-    def _without_pictures(self, error: ProviderError, request: Request, sent: _Sent) -> str:
-        """Give up pictures if the request was refused because of them, and say so; else return an empty string."""
-        rendering = sent.rendering
-        if not rendering.transcript.images or len(sent.undo) >= MOST_WITHOUT_PICTURES:
+    def _drop_images(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
+        """Leave out images if the API refused the request because of them. Return a notice, or "" if it did not."""
+        rendering = prepared.rendering
+        if not rendering.transcript.images or len(prepared.undo) >= MAX_IMAGE_RETRIES:
             return ""
-        fault = fault_of(error.status, str(error).replace(self.model, ""))
+        fault = image_fault(error.status, str(error).replace(self.model, ""))
         if fault == "model":
             known = self.capabilities
             self.capabilities = msgspec.structs.replace(known, image="no")
-            sent.undo.append(lambda _: setattr(self, "capabilities", known))
+            prepared.undo.append(lambda _: setattr(self, "capabilities", known))
             for name in [name for name, kept in request.memory.items() if kept is rendering]:
                 del request.memory[name]
-            return f"{error}; {self.name} is asked again without pictures, and gets no more of them"
-        if fault == "picture" and rendering.leave_out_newest_images(request.messages, f"{self.label} refused it"):
-            sent.undo.append(Rendering.show_again)
-            return f"{error}; {self.name} is asked again without the newest pictures"
+            return f"{error}; retrying without images, and {self.name} gets no more of them"
+        if fault == "image" and rendering.leave_out_newest_images(request.messages, f"{self.label} refused it"):
+            prepared.undo.append(Rendering.restore_last)
+            return f"{error}; retrying without the newest images"
         return ""
 
-    def _ended(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
-        """The reply with what it costs. If it is an answer, a person speaks next, and the rendered bytes may rest."""
-        has_real_calls = self.capabilities.tools or not request.tools  # else they are still words here
+    def _finish(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
+        """Return the reply with its cost. If the user is next, release the cached bytes."""
+        has_real_calls = self.capabilities.tools or not request.tools  # prompted calls are still text here
         if has_real_calls and not reply.message.tool_calls and reply.stop_reason is not StopReason.PAUSE:
-            rendering.rest()
+            rendering.drop_cache()
         return msgspec.structs.replace(reply, usage=with_cost(self.prefix, self.model, reply.usage))
 
-    async def _rendered(self, request: Request) -> tuple[Body, Rendering]:
-        """The body, and what is kept of it; files are read, encoded and scaled beside the event loop."""
+    async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
+        """Return the body and its rendering. Files are read, encoded and scaled in a thread."""
         name = self._memory_key
         new = request.messages[-2:] if name in request.memory else request.messages
         if not any(map(files_in, new)):
-            return self._fitted(request, name), request.memory[name]
-        # On a copy: if whoever waits is cancelled, the thread goes on, and must not meet the session's next request.
+            return self._fit(request, name), request.memory[name]
+        # On a copy: if the caller is cancelled, the thread goes on, and must not disturb the session's next request.
         kept: Rendering = request.memory.get(name) or Rendering()
         own = {**request.memory, name: kept.copy()}
-        body = await asyncio.to_thread(self._fitted, msgspec.structs.replace(request, memory=own), name)
+        body = await asyncio.to_thread(self._fit, msgspec.structs.replace(request, memory=own), name)
         request.memory.update(own)
         return body, own[name]
 
@@ -278,96 +286,102 @@ class ApiProvider(ABC):
         if not key and self.key_required:
             raise AuthenticationError(f"there is no key for {self.label}; set {variable}, or pass api_key=")
         if not key.isascii() or not key.isprintable():
-            raise AuthenticationError(f"the key for {self.label} has characters that no key has; check {variable}")
+            raise AuthenticationError(f"the key for {self.label} has invalid characters; check {variable}")
         return key
 
     def _delay(self, error: ProviderError, attempt: int) -> float | None:
-        """Seconds until the next attempt; None if there is to be none."""
+        """Return the seconds until the next attempt, or None if there is no retry."""
         if not error.retryable or attempt > self._retries:
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= LONGEST_WAIT else None
-        from random import uniform  # what nobody needs before something fails
+        from random import uniform  # needed only after a failure
 
         return min(30.0, 0.5 * 2.0 ** (attempt - 1)) * uniform(0.75, 1.25)
 
-    def explain(self, refusal: Refusal, key: str) -> ProviderError:
-        """The error that an answer other than the expected one stands for."""
-        kind, sentence = self._verdict(refusal.status, masked(_message_of(refusal), key))
-        if _has_no_quota(refusal):
-            said = masked(_message_of(refusal), key)
-            sentence = f"there is no quota left with {self.label} for this key ({said}); check the plan and its billing"
+    def explain(self, response: ErrorResponse, key: str) -> ProviderError:
+        """Return the error for a response that is not a reply."""
+        message = masked(_message_of(response), key)
+        kind, sentence = self._classify(response.status, message)
+        if _has_no_quota(response):
+            sentence = f"this key has no quota left with {self.label} ({message}); check the plan and its billing"
         return kind(
             sentence,
-            status=refusal.status,
-            request_id=refusal.headers.get("request-id") or refusal.headers.get("x-request-id") or "",
-            retryable=_is_retryable(refusal),
-            retry_after=retry_delay(refusal.headers, time.time),
+            status=response.status,
+            request_id=response.headers.get("request-id") or response.headers.get("x-request-id") or "",
+            retryable=_is_retryable(response),
+            retry_after=retry_delay(response.headers, time.time),
         )
 
-    def _verdict(self, status: int, said: str) -> tuple[type[ProviderError], str]:
-        """What kind of error a status is, and the sentence that says what to do."""
+    def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
+        """Return the error class for a status, and a sentence that says what to do."""
         if status in (401, 403):
-            return AuthenticationError, f"{self.label} does not accept the key ({said}); check {self.key_variables[0]}"
+            return (
+                AuthenticationError,
+                f"{self.label} does not accept the key ({message}); check {self.key_variables[0]}",
+            )
         if status == 404:
-            return RequestRefusedError, f"{self.label} does not know {self.model} ({said}); check its name"
+            return RequestRefusedError, f"{self.label} does not know {self.model} ({message}); check its name"
         if status == 413:
             return (
                 RequestRefusedError,
-                f"the request is too large for {self.label} ({said}); send fewer or smaller files",
+                f"the request is too large for {self.label} ({message}); send fewer or smaller files",
             )
         if status == 429:
-            return RateLimitedError, f"{self.label} has had too many requests ({said})"
+            return RateLimitedError, f"{self.label} received too many requests ({message})"
         if status >= 500 or status in (408, 409):
-            return UnavailableError, f"{self.label} is not available: {status} ({said})"
+            return UnavailableError, f"{self.label} is not available: {status} ({message})"
         if status == 200:
-            return ProviderError, f"{self.label} answered with a web page instead of a reply; check the URL and proxies"
+            return (
+                ProviderError,
+                f"{self.label} responded with a web page, not with a reply; check the URL and proxies",
+            )
         if 300 <= status < 400:
-            return RequestRefusedError, f"{self.label} is not at this URL but sends one elsewhere; check the base URL"
-        return RequestRefusedError, f"{self.label} refused the request: {said}; `outrider wire` shows what is sent"
+            return RequestRefusedError, f"{self.label} redirects this URL to another one; check the base URL"
+        return RequestRefusedError, f"{self.label} refused the request: {message}; `outrider wire` shows what is sent"
 
 
-def _guard(error: ProviderError, key: str) -> None:
-    """Nothing that is raised has the key in it, nor the errors behind it, which know the headers of the request."""
+def _mask_key(error: ProviderError, key: str) -> None:
+    """Remove the key from an error, and the errors behind it, which know the headers of the request."""
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
 
 
-def _advise(error: ProviderError, attempts: int) -> None:
-    """What is left to do when it is not tried again by itself."""
+def _add_advice(error: ProviderError, attempts: int) -> None:
+    """Add to a transient error what the user can do when no retry follows."""
     if error.retryable:
         tried = f"tried {attempts} times, " if attempts > 1 else ""
         wait = f"in {error.retry_after:.0f} s" if error.retry_after else "later"
         error.args = (f"{error}; {tried}try again {wait}",)
 
 
-def _has_no_quota(refusal: Refusal) -> bool:
-    return refusal.status == 429 and b"insufficient_quota" in refusal.body
+def _has_no_quota(response: ErrorResponse) -> bool:
+    return response.status == 429 and b"insufficient_quota" in response.body
 
 
-def _is_retryable(refusal: Refusal) -> bool:
-    if _has_no_quota(refusal):
+def _is_retryable(response: ErrorResponse) -> bool:
+    if _has_no_quota(response):
         return False
-    advice = refusal.headers.get("x-should-retry", "").lower()
+    advice = response.headers.get("x-should-retry", "").lower()
     if advice in ("true", "false"):
         return advice == "true"
-    return refusal.status in (408, 409, 429) or refusal.status >= 500
+    return response.status in (408, 409, 429) or response.status >= 500
 
 
-def _message_of(refusal: Refusal) -> str:
-    """What the body says, whichever of the usual shapes it has."""
-    if "html" in refusal.headers.get("content-type", "").lower():
-        return "it answered with a web page"
+def _message_of(response: ErrorResponse) -> str:
+    """Return the message in the body, in any of the usual shapes."""
+    if "html" in response.headers.get("content-type", "").lower():
+        return "it responded with a web page"
     try:
-        body = msgspec.json.decode(refusal.body)
+        body = msgspec.json.decode(response.body)
     except (ValueError, RecursionError):
-        return refusal.body[:300].decode("utf-8", "replace").strip() or f"status {refusal.status}"
-    return error_message(body) or f"status {refusal.status}"
+        return response.body[:300].decode("utf-8", "replace").strip() or f"status {response.status}"
+    return error_message(body) or f"status {response.status}"
 
 
 def error_message(body: Any) -> str:
-    """The sentence in an error object: {"error": {"message": …}}, {"error": …}, {"message": …}, or a list of these."""
+    """Return the message of an error: {"error": {"message": …}}, {"error": …}, {"message": …}, or a list of these."""
     if isinstance(body, list):
         body = body[0] if body else None
     if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""The seam between the loop and a model: one request in, a stream of deltas and one reply out."""
+"""The interface between the loop and a model: one request in, a stream of deltas and one reply out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.providers.deltas import Delta, Notice
 
 
 class StopReason(StrEnum):
-    """Why a reply ended. Whether it has calls is told by its blocks, never by this."""
+    """Why a reply ended. Whether it has calls is decided by its blocks, not by this reason."""
 
     END = "end"
     TOOL_USE = "tool_use"
@@ -24,18 +24,18 @@ class StopReason(StrEnum):
     CONTEXT_EXCEEDED = "context_exceeded"
     MALFORMED_CALL = "malformed_call"
     PAUSE = "pause"
-    """The model wants to go on: asking again with the same conversation continues the reply."""
+    """The model wants to continue: a request with the same conversation continues the reply."""
     OTHER = "other"
 
 
 REMARKABLE = {
-    StopReason.MAX_TOKENS: "the reply was cut off at its limit of length",
+    StopReason.MAX_TOKENS: "the reply was cut off at its length limit",
     StopReason.REFUSAL: "the model refused to answer",
     StopReason.CONTENT_FILTER: "the provider's content filter ended the reply",
-    StopReason.CONTEXT_EXCEEDED: "the conversation has become too long for the model",
-    StopReason.MALFORMED_CALL: "the model made a call that makes no sense",
+    StopReason.CONTEXT_EXCEEDED: "the conversation is too long for the model",
+    StopReason.MALFORMED_CALL: "the model made a malformed tool call",
 }
-"""Ends of a reply that a person should be told of, and in which words."""
+"""Stop reasons that the user should see, with their messages."""
 
 
 Effort: TypeAlias = Literal["low", "medium", "high"]
@@ -69,33 +69,33 @@ class ModelSettings(msgspec.Struct, frozen=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as a model is told of it."""
+    """A tool as a model sees it."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    """JSON Schema of the arguments; its root is an object."""
+    """The JSON Schema of the arguments. Its root is an object."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """All that a model needs for one reply. Nothing in it may be changed."""
+    """All that a model needs for one reply. Providers must not change it."""
 
     messages: Sequence[Message]
-    """Sound: they satisfy the invariants of `history`."""
+    """They satisfy the invariants of `history`."""
     store: AttachmentStore
-    """Where the bytes of attachments are read."""
+    """Holds the bytes of attachments."""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     reminder: str = ""
-    """Words for this request alone, shown to the model after the last message and marked as not the user's."""
+    """Text for this request only. The model sees it after the last message, marked as not the user's."""
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
-    """The session's scratch paper for adapters: what was rendered once is kept here for its next request."""
+    """The session's cache for adapters: rendered messages are kept here for the next request."""
     settings: ModelSettings = ModelSettings()
     """How the model is to answer."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A model's complete answer."""
+    """A model's complete reply."""
 
     message: Message
     stop_reason: StopReason = StopReason.END
@@ -103,24 +103,24 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The words of the reply."""
+        """The text of the reply."""
         return self.message.text
 
 
 @runtime_checkable
 class Provider(Protocol):
-    """A model that can be asked.
+    """A model that takes requests.
 
-    `stream` yields any number of deltas and notices and then exactly one `Reply`, the last item. It raises
-    `ProviderError` and nothing else; a stream that ends without a reply counts as torn. It does not change the request,
-    and it may be cancelled at any point. The text of deltas can be encoded. One provider may serve many sessions.
+    `stream` yields any number of deltas and notices, and then exactly one `Reply` as its last item. It raises only
+    `ProviderError`. A stream that ends without a reply is incomplete. It does not change the request, and it may be
+    cancelled at any point. The text of deltas can be encoded as UTF-8. One provider may serve many sessions.
     """
 
     @property
     def name(self) -> str:
-        """The model as a user names it, for example "demo"."""
+        """The model's name as the user writes it, for example "demo"."""
         ...
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Ask the model once."""
+        """Send one request."""
         ...

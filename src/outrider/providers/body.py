@@ -1,4 +1,4 @@
-"""The body of a request: plain bytes, or pieces of which the large files are never copied before they are sent."""
+"""The body of a request: plain bytes, or pieces, so that large files are not copied before they are sent."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any, TypeAlias
 import msgspec
 
 LARGE = 64 * 1024
-"""Bytes from which an encoded file stays a piece of its own; smaller ones are cheaper to copy than to keep apart."""
+"""Bytes from which an encoded file stays a piece of its own. Smaller files are cheaper to copy than to keep apart."""
 SLICE = 256 * 1024
-"""Bytes that are handed to the network at once."""
-_PLACE = b"\0"
-"""Marks the place of a file in JSON, which never has this byte: in strings it is escaped."""
+"""Bytes that are passed to the network at once."""
+_PLACEHOLDER = b"\0"
+"""Marks the position of a file. JSON never contains this byte: in strings it is escaped."""
 
 
-class Embedded:
-    """A JSON string made of base64 that is at hand as bytes, and of what stands before it."""
+class Base64String:
+    """A JSON string that consists of a prefix and of base64 data, which is kept as bytes."""
 
-    __slots__ = ("before", "data")
+    __slots__ = ("data", "prefix")
 
-    def __init__(self, data: bytes, before: bytes = b"") -> None:
+    def __init__(self, data: bytes, prefix: bytes = b"") -> None:
         self.data = data
-        self.before = before
+        self.prefix = prefix
 
 
 class Pieces:
-    """A body that was not joined. It can be sent any number of times."""
+    """A body in pieces that are not joined. It can be sent any number of times."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = tuple(pieces)
@@ -40,7 +40,7 @@ class Pieces:
         return b"".join(self._pieces)
 
     def slices(self) -> Iterator[memoryview]:
-        """The bytes in order, a little at a time and without a copy."""
+        """Yield the bytes in order, in small slices and without copying them."""
         for piece in self._pieces:
             view = memoryview(piece)
             for start in range(0, len(piece), SLICE):
@@ -50,52 +50,55 @@ class Pieces:
 Body: TypeAlias = bytes | Pieces
 
 
-class Fragment(msgspec.Struct, frozen=True):
-    """A message as one API's items, encoded and joined by commas; empty if there are none."""
+class Rendered(msgspec.Struct, frozen=True):
+    """One message in the JSON of one API, with all that rendering found out about it."""
 
-    text: bytes
-    """The JSON without the large files."""
+    json: bytes
+    """The API's items, joined by commas, without the large files. Empty if the message has no items."""
     files: tuple[tuple[int, bytes], ...] = ()
-    """Each large file with its place in the text."""
+    """Each large file with its position in the JSON."""
     images: int = 0
-    """How many pictures it has."""
-    words: int = 0
+    """The number of images."""
+    text_bytes: int = 0
     """Bytes of text that come from files."""
+    notices: tuple[str, ...] = ()
+    """What the user should know, such as a file that the model cannot see."""
 
 
-def fragment(items: Iterable[Any]) -> Fragment:
+def encode_items(items: Iterable[Any], images: int = 0, text_bytes: int = 0, notices: tuple[str, ...] = ()) -> Rendered:
     """Encode the items of a message."""
     items = list(items)
     try:
-        return Fragment(b",".join(map(msgspec.json.encode, items)))
+        return Rendered(b",".join(map(msgspec.json.encode, items)), (), images, text_bytes, notices)
     except TypeError:  # only files have a type that is not JSON's, and few messages have files
-        return _with_files(items)
+        json, files = _encode_with_files(items)
+        return Rendered(json, files, images, text_bytes, notices)
 
 
-def _with_files(items: Sequence[Any]) -> Fragment:
+def _encode_with_files(items: Sequence[Any]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
     large: list[bytes] = []
 
     def embed(value: Any) -> msgspec.Raw:
-        if not isinstance(value, Embedded):
-            raise TypeError(f"{type(value).__name__} has no place in a request")
+        if not isinstance(value, Base64String):
+            raise TypeError(f"{type(value).__name__} cannot be part of a request")
         if len(value.data) < LARGE:
-            return msgspec.Raw(b'"%b%b"' % (value.before, value.data))
+            return msgspec.Raw(b'"%b%b"' % (value.prefix, value.data))
         large.append(value.data)
-        return msgspec.Raw(b'"%b%b"' % (value.before, _PLACE))
+        return msgspec.Raw(b'"%b%b"' % (value.prefix, _PLACEHOLDER))
 
-    text = b",".join([msgspec.json.encode(item, enc_hook=embed) for item in items])
+    json = b",".join([msgspec.json.encode(item, enc_hook=embed) for item in items])
     if not large:
-        return Fragment(text)
-    parts = text.split(_PLACE)
-    places = accumulate(map(len, parts[:-1]))
-    return Fragment(b"".join(parts), tuple(zip(places, large, strict=True)))
+        return json, ()
+    parts = json.split(_PLACEHOLDER)
+    positions = accumulate(map(len, parts[:-1]))
+    return b"".join(parts), tuple(zip(positions, large, strict=True))
 
 
-def interleaved(text: bytes | bytearray, files: Sequence[tuple[int, bytes]]) -> Iterator[bytes]:
-    """The text with each file in its place."""
-    view = memoryview(text)
-    places = [0, *(place for place, _ in files), len(text)]
-    for (start, end), (_, data) in zip(pairwise(places), [*files, (0, b"")], strict=True):
+def interleave(json: bytes | bytearray, files: Sequence[tuple[int, bytes]]) -> Iterator[bytes]:
+    """Yield the JSON with each file at its position."""
+    view = memoryview(json)
+    positions = [0, *(position for position, _ in files), len(json)]
+    for (start, end), (_, data) in zip(pairwise(positions), [*files, (0, b"")], strict=True):
         yield bytes(view[start:end])
         if data:
             yield data

@@ -1,4 +1,4 @@
-"""What each model API takes, by provider, API and model: one table, and the safe profile for whom it does not know."""
+"""What each model takes: one table by provider and model name, and a safe profile for unknown models."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from outrider.conversation.documents import kinds
 from outrider.errors import ProviderError
 
 Placement: TypeAlias = Literal["native", "moved", "text", "no"]
-"""Where a file of a tool result goes: into the result, into a user message after all results, into text, nowhere."""
+"""Where a file of a tool result goes: into the result, into a user message after it, into text, or nowhere."""
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MEGABYTE = 1024 * 1024
 
 
 class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be sent to a model, and in which place. A file that has no place becomes a note that says so."""
+    """What a model takes, and where. A file that it does not take becomes a note."""
 
     image: Placement = "no"
     pdf: Placement = "text"
     text_file: Placement = "text"
     audio: Placement = "no"
     document: Placement = "text"
-    """Office documents, books and notebooks: their text, unless the API takes the type itself."""
+    """Office documents, books and notebooks. They are sent as text, unless the API takes the type itself."""
     document_types: tuple[str, ...] = (kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.DOC, kinds.XLS, kinds.PPT)
-    """Those that it takes, where it takes any."""
+    """The document types that the API takes, if it takes any."""
     image_types: tuple[str, ...] = IMAGES
     tools: bool = True
-    """Whether the model calls tools natively; otherwise they are described in the prompt."""
+    """Whether the model calls tools natively. If not, they are described in the prompt."""
     signed_calls: bool = False
-    """Whether the model wants a signature on calls that it did not make itself."""
+    """Whether the model requires a signature on calls that it did not make itself."""
     request_bytes: int = 32 * MEGABYTE
-    """The largest request, as it is sent."""
+    """The size limit of a request."""
     image_bytes: int = 5 * MEGABYTE
-    """The largest picture, encoded; a larger one is scaled down."""
+    """The size limit of an image, encoded. A larger one is scaled down."""
     pdf_bytes: int = 32 * MEGABYTE
-    """The largest PDF, encoded."""
+    """The size limit of a PDF, encoded."""
     pdf_pages: int = 100
     text_characters: int = 10_000_000
     images: int = 100
-    """How many pictures one request may have."""
+    """The number of images that one request may have."""
     pixels: int = 8000
-    """The longest side of a picture."""
+    """The limit for the longer side of an image."""
     context_tokens: int | None = None
     output_tokens: int = 32_000
-    """What to ask for where the API wants a number."""
+    """The limit to request where the API requires one."""
     reasoning: bool = False
-    """Whether the model thinks, and wants its thoughts back encrypted where the API offers that."""
+    """Whether the model reasons. Its encrypted reasoning is then sent back, if the API offers that."""
 
 
 SAFE = Capabilities()
-"""For models that are not in the table: text results, no pictures, PDF as text."""
+"""For models that are not in the table: text results, no images, PDF as text."""
 
 _CLAUDE = Capabilities(
     image="native",
     pdf="native",
     text_file="native",
-    pixels=2000,  # the limit for requests with more than 20 pictures; larger ones are scaled down by the API anyway
+    pixels=2000,  # the limit for requests with more than 20 images; the API scales larger ones down anyway
     context_tokens=200_000,
 )
 _RESPONSES = Capabilities(
@@ -103,20 +103,20 @@ _GEMINI_3 = Capabilities(
 _GEMINI_2 = msgspec.structs.replace(_GEMINI_3, image="moved", pdf="moved", text_file="moved", signed_calls=False)
 _LOCAL = Capabilities(image_bytes=20 * MEGABYTE, images=20, pixels=2048)
 _LOCAL_VISION = msgspec.structs.replace(_LOCAL, image="moved")
-_BLIND_RESPONSES = msgspec.structs.replace(_RESPONSES, image="no", pdf="text")
+_TEXT_RESPONSES = msgspec.structs.replace(_RESPONSES, image="no", pdf="text")
 
-# Models by name, wherever they are served: those that see pictures, and before them those of the same families that do
-# not. A name counts with and without the vendor before it ("openai/gpt-4o"). A model that is named here and does not
-# see on some server is found out by that server's refusal.
-_BLIND = (
+# Models by name, on any server: those with vision, and before them those of the same families without. A name matches
+# with and without the vendor before it ("openai/gpt-4o"). If a server offers a listed model without vision, its error
+# says so, and the request is sent again without images.
+_TEXT_ONLY = (
     "gemma3:1b*", "gemma-3-1b*", "o1-mini*", "o1-preview*", "o3-mini*", "gpt-4", "gpt-4-0*", "gpt-4-32k*",
     "gpt-4-1106*", "claude-2*", "claude-instant*", "mistral-small-24*", "mistral-small-2501*",
     "mistral-medium-2312*", "mistral-large-24*", "magistral-*-2506*", "magistral-*-2507*",
 )  # fmt: skip
-_SEEING = (
-    # whatever the vendor
+_VISION = (
+    # any vendor
     "*vision*", "*-vl*", "*vl", "*vl:*", "*vl-*", "*vlm*", "*multimodal*", "*-omni*",
-    # closed models, behind servers that speak Chat Completions
+    # closed models, behind servers with a Chat Completions API
     "gpt-4*", "gpt-5*", "gpt-6*", "chatgpt-4o*", "chatgpt-5*", "o1*", "o3*", "o4*", "claude-*",
     "anthropic.claude-*", "gemini-*", "grok-4*", "nova-lite*", "nova-pro*", "nova-premier*", "amazon.nova-lite*",
     "amazon.nova-pro*",
@@ -126,17 +126,17 @@ _SEEING = (
     "minicpm-v*", "minicpm-o*", "moondream*", "molmo*", "qvq*", "internvl*", "glm-4v*", "glm-4.?v*", "glm-5v*",
     "kimi-k2.5*", "idefics*", "ui-tars*", "deepseek-ocr*",
 )  # fmt: skip
-_ANYWHERE = (
-    *((pattern, _LOCAL) for pattern in _BLIND),
-    *((pattern, _LOCAL_VISION) for pattern in _SEEING),
+_ANY_SERVER = (
+    *((pattern, _LOCAL) for pattern in _TEXT_ONLY),
+    *((pattern, _LOCAL_VISION) for pattern in _VISION),
 )
 
-# Provider, pattern of the model's name, profile. The first line that fits counts.
+# Provider, pattern of the model name, profile. The first match counts.
 _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("anthropic", "claude-3*", msgspec.structs.replace(_CLAUDE, output_tokens=4_096)),
     ("anthropic", "*claude-*", _CLAUDE),
-    ("openai", "o1-mini*", _BLIND_RESPONSES),
-    ("openai", "o3-mini*", _BLIND_RESPONSES),
+    ("openai", "o1-mini*", _TEXT_RESPONSES),
+    ("openai", "o3-mini*", _TEXT_RESPONSES),
     ("openai", "ft:gpt-4*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "chatgpt-4o*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
     ("openai", "gpt-4*", msgspec.structs.replace(_RESPONSES, reasoning=False)),
@@ -144,7 +144,7 @@ _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("openai", "gpt-[56]*", _RESPONSES),
     ("openai", "o[134]*", _RESPONSES),
     ("openai", "codex-*", _RESPONSES),
-    *(("openai-chat", pattern, SAFE) for pattern in _BLIND),
+    *(("openai-chat", pattern, SAFE) for pattern in _TEXT_ONLY),
     ("openai-chat", "gpt-[456]*", _CHAT_VISION),
     ("openai-chat", "ft:gpt-[456]*", _CHAT_VISION),
     ("openai-chat", "chatgpt-*", _CHAT_VISION),
@@ -159,26 +159,26 @@ _TABLE: tuple[tuple[str, str, Capabilities], ...] = (
     ("litellm", "gpt-[456]*", _CHAT_VISION),
     ("litellm", "azure/gpt-[456]*", _CHAT_VISION),
     ("litellm", "*claude-*", msgspec.structs.replace(_CLAUDE, text_file="text")),
-    # Ollama has its own names for versions: these are from before their families saw.
+    # Ollama has its own version names: these versions are older than the vision models of their families.
     ("ollama", "mistral-small", _LOCAL),
     ("ollama", "mistral-small:*", _LOCAL),
     ("ollama", "magistral*", _LOCAL),
     ("ollama", "gemma3n*", _LOCAL),
 )
-_OTHERS = {"openai-chat": SAFE, "litellm": SAFE, "ollama": _LOCAL, "openai-compatible": _LOCAL}
-"""Providers that serve everybody's models, and what is sent to one that no table knows."""
+_DEFAULTS = {"openai-chat": SAFE, "litellm": SAFE, "ollama": _LOCAL, "openai-compatible": _LOCAL}
+"""Providers that serve models of any vendor, with the profile for an unknown model."""
 
 _HOSTS = {
     "api.groq.com": {"images": 5, "request_bytes": 4 * MEGABYTE, "image_bytes": 3 * MEGABYTE},
     "api.mistral.ai": {"images": 8, "image_bytes": 10 * MEGABYTE},
 }
-"""Servers whose limits are narrower than those of their models elsewhere."""
+"""Servers with lower limits than their models have elsewhere."""
 
 
 def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
-    """What a model takes. A file that `OUTRIDER_CAPABILITIES` names goes before the table.
+    """Return what a model takes. The file in `OUTRIDER_CAPABILITIES` overrides the table.
 
-    A model that was named by the URL of its server is known by that name as well.
+    `url` is the name of a model that was named by the URL of its server. The file may use that name as well.
 
     >>> capabilities_of("openai-chat", "gpt-5.6").image, capabilities_of("openai-chat", "unheard-of").image
     ('moved', 'no')
@@ -198,19 +198,19 @@ def _known(provider: str, name: str) -> Capabilities:
     for owner, pattern, found in _TABLE:
         if owner == provider and fnmatchcase(name, pattern):
             return found
-    if provider not in _OTHERS:
+    if provider not in _DEFAULTS:
         return SAFE
     own_name = name.rpartition("/")[2]
-    for pattern, found in _ANYWHERE:
+    for pattern, found in _ANY_SERVER:
         if fnmatchcase(own_name, pattern):
             return found
-    return _OTHERS[provider]
+    return _DEFAULTS[provider]
 
 
 def _overrides() -> dict[str, dict[str, Any]]:
-    """JSON such as {"ollama/my-model*": {"image": "moved"}}: fields of the profile for models by their names.
+    """Read JSON such as {"ollama/my-model*": {"image": "moved"}}: fields of the profile by model name.
 
-    A model of a compatible server is named as everywhere: "http://localhost:8000/v1#qwen3", or "*#qwen3" on any.
+    A model of a compatible server is named "http://localhost:8000/v1#qwen3", or "*#qwen3" for any server.
     """
     path = os.environ.get("OUTRIDER_CAPABILITIES")
     if not path:
@@ -220,5 +220,5 @@ def _overrides() -> dict[str, dict[str, Any]]:
         for changes in found.values():
             msgspec.convert({**msgspec.to_builtins(SAFE), **changes}, Capabilities)
     except (OSError, ValueError) as error:
-        raise ProviderError(f"OUTRIDER_CAPABILITIES names {path}, which cannot be used: {error}") from None
+        raise ProviderError(f"the file in OUTRIDER_CAPABILITIES ({path}) cannot be used: {error}") from None
     return found

@@ -1,6 +1,6 @@
-"""What a file is called when a model is told of it: its name, and what the tool says that it shows.
+"""The caption of a file for a model: its name, and the tool's description of it.
 
-Both come from tools, servers and projects, so each is held to one short line without invisible characters: it cannot
+Both come from tools, servers and projects, so each is limited to one short line without invisible characters. It cannot
 look like a paragraph of the user or of the runtime.
 """
 
@@ -27,7 +27,7 @@ class Caption(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, block: AttachmentBlock) -> Caption:
-        """The caption of a file; one without a name is called by its type and hash."""
+        """Return the caption of a file. A file without a name is called by its type and hash."""
         name = one_line(block.name, LONGEST_NAME) or one_line(f"{block.mime_type} {block.sha256[:12]}", LONGEST_NAME)
         description = one_line(block.description, LONGEST_DESCRIPTION)
         return cls(name, "" if description == name else description)
@@ -37,7 +37,7 @@ class Caption(msgspec.Struct, frozen=True):
 
 
 def one_line(text: str, longest: int) -> str:
-    """The text on one line, without characters that cannot be seen, and with its end left out where it is too long.
+    """Return the text on one line, without invisible characters, and cut at `longest` characters.
 
     >>> one_line("a\\nb\\tc", 9), one_line("abcdefghij", 6)
     ('a b c', 'abcde…')

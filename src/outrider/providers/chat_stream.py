@@ -1,4 +1,4 @@
-"""The reply of a Chat Completions server as it comes in, with the liberties that servers take."""
+"""Build a reply from the stream of a Chat Completions server. Servers differ in many details."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.providers.stream import CallAssembler
 from outrider.text import clean_value
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""Where vendors put the model's reasoning, in the reply and in the messages that are sent back."""
+"""Fields in which vendors put the model's reasoning, in replies and in requests."""
 
 _STOP_REASONS = {
     "stop": StopReason.END,
@@ -26,8 +26,8 @@ _STOP_REASONS = {
     "content_filter": StopReason.CONTENT_FILTER,
     "model_context_window_exceeded": StopReason.CONTEXT_EXCEEDED,
 }
-_BREAKDOWNS = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
-"""Finish reasons that say that the server gave up in the middle."""
+_FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""Finish reasons that report a failure of the server."""
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -42,7 +42,7 @@ class _Fragment(msgspec.Struct, gc=False):
 
 
 class _Delta(msgspec.Struct, gc=False):
-    """What a chunk adds; the fields of a whole message are the same."""
+    """The content of a chunk. A whole message has the same fields."""
 
     content: Any = None
     refusal: str | None = None
@@ -56,7 +56,7 @@ class _Choice(msgspec.Struct, gc=False):
     index: int | None = None
     delta: _Delta | None = None
     message: _Delta | None = None
-    """In an answer that is not streamed."""
+    """Only in a response that is not streamed."""
     finish_reason: str | None = None
 
 
@@ -69,21 +69,21 @@ class _Chunk(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_all = msgspec.json.Decoder(list[_Chunk]).decode
 DONE = b"[DONE]"
-"""What says that nothing follows."""
+"""The last event of a stream."""
 
 
 class IncomingReply:
-    """A reply as it comes in.
+    """A reply that is being received.
 
-    `origin` is what its opaque state is marked with; `broke_off` makes an exception of an error that a server sends.
+    `origin` marks its opaque state. `to_error` makes an exception from an error that the server sends.
     """
 
-    def __init__(self, label: str, origin: ProviderState, broke_off: Callable[[Any], ProviderError]) -> None:
+    def __init__(self, label: str, origin: ProviderState, to_error: Callable[[Any], ProviderError]) -> None:
         self.done = False
-        """Whether the server has said that nothing follows."""
+        """Whether the server has ended the stream."""
         self._label = label
         self._origin = origin
-        self._broke_off = broke_off
+        self._to_error = to_error
         self._finish_reason = ""
         self._text: list[str] = []
         self._thoughts: list[str] = []
@@ -94,36 +94,36 @@ class IncomingReply:
 
     @property
     def complete(self) -> bool:
-        """Whether it has come to its end: servers forget the finish reason, or the [DONE], but not both."""
+        """Whether the reply is complete. Servers may omit the finish reason or the [DONE], but not both."""
         return bool(self._finish_reason or (self.done and (self._text or self._calls.open)))
 
     def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
-        """Read events until nothing can follow. Most are no more than text: what comes in a row is one piece."""
-        words: list[str] = []
-        for chunk in _decoded(events):
-            if text := _mere_text(chunk):
-                words.append(text)
+        """Read events until `done`. Most events are only text; the text of adjacent events is joined."""
+        texts: list[str] = []
+        for chunk in _decode_events(events):
+            if text := _only_text(chunk):
+                texts.append(text)
                 continue
-            if words:
-                shown += self._say("".join(words))
-                words.clear()
-            shown += self._take_odd(chunk) if isinstance(chunk, bytes) else self._take_chunk(chunk)
+            if texts:
+                shown += self._add_text("".join(texts))
+                texts.clear()
+            shown += self._take_invalid(chunk) if isinstance(chunk, bytes) else self._take_chunk(chunk)
             if self.done:
                 return
-        if words:
-            shown += self._say("".join(words))
+        if texts:
+            shown += self._add_text("".join(texts))
 
-    def _say(self, text: str) -> list[Delta]:
+    def _add_text(self, text: str) -> list[Delta]:
         self._text.append(text)
         return self._show(text)
 
     def _show(self, text: str) -> list[Delta]:
-        """What is shown of new text; all of it, unless there is reason to wait."""
+        """Return the deltas for new text. Subclasses may hold text back."""
         return [TextDelta(text)]
 
     def _take_chunk(self, chunk: _Chunk) -> list[Delta]:
         if chunk.error:
-            raise self._broke_off(chunk.error)
+            raise self._to_error(chunk.error)
         self._usage = chunk.usage or self._usage
         shown: list[Delta] = []
         for choice in chunk.choices or ():
@@ -131,40 +131,44 @@ class IncomingReply:
                 self._take_choice(choice, shown)
         return shown
 
-    def _take_odd(self, data: bytes) -> list[Delta]:
-        """What an event shows that is not the JSON that it should be."""
+    def _take_invalid(self, data: bytes) -> list[Delta]:
+        """Read an event that is not a valid chunk, such as [DONE]."""
         if data.startswith(DONE):
             self.done = True
         if self.done or not data.strip():
             return []
-        import json  # takes what msgspec does not and servers write all the same: NaN, halves of surrogate pairs
+        import json  # takes what some servers send and msgspec refuses: NaN, lone surrogates
 
         try:
             chunk = msgspec.convert(clean_value(json.loads(data)), _Chunk)
         except (ValueError, RecursionError) as error:
-            raise IncompleteStreamError(f"{self._label} sent what cannot be read: {error}", retryable=True) from None
+            raise IncompleteStreamError(
+                f"{self._label} sent an event that cannot be decoded: {error}", retryable=True
+            ) from None
         return self._take_chunk(chunk)
 
     def _take_choice(self, choice: _Choice, shown: list[Delta]) -> None:
         if delta := choice.delta or choice.message:
             if delta.reasoning_content is not None or delta.reasoning is not None:
-                shown += self._thoughts_in(delta)
+                shown += self._take_reasoning(delta)
             if delta.content and (text := _text_of(delta.content)):
-                shown += self._say(text)
+                shown += self._add_text(text)
             if delta.refusal:
                 self._refused = True
-                shown += self._say(delta.refusal)
+                shown += self._add_text(delta.refusal)
             if delta.tool_calls:
                 shown += self._calls.take(delta.tool_calls)
             elif delta.function_call:
                 shown += self._calls.take([_Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
-            if choice.finish_reason in _BREAKDOWNS:
-                raise IncompleteStreamError(f"{self._label} broke off: {choice.finish_reason}", retryable=True)
+            if choice.finish_reason in _FAILURES:
+                raise IncompleteStreamError(
+                    f"{self._label} ended the stream with an error: {choice.finish_reason}", retryable=True
+                )
             self._finish_reason = choice.finish_reason or "stop"
 
-    def _thoughts_in(self, delta: _Delta) -> Iterator[Delta]:
-        """Reasoning. Some servers send it under two names; the one that has the first words counts."""
+    def _take_reasoning(self, delta: _Delta) -> Iterator[Delta]:
+        """Read reasoning. Some servers send it in two fields; the one with the first text counts."""
         for field in REASONING_FIELDS:
             piece = getattr(delta, field)
             if not isinstance(piece, str):
@@ -176,11 +180,11 @@ class IncomingReply:
                 yield ThinkingDelta(piece)
 
     def end(self) -> Iterator[Delta | Reply]:
-        """The complete reply."""
+        """Yield the complete reply."""
         stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
         calls = self._calls.finish(cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))
         blocks: list[Block] = []
-        # Empty reasoning counts too where there are calls: a server may insist on having its field back.
+        # Keep empty reasoning beside calls: a server may require its field in the next request.
         if self._thoughts or (self._reasoning_field and calls):
             state = msgspec.structs.replace(self._origin, data={"field": self._reasoning_field})
             blocks.append(ThinkingBlock("".join(self._thoughts), state))
@@ -194,15 +198,15 @@ class IncomingReply:
         yield Reply(Message("assistant", tuple(blocks)), stop, _usage(self._usage))
 
 
-def _decoded(events: Sequence[bytes]) -> Iterable[_Chunk | bytes]:
-    """The events as chunks; as bytes, those that are none."""
+def _decode_events(events: Sequence[bytes]) -> Iterable[_Chunk | bytes]:
+    """Return the events as chunks. Events that are not valid chunks stay bytes."""
     last = len(events) - (events[-1] == DONE) if events else 0
-    if last > 2:  # they came together, and are read together
+    if last > 2:  # decode events that arrived together in one call
         try:
             chunks = _decode_all(b"[%b]" % b",".join(events[:last]))
         except (msgspec.DecodeError, RecursionError):
             return map(_chunk, events)
-        if len(chunks) == last:  # else one was not an object, but two or half of one
+        if len(chunks) == last:  # else an event was not exactly one object
             return (*chunks, *events[last:])
     return map(_chunk, events)
 
@@ -214,8 +218,8 @@ def _chunk(event: bytes) -> _Chunk | bytes:
         return event
 
 
-def _mere_text(chunk: _Chunk | bytes) -> str:
-    """The text of a chunk that has nothing else to say."""
+def _only_text(chunk: _Chunk | bytes) -> str:
+    """Return the text of a chunk that contains nothing else, or ""."""
     if isinstance(chunk, bytes):
         return ""
     choices = chunk.choices
@@ -232,22 +236,22 @@ def _mere_text(chunk: _Chunk | bytes) -> str:
 
 
 def _text_of(content: Any) -> str:
-    """The words of content, also where it is a list of parts, as some vendors send it."""
+    """Return the text of content. Some vendors send it as a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else ()
     return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
-def _usage(said: dict[str, Any]) -> Usage:
-    read = _object(said.get("prompt_tokens_details"))
-    written = _object(said.get("completion_tokens_details"))
+def _usage(usage: dict[str, Any]) -> Usage:
+    prompt = _object(usage.get("prompt_tokens_details"))
+    completion = _object(usage.get("completion_tokens_details"))
     return Usage(
-        _number(said.get("prompt_tokens")),
-        _number(said.get("completion_tokens")),
-        _number(read.get("cached_tokens") or said.get("prompt_cache_hit_tokens")),
-        _number(read.get("cache_write_tokens")),
-        _number(written.get("reasoning_tokens")),
+        _number(usage.get("prompt_tokens")),
+        _number(usage.get("completion_tokens")),
+        _number(prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")),
+        _number(prompt.get("cache_write_tokens")),
+        _number(completion.get("reasoning_tokens")),
     )
 
 
@@ -263,7 +267,7 @@ def _number(value: Any) -> int:
 
 
 class _Call(CallAssembler):
-    """A call that is being assembled, with the number that the server gave it."""
+    """A call that is being assembled, with the index that the server gave it."""
 
     def __init__(self, index: int | None) -> None:
         super().__init__()
@@ -271,21 +275,26 @@ class _Call(CallAssembler):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments so far are all there can be."""
+        """Whether the arguments so far are a complete JSON object."""
         return bool(self.text) and self.finish().invalid_input is None
 
-    def goes_on(self, call_id: str, name: str, piece: str, *, beside: bool) -> bool:
-        """Whether a fragment under the same number is more of this call; `beside`: it came in the same chunk."""
+    def continues(self, call_id: str, name: str, piece: str, *, same_chunk: bool) -> bool:
+        """Return whether a fragment with the same index continues this call, or starts another one.
+
+        `same_chunk`: the chunk of the fragment has another fragment of this call.
+        """
         if not name or (call_id and call_id == self.id):
-            return True  # every call begins with a name
-        if beside:
+            return True  # every call starts with a name
+        if same_chunk:
             return False
         if call_id and self.id:
-            return name == self.name and not self.is_whole  # a new id on every fragment, or a number that never changes
+            return (
+                name == self.name and not self.is_whole
+            )  # the server sends a new id with every fragment, or always the same index
         return not self.is_whole or (name == self.name and not piece)
 
     def take(self, call_id: str, name: str, piece: str) -> None:
-        """More of it. A name may come in pieces, or again and again."""
+        """Add a fragment. A name may come in pieces, or again with every fragment."""
         self.id = self.id or call_id
         if name and name != self.name and not self._pieces:
             self.name += name
@@ -294,13 +303,13 @@ class _Call(CallAssembler):
 
 
 class _Calls:
-    """The calls of a reply, told apart by number, id and name, as far as the server gives them."""
+    """The calls of a reply, distinguished by index, id and name, as far as the server sends them."""
 
     def __init__(self) -> None:
         self.open: list[_Call] = []
 
     def take(self, fragments: Iterable[_Fragment]) -> Iterator[Delta]:
-        """The fragments of one chunk."""
+        """Read the fragments of one chunk and yield their deltas."""
         touched: list[_Call] = []
         for fragment in fragments:
             function = fragment.function or _Function()
@@ -308,7 +317,7 @@ class _Calls:
             call = self._find(fragment.index, call_id)
             if call is None and not name and self.open:
                 call = self.open[-1]
-            if call is None or not call.goes_on(call_id, name, piece, beside=call in touched):
+            if call is None or not call.continues(call_id, name, piece, same_chunk=call in touched):
                 call = _Call(fragment.index)
                 self.open.append(call)
             call.take(call_id, name, piece)
@@ -316,12 +325,12 @@ class _Calls:
             yield ToolCallDelta(call.id, call.name, piece)
 
     def _find(self, index: int | None, call_id: str) -> _Call | None:
-        numbered = [call for call in reversed(self.open) if None in (index, call.index) or call.index == index]
-        known = (call for call in numbered if call_id and call.id == call_id)
-        return next(known, None) or (numbered[0] if numbered else None)
+        candidates = [call for call in reversed(self.open) if None in (index, call.index) or call.index == index]
+        known = (call for call in candidates if call_id and call.id == call_id)
+        return next(known, None) or (candidates[0] if candidates else None)
 
     def finish(self, *, cut: bool) -> list[ToolUseBlock]:
-        """The calls. If the reply was cut off, a last one without arguments has lost them."""
+        """Return the calls. If the reply was cut off, a last call without arguments is marked invalid."""
         calls = [call.finish() for call in self.open]
         if cut and calls and not self.open[-1].text.strip():
             calls[-1] = msgspec.structs.replace(calls[-1], invalid_input="")

@@ -1,7 +1,7 @@
-"""What is logged for debugging: never with a key in it.
+"""The debug logger. It never logs a key.
 
-Records of the logger "outrider" are masked before any handler sees them: the values of the keys in the environment, and
-whatever looks like a key of a known vendor.
+Records of the logger "outrider" are masked before any handler sees them. Masked are the values of keys in the
+environment, and anything that looks like a key of a known vendor.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ logger = logging.getLogger("outrider")
 
 
 def mask(record: logging.LogRecord) -> bool:
-    """A filter for records: it lets all of them pass, without keys."""
+    """Remove keys from a log record. Let every record pass."""
     secrets = configured()
     record.msg, record.args = masked(record.getMessage(), *secrets), ()
     if record.exc_info:
         record.exc_text = masked(logging.Formatter().formatException(record.exc_info), *secrets)
-        record.exc_info = None  # handlers that look at the exception itself would see what it says
+        record.exc_info = None  # handlers that format the exception themselves would show its text
     return True
 
 

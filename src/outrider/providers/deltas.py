@@ -1,4 +1,4 @@
-"""What a provider yields before its reply: pieces of it as they arrive, and notices."""
+"""The items that a provider yields before its reply: deltas and notices."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text_delta"):
-    """More of the reply's text."""
+    """A piece of the reply's text."""
 
     text: str
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="thinking_delta"):
-    """More of the model's reasoning."""
+    """A piece of the model's reasoning."""
 
     text: str
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="tool_call_delta"):
-    """More of a call's arguments, as JSON text."""
+    """A piece of a call's arguments, as JSON text."""
 
     call_id: str
     name: str
@@ -28,7 +28,7 @@ class ToolCallDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag
 
 
 class Notice(msgspec.Struct, frozen=True, tag_field="type", tag="notice"):
-    """Something that a person should know, such as a file that was left out."""
+    """A message to the user, such as a file that was left out."""
 
     text: str
 

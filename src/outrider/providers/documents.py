@@ -1,4 +1,4 @@
-"""Pictures and PDFs made fit for a model: compressed, scaled down, read as text, or turned into pictures of pages."""
+"""Prepare images and PDFs for a model: compress, scale, extract text, or render pages as images."""
 
 from __future__ import annotations
 
@@ -21,37 +21,39 @@ PAGE_SCALE = 1.5
 SMALLEST_SIDE = 64
 QUALITIES = (95, 85, 75)
 LOSSY = frozenset({"JPEG", "MPO", "WEBP"})
-"""Pictures that have lost something already: to keep every pixel of them would only cost bytes."""
+"""Formats that are lossy already: a lossless copy would only cost bytes."""
 OPAQUE = 255
 PDF_PICTURES = ((2000, 80), (1300, 60))
-"""The longest side and the quality of pictures in a PDF that is too large. 1300 pixels keep a scanned page readable."""
+"""The longer side and the quality of images in a PDF that is too large. A scanned page stays readable at 1300."""
 MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
 _PDFIUM = Lock()
-"""PDFium is not safe for threads, and files are rendered in several."""
+"""PDFium is not thread-safe, and files are rendered in several threads."""
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
 def base64_of(data: bytes) -> bytes:
-    """The bytes in base64, as bytes: a large file is not copied into a string first."""
+    """Encode in base64, as bytes: a large file is not copied into a string first."""
     output, view = io.BytesIO(), memoryview(data)
-    for start in range(0, len(data), CHUNK):  # at once it would take twice the size of the data for a moment
+    for start in range(0, len(data), CHUNK):  # in one go it would take twice the size of the data for a moment
         output.write(binascii.b2a_base64(view[start : start + CHUNK], newline=False))
     return output.getvalue()
 
 
 def encoded_size(data: bytes) -> int:
-    """How many bytes the data has in base64, which is what limits are about."""
+    """Return the size of the data in base64, to which the limits apply."""
     return (len(data) + 2) // 3 * 4
 
 
 def check_size(data: bytes, limit: int) -> None:
-    """Refuse what is too large once it is encoded."""
+    """Raise AttachmentError if the data is too large when encoded."""
     if encoded_size(data) > limit:
-        raise AttachmentError(f"encoded it has {human_size(encoded_size(data))}; this model takes {human_size(limit)}")
+        raise AttachmentError(
+            f"it has {human_size(encoded_size(data))} in base64; this model takes {human_size(limit)}"
+        )
 
 
 def fitting_image(mime_type: str, data: bytes, can: Capabilities) -> tuple[str, bytes]:
-    """A picture that the model takes: as it is if it fits, else with the least loss that makes it fit."""
+    """Return an image that the model takes: unchanged if it fits, else with the least loss that makes it fit."""
     width, height = image_size(data)
     fits = max(width, height) <= can.pixels and encoded_size(data) <= can.image_bytes
     if mime_type in can.image_types and fits:
@@ -64,17 +66,17 @@ def fitting_image(mime_type: str, data: bytes, can: Capabilities) -> tuple[str, 
 
 
 def _forms(image: Any, can: Capabilities) -> Iterator[tuple[str, bytes]]:
-    """The picture in other forms, the one with the least loss first: lossless, then of lower quality, then smaller."""
+    """Yield smaller forms of the image, with the least loss first: lossless, lower quality, scaled down."""
     exact = image.format not in LOSSY
     side = min(can.pixels, max(image.size))
-    smallest = min(side, SMALLEST_SIDE)  # a picture that is small already may only have to be converted
+    smallest = min(side, SMALLEST_SIDE)  # a small image may only need conversion
     while side >= smallest:
         scaled = _scaled(image, side)
         for kind, options in _encodings(scaled.mode == "RGBA", can.image_types, exact):
             output = io.BytesIO()
             scaled.save(output, kind, **options)
             yield kind, output.getvalue()
-        side, exact = side * 3 // 4, False  # whatever is smaller by so much has lost more than compression costs it
+        side, exact = side * 3 // 4, False  # scaling loses more than lossy compression does
 
 
 def _encodings(transparent: bool, types: Collection[str], exact: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -82,27 +84,27 @@ def _encodings(transparent: bool, types: Collection[str], exact: bool) -> Iterat
     if exact or (transparent and not has_webp):
         yield "PNG", {}
     if exact and has_webp:
-        yield "WEBP", {"lossless": True, "quality": 0, "method": 0}  # the quickest, and smaller than PNG
+        yield "WEBP", {"lossless": True, "quality": 0, "method": 0}  # the fastest setting, and smaller than PNG
     if has_webp or not transparent:
         for quality in QUALITIES:
             yield "WEBP" if transparent else "JPEG", {"quality": quality}
 
 
 def image_size(data: bytes) -> tuple[int, int]:
-    """Width and height; from the header alone where that is easy and the file is whole."""
+    """Return width and height. For a complete PNG, read only the header."""
     if data.startswith(PNG_BEGIN) and data.rstrip(b"\0").endswith(PNG_END):
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     with _opened(data) as image:
-        image.load()  # a file that breaks off is found out only now
+        image.load()  # raises for a truncated file
         width, height = image.size
         return width, height
 
 
 def _scaled(image: Any, side: int) -> Any:
-    """A copy that is no larger, with transparency only if a part of it can be seen through."""
+    """Return a copy with at most this side, with an alpha channel only if a part of it is transparent."""
     from PIL import ImageOps
 
-    copy = ImageOps.exif_transpose(image)  # upright: what says how to turn it is not saved
+    copy = ImageOps.exif_transpose(image)  # the orientation tag is not saved
     copy.thumbnail((side, side))
     if copy.mode in ("RGBA", "LA", "PA") or "transparency" in copy.info:
         copy = copy.convert("RGBA")
@@ -113,14 +115,14 @@ def _scaled(image: Any, side: int) -> Any:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[Any]:
-    from PIL import Image  # takes long to import, and most conversations have no picture
+    from PIL import Image  # slow to import, and most conversations have no image
 
     with _unreadable("picture"), Image.open(io.BytesIO(data)) as image:
         yield image
 
 
 def fitting_pdf(data: bytes, can: Capabilities) -> bytes:
-    """A PDF that the model takes: as it is if it fits, else with smaller pictures. Raises if neither does."""
+    """Return a PDF that the model takes: unchanged if it fits, else with smaller images. Raise AttachmentError."""
     if (pages := pages_of(data)) > can.pdf_pages:
         raise AttachmentError(f"it has {pages:,} pages; this model takes {can.pdf_pages:,}")
     if encoded_size(data) > can.pdf_bytes:
@@ -134,7 +136,7 @@ def fitting_pdf(data: bytes, can: Capabilities) -> bytes:
 
 
 def _with_smaller_pictures(data: bytes, side: int, quality: int) -> bytes:
-    from pypdf import PdfWriter  # takes long to import, and few PDFs are too large
+    from pypdf import PdfWriter  # slow to import, and few PDFs are too large
 
     seen: set[int] = set()
     with _unreadable("PDF"):
@@ -151,7 +153,7 @@ def _with_smaller_pictures(data: bytes, side: int, quality: int) -> bytes:
 
 
 def _compress(picture: Any, side: int, quality: int) -> None:
-    """Replace a picture in a PDF by a smaller one. Masks and drawings in black and white stay: they would suffer."""
+    """Replace an image in a PDF by a smaller one. Masks and black-and-white drawings stay: they would lose detail."""
     if picture.image is None or picture.image.mode == "1" or MASKS & picture.indirect_reference.get_object().keys():
         return
     image = picture.image.convert("L" if picture.image.mode == "L" else "RGB")
@@ -160,13 +162,13 @@ def _compress(picture: Any, side: int, quality: int) -> None:
 
 
 def pages_of(data: bytes) -> int:
-    """How many pages a PDF has. Refuses one that cannot be opened, damaged or locked: no API would take it either."""
+    """Return the number of pages of a PDF. Raise AttachmentError for a damaged or locked one: no API takes it."""
     with _document(data) as document:
         return len(document)
 
 
 def pdf_text(data: bytes) -> str:
-    """The text of a PDF, page after page; empty if it has none, as a scan."""
+    """Return the text of a PDF, page by page. Empty if it has none, for example a scan."""
     with _unreadable("PDF"):
         pages = [page.extract_text().strip() for page in opened_pdf(io.BytesIO(data)).pages]
     if not any(pages):
@@ -175,7 +177,7 @@ def pdf_text(data: bytes) -> str:
 
 
 def pdf_pictures(data: bytes, pixels: int) -> tuple[list[bytes], int]:
-    """The first pages of a PDF as PNG pictures, no side longer than `pixels`, and how many pages there are in all."""
+    """Return the first pages of a PDF as PNG images, no side longer than `pixels`, and the number of all pages."""
     with _document(data) as document:
         total = len(document)
         return [_picture(document[number], pixels) for number in range(min(total, MAX_PAGES_AS_PICTURES))], total
@@ -190,7 +192,7 @@ def _picture(page: Any, pixels: int) -> bytes:
 
 @contextmanager
 def _document(data: bytes) -> Iterator[Any]:
-    import pypdfium2  # as above
+    import pypdfium2  # slow to import, and most conversations have no PDF
 
     with _PDFIUM, _unreadable("PDF"):
         document = pypdfium2.PdfDocument(data)
@@ -202,11 +204,14 @@ def _document(data: bytes) -> Iterator[Any]:
 
 @contextmanager
 def _unreadable(kind: str) -> Iterator[None]:
-    """Whatever a library raises over a file means that it cannot be read. What it says is not repeated: some name
-    addresses in memory, and the same file must always give the same words."""
+    """Turn any error of a library into an AttachmentError.
+
+    The text of the error is not repeated: some contain memory addresses, and the same file must always give the same
+    text.
+    """
     try:
         yield
     except AttachmentError:
         raise
-    except Exception:  # noqa: BLE001 - files that are damaged or made to hurt raise anything
+    except Exception:  # noqa: BLE001 - damaged or malicious files may raise anything
         raise AttachmentError(f"it is not a {kind} that can be read") from None

@@ -1,4 +1,4 @@
-"""What the environment says about reaching models: keys, proxies and certificates. The value of a key stays here."""
+"""Check keys, proxies and certificates in the environment. The value of a key never leaves this module."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from outrider.providers.transport import CA_VARIABLES
 
 
 def set_among(names: Iterable[str]) -> list[str]:
-    """The variables that have a value."""
+    """Return the environment variables that have a value."""
     return [name for name in names if os.environ.get(name)]
 
 
 def key_fault(name: str) -> str:
-    """What is wrong with the key in a variable, as far as one can see; empty if nothing is."""
+    """Return what is visibly wrong with the key in a variable, or ""."""
     value = os.environ.get(name, "")
     if value != value.strip():
-        return "it begins or ends with white space"
+        return "it starts or ends with white space"
     if not value.isascii() or not value.isprintable() or " " in value:
-        return "it has characters that no key has"
+        return "it has invalid characters"
     return "it is in quotes" if value[:1] in ("'", '"') else ""
 
 
 def proxies() -> dict[str, str]:
-    """The proxies that the usual variables name, by scheme, without their passwords."""
-    from urllib.request import getproxies  # takes long to import
+    """Return the proxies in the usual environment variables, by scheme, without their passwords."""
+    from urllib.request import getproxies  # slow to import
 
     return {scheme: without_password(url) for scheme, url in sorted(getproxies().items())}
 
 
 def certificate_faults() -> dict[str, str]:
-    """The usual variables that name certificates, each with what is wrong with it; empty if nothing is."""
+    """Return the variables that name certificates, each with what is wrong with it, or ""."""
     return {name: _certificate_fault(os.environ[name]) for name in set_among(CA_VARIABLES)}
 
 
 def without_password(url: str) -> str:
-    """A URL that can be shown.
+    """Return a URL without its user name and password.
 
     >>> without_password("http://me:secret@proxy.example:8080/v1")
     'http://…@proxy.example:8080/v1'
@@ -46,7 +46,7 @@ def without_password(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "a URL that makes no sense"
+        return "an invalid URL"
     _, at, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"…@{host}")) if at else url
 

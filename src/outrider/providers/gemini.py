@@ -14,14 +14,14 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
-from outrider.providers.render import Part, Renderer, Result, is_own, object_schema, reminder_text, safe_name
+from outrider.providers.render import Part, Result, UserMessage, is_own, object_schema, reminder_text, safe_name
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 from outrider.tools.schema import inline_references
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""What the API takes in the place of a signature for calls that this model did not make."""
+"""The API takes this instead of a signature for calls that this model did not make."""
 
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 
@@ -37,19 +37,19 @@ class Gemini(ApiProvider):
 
     @property
     def route(self) -> str:
-        """The host, where it is not the usual one: signatures hold only where they were made."""
+        """The host, if it is not the default: signatures are valid only on the host that made them."""
         return "" if self.base_url == self.default_base else self.host
 
     def url(self) -> str:
-        """Where a request goes."""
+        """Return the URL of a request."""
         return f"{self.base_url}/v1beta/models/{self.model}:streamGenerateContent?alt=sse"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request."""
+        """Return the headers of a request."""
         return {"x-goog-api-key": key, "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """The request. What the user set in `generationConfig` stands beside what we set there."""
+        """Return the request. The user's `generationConfig` is merged with ours."""
         head: dict[str, Any] = {}
         if request.system:
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -59,27 +59,29 @@ class Gemini(ApiProvider):
         config = {"maxOutputTokens": self.capabilities.output_tokens} | _generation_config(request.settings)
         head |= _tool_config(request.settings) | options
         head["generationConfig"] = config | options.get("generationConfig", {})
-        # Consecutive user contents are taken, so the reminder need not be put into the last.
+        # The API takes consecutive user contents, so the reminder can be a content of its own.
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode({"role": "user", "parts": [{"text": reminder_text(request.reminder)}]})
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"contents":[', b"]}", extra)
 
-    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
-        """The contents of a message. Results stand in one of their own, so that nothing comes between them."""
-        if message.role == "assistant":
-            if parts := list(self._assistant(message)):
-                yield {"role": "model", "parts": parts}
-            return
-        user = renderer.user(message, previous)
-        if user.results:
-            ids = {call.id: self._own(call.state).get("id") for call in previous.tool_calls} if previous else {}
-            yield {"role": "user", "parts": [_result(result, ids.get(result.call_id)) for result in user.results]}
-        if parts := [_part(part) for part in (*user.moved, *user.said)]:
+    def user_items(self, message: UserMessage) -> Iterable[Any]:
+        """Yield one content with all results, and then one with the moved files and the user's content."""
+        if message.results:
+            yield {"role": "user", "parts": [_result(each, self._call_id(each)) for each in message.results]}
+        if parts := [_part(part) for part in (*message.moved, *message.content)]:
             yield {"role": "user", "parts": parts}
 
-    def _assistant(self, message: Message) -> Iterator[dict[str, Any]]:
-        # The API asks for a signature on the first call of a reply, whoever made that.
+    def _call_id(self, result: Result) -> str | None:
+        return self._own(result.call.state).get("id") if result.call else None
+
+    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+        """Yield one content, or none if nothing of the message can be replayed."""
+        if parts := list(self._assistant_parts(message)):
+            yield {"role": "model", "parts": parts}
+
+    def _assistant_parts(self, message: Message) -> Iterator[dict[str, Any]]:
+        # The API requires a signature on the first call of a reply, also if another model made the call.
         substitute = NO_SIGNATURE if self.capabilities.signed_calls else None
         for block in message.content:
             match block:
@@ -97,47 +99,47 @@ class Gemini(ApiProvider):
                     substitute = None
 
     def _own(self, state: ProviderState | None) -> dict[str, Any]:
-        """The state that may be sent back: what this model gave us on this route."""
+        """Return the state if this model made it on this route. Other state must not be sent back."""
         if state is None or not is_own(state, self.prefix, self.model, self.route):
             return {}
         return state.data if isinstance(state.data, dict) else {}
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
-        """What makes a reply of the events of an answer."""
+        """Return an object that builds the reply from the events."""
         state = ProviderState(self.prefix, self.model, None, self.route)
         return IncomingReply(lambda data: msgspec.structs.replace(state, data=data), self._chunks)
 
     def _chunks(self, data: bytes) -> Iterator[Chunk]:
-        """What an event holds: a chunk, or a list of them. Raises the error that it may stand for."""
+        """Yield the chunks of an event: one, or a list. Raise the error that a chunk reports."""
         if not data or data == b"[DONE]":
             return
         try:
             chunks = decode_chunks(data)
         except msgspec.ValidationError as error:
-            raise ProviderError(f"Gemini sent an event that cannot be understood: {error}") from None
+            raise ProviderError(f"Gemini sent an event that cannot be decoded: {error}") from None
         except (ValueError, RecursionError) as error:
             raise IncompleteStreamError(f"Gemini sent an event that is not JSON: {error}", retryable=True) from None
         for chunk in chunks:
             if chunk.error is not None:
-                raise self.explain(Refusal(_status(chunk.error), {}, data), self.key)
+                raise self.explain(ErrorResponse(_status(chunk.error), {}, data), self.key)
             yield chunk
 
-    def explain(self, refusal: Refusal, key: str) -> ProviderError:
-        """The error that a refusal stands for. This API says in the body how long to wait."""
-        error = super().explain(refusal, key)
-        if error.retry_after is None and (said := _RETRY_DELAY.search(refusal.body)):
-            error.retry_after = float(said[1])
+    def explain(self, response: ErrorResponse, key: str) -> ProviderError:
+        """Return the error for a response that is not a reply. This API says in the body how long to wait."""
+        error = super().explain(response, key)
+        if error.retry_after is None and (seconds := _RETRY_DELAY.search(response.body)):
+            error.retry_after = float(seconds[1])
         return error
 
-    def _verdict(self, status: int, said: str) -> tuple[type[ProviderError], str]:
-        # A wrong key is a bad request to this API.
-        if status == 400 and "api key" in said.lower():
+    def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
+        # This API reports a wrong key as a bad request.
+        if status == 400 and "api key" in message.lower():
             status = 401
-        return super()._verdict(status, said)
+        return super()._classify(status, message)
 
 
 def provider(model: str) -> Gemini:
-    """The adapter for a model's name."""
+    """Return the adapter for a model name."""
     return Gemini(model)
 
 
@@ -172,19 +174,19 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _result(result: Result, call_id: str | None) -> dict[str, Any]:
-    # Always a string: in an object, {"$ref": …} would be read as a reference to one of the parts.
-    words = "\n".join(_words(result))
+    # Always a string: in an object, the API would read {"$ref": …} as a reference to one of the parts.
+    text = "\n".join(_result_lines(result))
     response: dict[str, Any] = {
         "name": safe_name(result.tool),
-        "response": {"error" if result.is_error else "output": words},
+        "response": {"error" if result.is_error else "output": text},
     }
     if blobs := [_part(file) for file in result.files if file.family != "text"]:
         response["parts"] = blobs
     return {"functionResponse": _identified(response, call_id)}
 
 
-def _words(result: Result) -> Iterator[str]:
-    """A result in words. Its other parts have no names there, so each is counted below the line that names it."""
+def _result_lines(result: Result) -> Iterator[str]:
+    """Yield the text of a result. Files have no names in the API, so each is numbered below the line with its name."""
     several = sum(file.family != "text" for file in result.files) > 1
     attached = 0
     for part in result.parts:
@@ -201,8 +203,8 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"text": part}
     if part.family == "text":
-        return {"text": part.text}  # not as bytes: the API wants text as text, and knows few types of it
-    return {"inlineData": {"mimeType": part.mime_type, "data": part.json}}
+        return {"text": part.text}  # not as bytes: the API knows few types of text
+    return {"inlineData": {"mimeType": part.mime_type, "data": part.base64}}
 
 
 def _signed(part: dict[str, Any], signature: str | None) -> dict[str, Any]:
@@ -214,6 +216,6 @@ def _identified(call: dict[str, Any], call_id: str | None) -> dict[str, Any]:
 
 
 def _status(error: Any) -> int:
-    """The HTTP status that an error in the stream stands for."""
+    """Return the HTTP status that an error in the stream corresponds to."""
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500

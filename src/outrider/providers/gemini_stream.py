@@ -1,4 +1,4 @@
-"""A reply of the Gemini API, put together from the chunks of its stream."""
+"""Build a reply from the chunks of a Gemini stream."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 
 
 class _Camel(msgspec.Struct, rename="camel"):
-    """What a chunk does not have keeps its default; any field may also be null."""
+    """A field that a chunk lacks keeps its default. Any field may also be null."""
 
 
 class _PartialArgument(_Camel):
@@ -95,15 +95,15 @@ _decode = msgspec.json.Decoder(Chunk | list[Chunk]).decode
 
 
 def decode_chunks(data: bytes) -> list[Chunk]:
-    """The chunks in the data of an event, which may be a list. Raises ValueError or RecursionError."""
+    """Return the chunks in the data of an event, which may be a list. Raise ValueError or RecursionError."""
     decoded = _decode(data)
     return decoded if isinstance(decoded, list) else [decoded]
 
 
 class IncomingReply:
-    """A reply as it comes in. Every chunk may have a finish reason, so only the end of the stream is the end.
+    """A reply that is being received. Every chunk may have a finish reason, so only the end of the stream ends it.
 
-    `state` makes opaque state of its data, and `chunks` reads what an event holds.
+    `state` makes opaque state from its data. `chunks` reads the chunks of an event.
     """
 
     done = False
@@ -115,13 +115,13 @@ class IncomingReply:
         self._chunks = chunks
         self._blocks: list[Block] = []
         self._pieces: list[str] = []
-        """The words since the last block."""
+        """The text since the last block."""
         self._thought = False
-        """Whether they are thoughts."""
+        """Whether that text is thinking."""
         self._call: _FunctionCall | None = None
-        """A call whose arguments still come."""
+        """A call with incomplete arguments."""
         self._signature: str | None = None
-        """That of this call."""
+        """The signature of that call."""
         self._finish = ""
         self._message = ""
         self._usage = _UsageMetadata()
@@ -129,13 +129,13 @@ class IncomingReply:
 
     @property
     def complete(self) -> bool:
-        """Whether the API has said why the reply ended."""
+        """Whether the API has sent a finish reason."""
         return bool(self._finish)
 
     take_all = take_each
 
     def take(self, data: bytes) -> Iterator[Delta]:
-        """What one event shows."""
+        """Read one event and yield its deltas."""
         for chunk in self._chunks(data):
             yield from self._take_chunk(chunk)
 
@@ -149,16 +149,16 @@ class IncomingReply:
                 if part.function_call:
                     yield from self._take_call(part.function_call, part.thought_signature)
                 elif part.text or part.thought_signature:
-                    yield from self._take_words(part.text or "", bool(part.thought), part.thought_signature)
+                    yield from self._take_text(part.text or "", bool(part.thought), part.thought_signature)
             if reason := candidate.finish_reason:
                 self._end(reason, candidate.finish_message, _STOP_REASONS.get(reason, StopReason.OTHER))
 
     def _end(self, reason: str, message: str | None, stop: StopReason) -> None:
         self._finish, self._message, self._stop = reason, message or "", stop
 
-    def _take_words(self, text: str, thought: bool, signature: str | None) -> Iterator[Delta]:
+    def _take_text(self, text: str, thought: bool, signature: str | None) -> Iterator[Delta]:
         if signature or thought is not self._thought:
-            self._flush()  # a part with a signature is joined with no other
+            self._flush()  # a part with a signature is not joined with others
         self._thought = thought
         self._pieces.append(text)
         if signature:
@@ -172,7 +172,7 @@ class IncomingReply:
         if self._thought and (text or signature):
             self._blocks.append(ThinkingBlock(text, self._state(signature)))
         elif signature and not text.strip():
-            # No history keeps blank text, but the signature has to come back in a part like the one that brought it.
+            # A history keeps no blank text, but the signature must be sent back in a part with the same text.
             self._blocks.append(ThinkingBlock("", self._state(signature, text=text)))
         elif text:
             self._blocks.append(TextBlock(text, self._state(signature)))
@@ -189,21 +189,21 @@ class IncomingReply:
             self._call.args = call.args if call.args is not None else self._call.args
             self._signature = self._signature or signature
         elif call.args or call.partial_args:
-            raise ProviderError("Gemini sent arguments that belong to no call")
+            raise ProviderError("Gemini sent arguments without a call")
         if not call.will_continue:
             yield from self._finish_call()
 
     def _finish_call(self, whole: bool = True) -> Iterator[Delta]:
-        """The call that was open, if there is one. If it was cut off, it is not to be carried out."""
+        """Finish the open call, if there is one. A call that was cut off is marked invalid and does not run."""
         call, self._call = self._call, None
         if call is None:
             return
         args = {} if call.args is None else call.args
-        sound = isinstance(args, dict) and _put_together(args, call.partial_args or ()) and whole
+        valid = isinstance(args, dict) and _merge_arguments(args, call.partial_args or ()) and whole
         text = msgspec.json.encode(args).decode()
         text = text if whole else text[:-1]
         state = self._state(self._signature, id=call.id or None)
-        block = ToolUseBlock(call.id or "", call.name or "", args if sound else {}, None if sound else text, state)
+        block = ToolUseBlock(call.id or "", call.name or "", args if valid else {}, None if valid else text, state)
         self._blocks.append(block)
         yield ToolCallDelta(block.id, block.name, text)
 
@@ -213,24 +213,24 @@ class IncomingReply:
         return self._new_state(kept) if kept else None
 
     def end(self) -> Iterator[Delta | Reply]:
-        """What the end completes, a note where the reply would not say why it has so little, and the reply."""
+        """Yield the last deltas, a note with the finish reason if the reply has no text, and the reply."""
         yield from self._finish_call(whole=self._stop is StopReason.END)
         if any(isinstance(block, ToolUseBlock) for block in self._blocks):
             self._stop = StopReason.TOOL_USE if self._stop is StopReason.END else self._stop
-        elif self._stop is StopReason.MALFORMED_CALL or not (self._speaks or self._stop is StopReason.END):
+        elif self._stop is StopReason.MALFORMED_CALL or not (self._has_text or self._stop is StopReason.END):
             note = ": ".join(filter(None, ("Gemini ended the reply", self._finish, self._message)))
-            yield from self._take_words(f"\n\n[{note}]" if self._speaks else f"[{note}]", False, None)
+            yield from self._take_text(f"\n\n[{note}]" if self._has_text else f"[{note}]", False, None)
         self._flush()
         yield Reply(Message("assistant", tuple(self._blocks)), self._stop, _usage(self._usage))
 
     @property
-    def _speaks(self) -> bool:
+    def _has_text(self) -> bool:
         pending = "" if self._thought else "".join(self._pieces)
         return bool(pending.strip()) or any(isinstance(block, TextBlock) for block in self._blocks)
 
 
-def _put_together(args: dict[str, Any], pieces: Sequence[_PartialArgument]) -> bool:
-    """Put pieces of arguments into their places; whether that was possible."""
+def _merge_arguments(args: dict[str, Any], pieces: Sequence[_PartialArgument]) -> bool:
+    """Put pieces of arguments at their paths. Return whether that was possible."""
     try:
         for piece in pieces:
             steps = _steps(piece.json_path)
@@ -246,7 +246,7 @@ def _put_together(args: dict[str, Any], pieces: Sequence[_PartialArgument]) -> b
 
 
 def _steps(path: str) -> list[str | int]:
-    """The steps of a JSON path such as `$.edits[0].text`. Raises LookupError for any other kind."""
+    """Return the steps of a JSON path such as `$.edits[0].text`. Raise LookupError for any other kind."""
     found = list(_STEP.finditer(path))
     if not found or "$" + "".join(step[0] for step in found) != path:
         raise LookupError(path)
@@ -254,7 +254,7 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _entry(holder: Any, step: str | int, missing: Any) -> Any:
-    """What stands at a step; made if it is not there yet."""
+    """Return the value at a step. Insert `missing` if there is none."""
     if isinstance(step, str):
         return holder.setdefault(step, missing)
     if step == len(holder):
@@ -262,11 +262,11 @@ def _entry(holder: Any, step: str | int, missing: Any) -> Any:
     return holder[step]
 
 
-def _usage(said: _UsageMetadata) -> Usage:
-    thoughts = said.thoughts_token_count or 0
+def _usage(usage: _UsageMetadata) -> Usage:
+    thoughts = usage.thoughts_token_count or 0
     return Usage(
-        input_tokens=(said.prompt_token_count or 0) + (said.tool_use_prompt_token_count or 0),
-        output_tokens=(said.candidates_token_count or 0) + thoughts,
-        cached_tokens=said.cached_content_token_count or 0,
+        input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+        output_tokens=(usage.candidates_token_count or 0) + thoughts,
+        cached_tokens=usage.cached_content_token_count or 0,
         reasoning_tokens=thoughts,
     )

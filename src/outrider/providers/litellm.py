@@ -1,7 +1,7 @@
-"""LiteLLM, the optional extra: any model that it has, as "litellm/PROVIDER/MODEL". It is imported on the first request.
+"""LiteLLM, an optional extra: any of its models as "litellm/PROVIDER/MODEL". It is imported on the first request.
 
-LiteLLM takes messages in the form of Chat Completions and makes the vendor's own form of them; what it leaves out, such
-as the error flag of a result, is said in words. Keys come from the vendors' usual variables, which it reads itself.
+LiteLLM takes messages in the form of Chat Completions and converts them for the vendor. What it does not convert, such
+as the error flag of a result, is sent as text. It reads keys from the vendors' usual environment variables.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from outrider.providers.body import Body
 from outrider.providers.openai_chat import LONGEST_ID, OpenAIChat
 from outrider.providers.render import Family, Title, safe_id
 from outrider.providers.secrets import configured, masked
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 
 INSTALL = "pip install 'outrider[litellm]'"
 
 
 class LiteLLM(OpenAIChat):
-    """A model through litellm.acompletion. A key or a base URL that is given here is handed on to it."""
+    """A model through litellm.acompletion. A key or a base URL that is passed here is passed on to it."""
 
     prefix = "litellm"
     label = "LiteLLM"
@@ -33,30 +33,30 @@ class LiteLLM(OpenAIChat):
     base_variable = "LITELLM_BASE_URL"
     default_base = ""
     key_required = False
-    titles: ClassVar[Mapping[Family, Title]] = {}  # not every vendor gets the name of a file from it
+    titles: ClassVar[Mapping[Family, Title]] = {}  # LiteLLM does not pass the name of a file to every vendor
 
     @property
     def is_openai(self) -> bool:
-        """LiteLLM speaks for many; each has its own rules."""
+        """False: LiteLLM serves many vendors with their own rules."""
         return False
 
     reads_written_calls = False
 
     def url(self) -> str:
-        """Where a request goes: a function, which knows the vendors' URLs."""
+        """Return the name of the function that is called. It knows the vendors' URLs."""
         return "litellm.acompletion"
 
     def headers(self, key: str) -> dict[str, str]:
-        """None: LiteLLM makes them."""
+        """Return no headers: LiteLLM makes them."""
         return {}
 
     def _id(self, call_id: str) -> str:
-        # For Gemini, LiteLLM hides the signature of a call in its id and wants it back unchanged.
+        # For Gemini, LiteLLM keeps the signature of a call in its id and wants it back unchanged.
         return call_id if self.capabilities.signed_calls else safe_id(call_id, LONGEST_ID)
 
-    async def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
-        """The chunks of a completion as a server would have sent them."""
-        litellm = await asyncio.to_thread(_imported)
+    async def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+        """Yield the chunks of a completion in the form in which a server sends them."""
+        litellm = await asyncio.to_thread(_import_litellm)
         arguments = {"num_retries": 0} | msgspec.json.decode(bytes(body))
         arguments |= {"api_key": key} if key else {}
         arguments |= {"base_url": self.base_url} if self.base_url else {}
@@ -65,38 +65,38 @@ class LiteLLM(OpenAIChat):
             chunks = await litellm.acompletion(**arguments)
             async for chunk in chunks:
                 yield b"data: %b\n\n" % _chunk_bytes(chunk)
-        except Exception as error:  # noqa: BLE001 - LiteLLM's own, its vendors' and Python's: all mean that it failed
-            raise self._explained(error, key) from None
+        except Exception as error:  # noqa: BLE001 - LiteLLM raises its own errors, its vendors' and Python's
+            raise self._to_error(error, key) from None
         finally:
             if close := getattr(chunks, "aclose", None):
                 await close()
 
-    def _explained(self, error: Exception, key: str) -> ProviderError:
-        said = masked(str(getattr(error, "message", None) or error), key, *configured())
+    def _to_error(self, error: Exception, key: str) -> ProviderError:
+        message = masked(str(getattr(error, "message", None) or error), key, *configured())
         status = getattr(error, "status_code", None)
         if isinstance(status, int) and 400 <= status < 600:
             headers = getattr(getattr(error, "response", None), "headers", None) or {}
             lower = {str(name).lower(): str(value) for name, value in headers.items()}
-            return self.explain(Refusal(status, lower, msgspec.json.encode({"error": {"message": said}})), key)
-        return ProviderError(f"LiteLLM failed: {type(error).__name__}: {said}")
+            return self.explain(ErrorResponse(status, lower, msgspec.json.encode({"error": {"message": message}})), key)
+        return ProviderError(f"LiteLLM failed: {type(error).__name__}: {message}")
 
-    def _verdict(self, status: int, said: str) -> tuple[type[ProviderError], str]:
+    def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         if status in (401, 403):
             vendor = self.model.partition("/")[0]
             return (
                 AuthenticationError,
-                f"{vendor} does not accept the key that LiteLLM has ({said}); check its variable",
+                f"{vendor} does not accept the key that LiteLLM has ({message}); check its variable",
             )
-        return super()._verdict(status, said)
+        return super()._classify(status, message)
 
 
 def provider(model: str) -> LiteLLM:
-    """The adapter for a model's name."""
+    """Return the adapter for a model name."""
     return LiteLLM(model)
 
 
-def _imported() -> Any:
-    # Without this it fetches a list of prices from the network while it is imported.
+def _import_litellm() -> Any:
+    # Without this variable, the import fetches a price list from the network.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         litellm: Any = import_module("litellm")

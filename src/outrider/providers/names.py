@@ -1,4 +1,4 @@
-"""Whose model a name without a provider is: the vendors' own names tell."""
+"""Find the provider of a model name without one, from the vendors' own names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 _VENDORS = {
     "claude-?*": "anthropic",
-    "gpt-oss*": "",  # open weights: any server may have them, and OpenAI's own API does not
+    "gpt-oss*": "",  # open weights: any server may have them, but not OpenAI's own API
     "gpt-?*": "openai",
     "chatgpt-?*": "openai",
     "ft:gpt-?*": "openai",
@@ -14,11 +14,11 @@ _VENDORS = {
     "o[1-9]-?*": "openai",
     "gemini-?*": "gemini",
 }
-"""How the names begin, and the provider whose models they are. The first line that fits counts."""
+"""Patterns of names, and the provider of these models. The first match counts."""
 
 
 def qualified(model: str) -> str:
-    """The name with its provider, where it has none and is a vendor's own; any other name as it is.
+    """Return a vendor's own model name with its provider. Return any other name unchanged.
 
     >>> qualified("claude-sonnet-5-5"), qualified("o3"), qualified("ollama/qwen3"), qualified("llama")
     ('anthropic/claude-sonnet-5-5', 'openai/o3', 'ollama/qwen3', 'llama')

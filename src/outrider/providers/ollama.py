@@ -1,4 +1,4 @@
-"""Ollama: models on this machine, or on another one."""
+"""Ollama: models on this machine or on another one."""
 
 from __future__ import annotations
 
@@ -28,29 +28,32 @@ class Ollama(OpenAIChat):
         super().__init__(model, **settings)
         self.base_url = api_base(self.base_url)
 
-    async def _answer(self, key: str, body: Body) -> AsyncIterator[bytes]:
-        begun = False
+    async def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+        started = False
         try:
-            async with aclosing(super()._answer(key, body)) as chunks:  # type: ignore[type-var]
+            async with aclosing(super()._response(key, body)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:
-                    begun = True
+                    started = True
                     yield chunk
         except UnavailableError as error:
-            if begun or error.status is not None:
+            if started or error.status is not None:
                 raise
             sentence = f"{error}: is Ollama running there? Start it with `ollama serve`, or set {self.base_variable}"
             raise UnavailableError(sentence, retryable=error.retryable) from None
 
-    def _verdict(self, status: int, said: str) -> tuple[type[ProviderError], str]:
+    def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         if status == 404:
-            return RequestRefusedError, f"Ollama has no {self.model} ({said}); get it with `ollama pull {self.model}`"
-        if status == 400 and "does not support tools" in said:
-            return RequestRefusedError, f"{said}; pass prompted_tools=True to have them described in the prompt"
-        return super()._verdict(status, said)
+            return (
+                RequestRefusedError,
+                f"Ollama has no {self.model} ({message}); get it with `ollama pull {self.model}`",
+            )
+        if status == 400 and "does not support tools" in message:
+            return RequestRefusedError, f"{message}; pass prompted_tools=True to describe the tools in the prompt"
+        return super()._classify(status, message)
 
 
 def api_base(host: str) -> str:
-    """The base URL of the API from what OLLAMA_HOST may be: a URL, a host with or without a port, an address.
+    """Return the base URL of the API. OLLAMA_HOST may be a URL, an address, or a host with or without a port.
 
     >>> api_base("localhost:11434"), api_base("https://models.example/ollama")
     ('http://localhost:11434/v1', 'https://models.example/ollama/v1')
@@ -60,18 +63,18 @@ def api_base(host: str) -> str:
         parts = urlsplit(f"http://{base}")
         try:
             base = f"http://{_reachable(parts.hostname)}:{parts.port or PORT}{parts.path}"
-        except ValueError:  # not a number for a port: the request will say that this is no URL
+        except ValueError:  # the port is not a number; the request will report it
             base = f"http://{base}"
     return base if base.endswith("/v1") else f"{base}/v1"
 
 
 def _reachable(host: str | None) -> str:
-    """A host that can be asked: OLLAMA_HOST also tells the server where to listen, which may be everywhere."""
+    """Return a host to connect to. OLLAMA_HOST also tells the server where to listen, which may be 0.0.0.0."""
     if host in (None, "", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in str(host) else str(host)
 
 
 def provider(model: str) -> Ollama:
-    """The adapter for a model's name."""
+    """Return the adapter for a model name."""
     return Ollama(model)

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and the many servers that speak it."""
+"""OpenAI Chat Completions API, and the many servers that implement it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from outrider.providers.render import (
     Family,
     File,
     Part,
-    Renderer,
     Result,
     Title,
+    UserMessage,
     is_own,
+    join_text,
     object_schema,
     reminder_text,
     safe_id,
     safe_name,
-    words_of,
 )
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
-from outrider.providers.transport import Refusal
+from outrider.providers.transport import ErrorResponse
 from outrider.providers.written_calls import ReplyWithWrittenCalls
 
 LONGEST_ID = 40
-"""OpenAI refuses calls with longer ids; other servers take them, and some hide in the id what they want back."""
+"""OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -46,7 +46,7 @@ _AUDIO_FORMATS = {
     "audio/mpeg": "mp3",
     "audio/mp3": "mp3",
 }
-# What the type or code of an error has in it, and the status that it would have had at the start of the answer.
+# Words in the type or code of an error in the stream, and the HTTP status that the error corresponds to.
 _STATUSES = {
     "rate_limit": 429,
     "too_many": 429,
@@ -66,7 +66,10 @@ _STATUSES = {
 
 
 class OpenAIChat(ApiProvider):
-    """A model behind the Chat Completions API. With `base_url`, any server that speaks it; it may need no key."""
+    """A model behind the Chat Completions API. With `base_url`, a model of any server that implements it.
+
+    Such a server may need no key.
+    """
 
     prefix = "openai-chat"
     label = "OpenAI Chat"
@@ -76,35 +79,35 @@ class OpenAIChat(ApiProvider):
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
 
     def __init__(self, model: str, *, prompted_tools: bool = False, **settings: Any) -> None:
-        """`prompted_tools`: describe the tools in the prompt, for a model or server that has no place for them."""
+        """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
         super().__init__(model, **settings)
-        self._is_elsewhere = settings.get("base_url") is not None and not self.is_openai
+        self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
 
     @cached_property
     def is_openai(self) -> bool:
-        """Whether this is OpenAI itself, and not another server that speaks its language."""
+        """Whether the server is OpenAI itself."""
         return self.host == "openai.com" or self.host.endswith(".openai.com")
 
     @property
     def reads_written_calls(self) -> bool:
-        """Whether text that is a call counts as one: small models on local servers need it; elsewhere it is a risk."""
+        """Whether calls written as text count as calls. Small models on local servers need it; else it is a risk."""
         return not self.is_openai
 
     def url(self) -> str:
-        """Where a request goes."""
+        """Return the URL of a request."""
         return f"{self.base_url}/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request."""
+        """Return the headers of a request."""
         headers = {"content-type": "application/json"}
         return headers | {"authorization": f"Bearer {key}"} if key else headers
 
     @property
     def key(self) -> str:
-        """The key. One for OpenAI is not sent to a server that the program names."""
-        return (self._api_key or "").strip() if self._is_elsewhere and self.prefix == "openai-chat" else super().key
+        """The key. An OpenAI key is not sent to a server that the caller chose with `base_url`."""
+        return (self._api_key or "").strip() if self._has_other_server and self.prefix == "openai-chat" else super().key
 
     def _required_key(self) -> str:
         return super()._required_key() if self.is_openai or self.key else ""
@@ -112,7 +115,7 @@ class OpenAIChat(ApiProvider):
     # The request
 
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """The request. The system message stands before the transcript, which has the conversation alone."""
+        """Return the request. The system message comes before the transcript, which has only the conversation."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         system = request.system
         if request.tools and self.capabilities.tools:
@@ -144,23 +147,20 @@ class OpenAIChat(ApiProvider):
             fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
         return fields
 
-    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
-        """The message; results are messages of their own, and what they could not hold follows after all of them."""
-        if message.role == "assistant":
-            yield from self._assistant(message)
-            return
-        user = renderer.user(message, previous)
-        said = (*user.moved, *user.said)
+    def user_items(self, message: UserMessage) -> Iterable[Any]:
+        """Yield a message for each result, and then one with the moved files and the user's content."""
+        content = (*message.moved, *message.content)
         if self.capabilities.tools:
-            yield from map(self._result, user.results)
+            yield from map(self._result, message.results)
         else:
-            said = (*prompted_tools.results(user.results), *said)
-        if said:
-            yield {"role": "user", "content": content_of(said)}
+            content = (*prompted_tools.result_parts(message.results), *content)
+        if content:
+            yield {"role": "user", "content": content_of(content)}
 
-    def _assistant(self, message: Message) -> Iterator[dict[str, Any]]:
+    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+        """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
-            if text := prompted_tools.written(message):
+            if text := prompted_tools.assistant_text(message):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
@@ -170,7 +170,7 @@ class OpenAIChat(ApiProvider):
             yield rendered
 
     def _reasoning(self, message: Message) -> dict[str, Any]:
-        """The model's own reasoning, under the name that its server gave it."""
+        """Return the model's own reasoning, in the field in which its server sent it."""
         for block in message.content:
             if isinstance(block, ThinkingBlock) and block.state and is_own(block.state, self.prefix, self.model):
                 for field in REASONING_FIELDS:
@@ -179,8 +179,8 @@ class OpenAIChat(ApiProvider):
         return {}
 
     def _call(self, call: ToolUseBlock) -> dict[str, Any]:
-        # Arguments that were no JSON object go back as an empty one: servers parse the history and fail on the rest.
-        # What the model had written stands in the result.
+        # Arguments that were not a JSON object go back as an empty one: servers parse the history and fail on others.
+        # The result tells the model what it had written.
         arguments = msgspec.json.encode(call.input).decode()
         return {
             "id": self._id(call.id),
@@ -200,39 +200,39 @@ class OpenAIChat(ApiProvider):
     # The reply
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Ask the model once."""
+        """Send the request."""
         items = super().stream(request)
         if not request.tools:
             return items
         if not self.capabilities.tools:
-            return prompted_tools.with_real_calls(items, request.tools)
+            return prompted_tools.extract_calls(items, request.tools)
         return items
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
-        """What makes a reply of the events of an answer. Calls that come as text are made real."""
+        """Return an object that builds the reply from the events. It also reads calls that are written as text."""
         origin = ProviderState(self.prefix, self.model, None)
         if tools and self.capabilities.tools and self.reads_written_calls:
-            return ReplyWithWrittenCalls(tools, label=self.label, origin=origin, broke_off=self._broke_off)
-        return IncomingReply(self.label, origin, self._broke_off)
+            return ReplyWithWrittenCalls(tools, label=self.label, origin=origin, to_error=self._stream_error)
+        return IncomingReply(self.label, origin, self._stream_error)
 
-    def _broke_off(self, error: Any) -> ProviderError:
-        """An error that comes after the answer had begun well."""
+    def _stream_error(self, error: Any) -> ProviderError:
+        """Return the error for an error event in the stream."""
         if status := _status_of(error):
-            return self.explain(Refusal(status, {}, msgspec.json.encode({"error": error})), self.key)
-        said = masked(error_message({"error": error}), self.key) or "an error without a message"
-        return ProviderError(f"{self.label} broke off: {said}")
+            return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
+        message = masked(error_message({"error": error}), self.key) or "an error without a message"
+        return ProviderError(f"{self.label} ended the stream with an error: {message}")
 
 
 def provider(model: str) -> OpenAIChat:
-    """The adapter for a model's name."""
+    """Return the adapter for a model name."""
     return OpenAIChat(model)
 
 
 def content_of(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """The content of a message: a plain string where there are no files, for some servers take nothing else."""
+    """Return the content of a message. Without files it is a plain string, because some servers take nothing else."""
     if any(isinstance(part, File) for part in parts):
         return [_part(part) for part in parts]
-    return words_of(parts)
+    return join_text(parts)
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -250,8 +250,8 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _audio(file: File) -> dict[str, Any]:
     if known := _AUDIO_FORMATS.get(file.mime_type):
-        return {"type": "input_audio", "input_audio": {"data": file.json, "format": known}}
-    note = f"[{file.name} ({file.mime_type}) cannot be shown: this API takes wav and mp3 alone]"
+        return {"type": "input_audio", "input_audio": {"data": file.base64, "format": known}}
+    note = f"[{file.name} ({file.mime_type}) cannot be shown: this API takes only wav and mp3]"
     return {"type": "text", "text": note}
 
 
@@ -262,7 +262,7 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
 
 
 def _status_of(error: Any) -> int | None:
-    """The status that an error in the middle of a stream stands for, if that can be told."""
+    """Return the HTTP status that an error in the stream corresponds to, or None if it is not known."""
     if not isinstance(error, dict):
         return None
     code = str(error.get("code") or error.get("status") or "")

@@ -11,9 +11,9 @@ from outrider.providers.openai_chat import OpenAIChat
 
 
 class CompatibleServer(OpenAIChat):
-    """A model of vLLM, LM Studio, llama.cpp or another server that speaks Chat Completions.
+    """A model of vLLM, LM Studio, llama.cpp or another server with a Chat Completions API.
 
-    The key for OpenAI is not sent there; a server that wants a key gets the one in `OPENAI_COMPATIBLE_API_KEY`.
+    The OpenAI key is not sent there. A server that needs a key gets the one in `OPENAI_COMPATIBLE_API_KEY`.
     """
 
     prefix = "openai-compatible"
@@ -31,12 +31,12 @@ class CompatibleServer(OpenAIChat):
 
 
 def provider(url: str) -> CompatibleServer:
-    """The adapter for a URL with the model's name after a #."""
+    """Return the adapter for a URL with the model name after a #."""
     base, _, model = url.partition("#")
     parts = urlsplit(base)
     if "@" in parts.netloc:
         raise UnknownModelError(
-            "the URL of a server must have no password in it; put a key into OPENAI_COMPATIBLE_API_KEY"
+            "the URL of a server must not contain a password; put a key into OPENAI_COMPATIBLE_API_KEY"
         )
     if not (model and parts.hostname):
         raise UnknownModelError(f"{url!r} does not name a server and a model; write it as http://host:port/v1#model")

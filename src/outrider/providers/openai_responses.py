@@ -1,4 +1,4 @@
-"""OpenAI Responses: GPT and the o-series."""
+"""OpenAI Responses API: GPT and the o-series."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from outrider.providers.openai_responses_stream import IncomingReply, is_replaya
 from outrider.providers.render import (
     Family,
     Part,
-    Renderer,
     Result,
     Title,
+    UserMessage,
     is_own,
     object_schema,
     reminder_text,
@@ -29,7 +29,7 @@ from outrider.providers.transcript import Transcript
 
 
 class OpenAIResponses(ApiProvider):
-    """GPT and the o-series through the Responses API. Nothing is stored there: each request has the whole history."""
+    """GPT and the o-series through the Responses API. The API stores nothing: each request has the whole history."""
 
     prefix = "openai"
     label = "OpenAI"
@@ -39,15 +39,15 @@ class OpenAIResponses(ApiProvider):
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
 
     def url(self) -> str:
-        """Where a request goes."""
+        """Return the URL of a request."""
         return f"{self.base_url}/responses"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request."""
+        """Return the headers of a request."""
         return {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """The request."""
+        """Return the request."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
         if self.capabilities.reasoning:
             head["include"] = ["reasoning.encrypted_content"]
@@ -61,19 +61,16 @@ class OpenAIResponses(ApiProvider):
             extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"input":[', b"]}", extra)
 
-    def items(self, message: Message, previous: Message | None, renderer: Renderer) -> Iterable[Any]:
-        """The items of a message: what the model wrote, or the outputs of its calls and then what the person said."""
-        if message.role == "assistant":
-            yield from self._assistant(message)
-            return
-        user = renderer.user(message, previous)
-        yield from map(_output, user.results)
-        if user.moved or user.said:
-            yield _user([*user.moved, *user.said])
+    def user_items(self, message: UserMessage) -> Iterable[Any]:
+        """Yield the outputs of calls, and then one message with the moved files and the user's content."""
+        yield from map(_output, message.results)
+        if message.moved or message.content:
+            yield _user([*message.moved, *message.content])
 
-    def _assistant(self, message: Message) -> Iterator[dict[str, Any]]:
-        # The API refuses a reasoning item without the very item that followed it, and an item under its own id
-        # without its reasoning. So reasoning waits for its follower, and ids are sent only along with reasoning.
+    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+        """Yield the text, calls and reasoning of a message, each as an item."""
+        # The API refuses a reasoning item without the item that followed it, and an item with an id without its
+        # reasoning. So reasoning waits for the item after it, and ids are sent only together with reasoning.
         waiting: list[dict[str, Any]] = []
         reasoned = False
         for block in message.content:
@@ -89,19 +86,19 @@ class OpenAIResponses(ApiProvider):
                 yield _text(block, own, reasoned) if isinstance(block, TextBlock) else _call(block, own, reasoned)
 
     def _own_state(self, block: Block) -> dict[str, Any]:
-        """What this model wants back with the block; empty for what another model wrote."""
+        """Return the state of a block that this model wrote. Empty for a block of another model."""
         state = getattr(block, "state", None)
         if state is None or not is_own(state, self.prefix, self.model) or not isinstance(state.data, dict):
             return {}
         return state.data
 
     def incoming(self, tools: Collection[str] = ()) -> Incoming:
-        """What makes a reply of the events of an answer."""
+        """Return an object that builds the reply from the events."""
         return IncomingReply(self.prefix, self.model)
 
 
 def provider(model: str) -> OpenAIResponses:
-    """The adapter for a model's name."""
+    """Return the adapter for a model name."""
     return OpenAIResponses(model)
 
 
@@ -136,7 +133,7 @@ def _text(block: TextBlock, own: dict[str, Any], reasoned: bool) -> dict[str, An
     if own.get("phase"):
         item["phase"] = own["phase"]
     if not (reasoned and own.get("id")):
-        # An output message must have an id; a message without one has its text as a plain string.
+        # An output message must have an id. A message without an id has its text as a plain string.
         return item | {"content": block.text}
     content = [{"type": "output_text", "text": block.text, "annotations": []}]
     return item | {"id": own["id"], "status": own.get("status", "completed"), "content": content}
@@ -147,8 +144,8 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
         "type": "function_call",
         "call_id": safe_id(block.id),
         "name": safe_name(block.name),
-        # Arguments that were not JSON stay away: servers that parse them refuse the whole history, again and again.
-        # The model reads what it wrote in the call's result.
+        # Arguments that were not JSON are not sent: servers that parse them refuse every later request.
+        # The result tells the model what it had written.
         "arguments": msgspec.json.encode(block.input).decode(),
     }
     if reasoned and own.get("id"):

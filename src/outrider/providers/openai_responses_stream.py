@@ -1,4 +1,4 @@
-"""OpenAI Responses: a reply from the events of its stream."""
+"""Build a reply from the events of an OpenAI Responses stream."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _INCOMPLETE = {"max_output_tokens": StopReason.MAX_TOKENS, "content_filter": Sto
 
 
 class _Event(msgspec.Struct, gc=False):
-    """The fields of all events in one: what an event does not have keeps its default.
+    """The fields of all events in one struct. A field that an event lacks keeps its default.
 
-    They are loosely typed because an event of a kind that is not known yet may use a name for something else. Items and
-    responses are decoded only where they count: the first events repeat all instructions and tools.
+    They are loosely typed because an unknown kind of event may use a name for something else. Items and responses are
+    decoded only where they are needed: the first events repeat all instructions and tools.
     """
 
     type: str = ""
@@ -47,7 +47,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Response(msgspec.Struct, gc=False):
-    """The fields of a response that matter at its end."""
+    """The fields of a response that are needed at its end."""
 
     output: list[msgspec.Raw] | None = None
     usage: dict[str, Any] | None = None
@@ -64,7 +64,7 @@ class _Part(msgspec.Struct, gc=False):
 
 
 class _Item(msgspec.Struct, gc=False):
-    """The fields of messages, calls and reasoning in one."""
+    """The fields of messages, calls and reasoning in one struct."""
 
     type: str = ""
     id: str | None = None
@@ -75,12 +75,12 @@ class _Item(msgspec.Struct, gc=False):
     arguments: str | None = None
     summary: list[_Part] | None = None
     content: list[_Part] | None = None
-    whole: dict[str, Any] | None = None
-    """Reasoning as it came."""
+    raw: dict[str, Any] | None = None
+    """A reasoning item as it came."""
 
     @property
     def text(self) -> str:
-        """What there is to read: text, thoughts or arguments."""
+        """The text, reasoning or arguments."""
         if self.type == "function_call":
             return self.arguments or ""
         parts = [part.text or part.refusal or "" for part in (*(self.summary or ()), *(self.content or ()))]
@@ -88,7 +88,7 @@ class _Item(msgspec.Struct, gc=False):
 
     @property
     def tool_use_id(self) -> str:
-        """What the call's result refers to."""
+        """The id that the call's result refers to."""
         return self.call_id or self.id or ""
 
 
@@ -101,20 +101,20 @@ _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
 _KIND = msgspec.json.Decoder(_Kind)
 _ITEM = msgspec.json.Decoder(_Item)
-_WHOLE = msgspec.json.Decoder(dict[str, Any])
+_RAW = msgspec.json.Decoder(dict[str, Any])
 _DELTA_OF_ITEM = {"message": _TEXT_DELTAS[0], "reasoning": _THINKING_DELTAS[0], "function_call": _CALL_DELTA}
 
 
 class IncomingReply:
-    """A reply as it comes in. Items count as they are in their last event: at first they are incomplete."""
+    """A reply that is being received. The last event of an item counts: earlier ones are incomplete."""
 
     def __init__(self, provider: str, model: str) -> None:
         self.complete = False
         self._provider = provider
         self._model = model
-        self._begun: dict[int, _Item] = {}
+        self._started: dict[int, _Item] = {}
         self._pieces: dict[int, list[str]] = {}
-        """What was shown of each item."""
+        """The deltas of each item so far."""
         self._items: dict[int, _Item] = {}
         self._incomplete: StopReason | None = None
         self._usage: dict[str, Any] = {}
@@ -122,7 +122,7 @@ class IncomingReply:
     take_all = take_each
 
     def take(self, data: bytes) -> Iterable[Delta]:
-        """What one event shows; it counts once this has been read."""
+        """Read one event. It takes effect when the returned deltas are consumed."""
         if data.strip() in (b"", b"[DONE]"):
             return ()
         event = _decoded(data, _EVENT)
@@ -131,7 +131,7 @@ class IncomingReply:
         if event.type == "response.reasoning_summary_part.added" and event.summary_index:
             return self._add(_THINKING_DELTAS[0], _index(event), "\n\n")
         if event.type == "response.output_item.added":
-            return self._begin(_index(event), _item(event.item))
+            return self._start(_index(event), _item(event.item))
         if event.type == "response.output_item.done":
             return self._take_item(_index(event), _item(event.item))
         if event.type in _ENDS:
@@ -148,20 +148,20 @@ class IncomingReply:
             yield TextDelta(piece)
         elif kind in _THINKING_DELTAS:
             yield ThinkingDelta(piece)
-        elif call := self._begun.get(index):
+        elif call := self._started.get(index):
             yield ToolCallDelta(call.tool_use_id, call.name or "", piece)
 
-    def _begin(self, index: int, item: _Item) -> Iterator[Delta]:
+    def _start(self, index: int, item: _Item) -> Iterator[Delta]:
         if item.type in _DELTA_OF_ITEM:
-            self._begun[index] = item
+            self._started[index] = item
         if item.type == "function_call":
             yield ToolCallDelta(item.tool_use_id, item.name or "", "")
 
     def _take_item(self, index: int, item: _Item) -> Iterator[Delta]:
-        """A finished item. What was not shown piece by piece is shown now."""
+        """Take a finished item. Yield its content now if there were no deltas of it."""
         self._items[index] = item
         if index not in self._pieces and item.type in _DELTA_OF_ITEM:
-            self._begun[index] = item
+            self._started[index] = item
             yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
 
     def _end(self, kind: str, response: _Response) -> Iterator[Delta]:
@@ -171,40 +171,40 @@ class IncomingReply:
         for index, item in enumerate(map(_item, response.output or ())):
             if index not in self._items and item.id not in known:
                 yield from self._take_item(index, item)
-        unfinished = self._begun.keys() - self._items.keys()
+        unfinished = self._started.keys() - self._items.keys()
         if kind == "response.incomplete":
             reason = (response.incomplete_details or {}).get("reason")
             self._incomplete = _INCOMPLETE.get(str(reason), StopReason.OTHER)
             self._items |= {index: self._cut_short(index) for index in unfinished}
         elif unfinished:
-            raise IncompleteStreamError("OpenAI's reply lacks the end of what it began", retryable=True)
+            raise IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
         self._usage = response.usage or {}
         self.complete = True
 
     def _cut_short(self, index: int) -> _Item:
-        """An item that was never finished, as far as it was shown; without its state, which may be half."""
-        item, text = self._begun[index], "".join(self._pieces.get(index, ()))
+        """Return an unfinished item with its deltas so far, and without its state, which may be incomplete."""
+        item, text = self._started[index], "".join(self._pieces.get(index, ()))
         cut = _Item(item.type, call_id=item.tool_use_id, name=item.name, status="incomplete")
         cut.arguments, cut.content = text, [_Part(text=text)]
         return cut
 
     @property
     def done(self) -> bool:
-        """Whether nothing that matters can follow."""
+        """Whether the rest of the stream can be ignored."""
         return self.complete
 
     def end(self) -> Iterator[Reply]:
-        """The complete reply."""
+        """Yield the complete reply."""
         items = [item for _, item in sorted(self._items.items())]
         reasoned = any(item.type == "reasoning" for item in items)
         blocks: list[Block] = []
         follows = ""
         for item in items:
-            block = self._block(item, self._state(_origin(item, follows, reasoned)))
+            block = self._block(item, self._state(_state_data(item, follows, reasoned)))
             if block is not None:
                 blocks.append(block)
             elif follows:
-                # Reasoning whose follower is not kept cannot be sent back.
+                # Reasoning cannot be sent back without the item that followed it.
                 blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
             follows = item.id or "" if isinstance(block, ThinkingBlock) else ""
         yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), _usage(self._usage))
@@ -216,8 +216,8 @@ class IncomingReply:
             case "function_call":
                 return _call(item, state)
             case "reasoning":
-                whole = self._state(item.whole if item.whole and is_replayable(item.whole) else {})
-                return ThinkingBlock(item.text, whole) if item.text or whole else None
+                raw = self._state(item.raw if item.raw and is_replayable(item.raw) else {})
+                return ThinkingBlock(item.text, raw) if item.text or raw else None
         return None
 
     def _state(self, data: dict[str, Any]) -> ProviderState | None:
@@ -232,7 +232,7 @@ class IncomingReply:
 
 
 def is_replayable(reasoning: dict[str, Any]) -> bool:
-    """Whether a reasoning item says all of it by itself: nothing is stored that its id alone could refer to."""
+    """Return whether a reasoning item is complete. The API stores nothing, so an id alone is not enough."""
     return bool(reasoning.get("id") and (reasoning.get("encrypted_content") or reasoning.get("content")))
 
 
@@ -240,7 +240,7 @@ def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise IncompleteStreamError(f"OpenAI sent an event that cannot be read: {error}", retryable=True) from None
+        raise IncompleteStreamError(f"OpenAI sent an event that cannot be decoded: {error}", retryable=True) from None
 
 
 def _index(event: _Event) -> int:
@@ -248,58 +248,60 @@ def _index(event: _Event) -> int:
 
 
 def _item(raw: msgspec.Raw) -> _Item:
-    """An item; of a kind that is not known, only the kind."""
+    """Decode an item. Of an unknown kind, return only the kind."""
     kind = _decoded(raw, _KIND).type
     if kind not in _DELTA_OF_ITEM:
         return _Item(kind)
     item = _decoded(raw, _ITEM)
-    item.whole = _decoded(raw, _WHOLE) if kind == "reasoning" else None
+    item.raw = _decoded(raw, _RAW) if kind == "reasoning" else None
     return item
 
 
 def _call(item: _Item, state: ProviderState | None) -> ToolUseBlock:
     if item.status == "incomplete":
-        # The model did not get to the end of it, so it must not run, whatever the arguments look like so far.
+        # The call is incomplete, so it must not run, even if its arguments look valid.
         return ToolUseBlock(item.tool_use_id, item.name or "", {}, invalid_input=item.text, state=state)
     return finished_call(item.tool_use_id, item.name or "", item.text, state)
 
 
-def _origin(item: _Item, follows: str, reasoned: bool) -> dict[str, Any]:
-    """What has to go back with a text or a call: its phase, and beside reasoning its identity and place."""
+def _state_data(item: _Item, follows: str, reasoned: bool) -> dict[str, Any]:
+    """Return the state to send back with a text or a call: its phase, and beside reasoning its id and position."""
     kept = {"phase": item.phase}
     if reasoned:
         kept |= {"id": item.id, "status": item.status, "follows": follows}
     return {name: value for name, value in kept.items() if value}
 
 
-def _usage(said: dict[str, Any]) -> Usage:
-    read, written = said.get("input_tokens_details"), said.get("output_tokens_details")
+def _usage(usage: dict[str, Any]) -> Usage:
+    input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
     return Usage(
-        _count(said, "input_tokens"),
-        _count(said, "output_tokens"),
-        _count(read, "cached_tokens"),
-        _count(read, "cache_write_tokens"),
-        _count(written, "reasoning_tokens"),
+        _count(usage, "input_tokens"),
+        _count(usage, "output_tokens"),
+        _count(input_details, "cached_tokens"),
+        _count(input_details, "cache_write_tokens"),
+        _count(output_details, "reasoning_tokens"),
     )
 
 
-def _count(said: Any, name: str) -> int:
-    value = said.get(name) if isinstance(said, dict) else None
+def _count(counts: Any, name: str) -> int:
+    value = counts.get(name) if isinstance(counts, dict) else None
     return value if isinstance(value, int) else 0
 
 
 def _error(error: Any, model: str) -> ProviderError:
-    """An error that comes after the answer had begun well."""
-    said = (error_message({"error": error}) if error else "") or "an error without a message"
+    """Return the error for an error event in the stream."""
+    message = (error_message({"error": error}) if error else "") or "an error without a message"
     kinds = {str(error.get("code")), str(error.get("type"))} if isinstance(error, dict) else set()
     if "context_length_exceeded" in kinds:
-        return RequestRefusedError(f"the conversation is too long for {model} ({said}); start a new one, or send less")
+        return RequestRefusedError(
+            f"the conversation is too long for {model} ({message}); start a new one or send less"
+        )
     if "insufficient_quota" in kinds:
-        return RateLimitedError(f"OpenAI has no quota left for this key ({said}); check the plan and its billing")
+        return RateLimitedError(f"this key has no quota left with OpenAI ({message}); check the plan and its billing")
     if kinds & {"rate_limit_exceeded", "too_many_requests"}:
-        return RateLimitedError(f"OpenAI has had too many requests ({said})", retryable=True)
+        return RateLimitedError(f"OpenAI received too many requests ({message})", retryable=True)
     if kinds & {"server_error", "server_is_overloaded", "overloaded_error", "timeout"}:
-        return UnavailableError(f"OpenAI broke off: {said}", retryable=True)
+        return UnavailableError(f"OpenAI ended the stream with an error: {message}", retryable=True)
     if any(kind.startswith(("invalid_", "image_")) for kind in kinds):
-        return RequestRefusedError(f"OpenAI refused the request: {said}")
-    return ProviderError(f"OpenAI broke off: {said}")
+        return RequestRefusedError(f"OpenAI refused the request: {message}")
+    return ProviderError(f"OpenAI ended the stream with an error: {message}")

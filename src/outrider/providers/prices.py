@@ -1,8 +1,7 @@
-"""What a reply cost and how much a model can read, from the price list of genai-prices.
+"""Cost of a reply and context window of a model, from the price list of genai-prices.
 
-The list comes with that package and is imported when the first price is asked for, which takes about a quarter of a
-second; nothing is fetched. A model that it does not have costs None, and so does a local one. A price never fails: what
-goes wrong here must not cost a reply that has arrived.
+The list comes with that package. The first lookup imports it, which takes about a quarter of a second; nothing is
+fetched. The cost of an unknown or local model is None. A lookup never raises: a failure here must not lose a reply.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 
 from outrider.conversation.messages import Usage
 
-# The part of a model's name before the slash, and the provider in the price list.
+# The part of a model name before the slash, and the provider in the price list.
 _OWNERS = {
     "anthropic": "anthropic",
     "gemini": "google",
@@ -25,11 +24,11 @@ _OWNERS = {
     "openai-chat": "openai",
 }
 PERIOD = 900
-"""Seconds for which rates are kept: prices change on a date or at an hour."""
+"""Seconds for which rates are cached: prices change at a certain date or hour."""
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """US dollars for one token of each kind, for requests with more than `above` tokens of input."""
+    """US dollars for one token of each kind, for requests with more than `above` input tokens."""
 
     above: int
     fresh: float
@@ -42,7 +41,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 def with_cost(provider: str, model: str, usage: Usage) -> Usage:
-    """The usage with its cost in US dollars, if the price list has the model. A cost that is known already stays.
+    """Return the usage with its cost in US dollars, if the price list has the model. Keep a known cost.
 
     >>> with_cost("ollama", "qwen3", Usage(1000, 100)).cost is None
     True
@@ -56,24 +55,24 @@ def with_cost(provider: str, model: str, usage: Usage) -> Usage:
 
 
 def rates_of(provider: str, model: str) -> tuple[Rates, ...]:
-    """What a model costs now, the rates for the longest requests first; empty if that is not known."""
+    """Return the current rates of a model, those for the longest requests first. Empty if they are unknown."""
     return _rates(provider, model, int(time.time()) // PERIOD)
 
 
 def context_tokens(provider: str, model: str) -> int | None:
-    """How many tokens a model reads at most, where the price list says so."""
+    """Return the context window of a model in tokens, or None if it is unknown."""
     found = _entry(provider, model)
     return found.context_window if found is not None else None
 
 
 def _cost(rates: Rates, usage: Usage) -> float:
     fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
-    spoken = max(0, usage.output_tokens - usage.reasoning_tokens)
+    written = max(0, usage.output_tokens - usage.reasoning_tokens)
     return (
         fresh * rates.fresh
         + usage.cached_tokens * rates.cached
         + usage.cache_write_tokens * rates.written
-        + spoken * rates.output
+        + written * rates.output
         + usage.reasoning_tokens * rates.reasoning
         + rates.request
     )
@@ -87,14 +86,14 @@ def _rates(provider: str, model: str, period: int) -> tuple[Rates, ...]:
     try:
         prices = entry.get_prices(datetime.fromtimestamp(period * PERIOD, UTC))
         if prices.input_mtok is None and prices.output_mtok is None:
-            return ()  # priced by the hour or the page, which the usage does not tell
+            return ()  # priced by the hour or the page, which is not part of the usage
         return tuple(_rates_above(prices, above) for above in sorted(_thresholds(prices), reverse=True))
-    except Exception:  # noqa: BLE001 - a list of another shape is as good as none
+    except Exception:  # noqa: BLE001 - the list may have another shape
         return ()
 
 
 def _thresholds(prices: Any) -> set[int]:
-    """Above how many tokens of input a price changes; -1 stands for the beginning."""
+    """Return the numbers of input tokens above which a price changes, and -1 for the first price."""
     return {-1, *(tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ()))}
 
 
@@ -116,20 +115,20 @@ def _rates_above(prices: Any, above: int) -> Rates:
 
 
 def _at(price: Any, above: int) -> Any:
-    """A price for requests with more than so many tokens of input: all of their tokens cost the same."""
+    """Return the price for requests with more than `above` input tokens. It applies to all of their tokens."""
     tiers = [tier for tier in getattr(price, "tiers", ()) if tier.start <= above]
     return tiers[-1].price if tiers else getattr(price, "base", price)
 
 
 @lru_cache(maxsize=256)
 def _entry(provider: str, model: str) -> Any:
-    """The model in the price list; None if it is not there."""
+    """Return the model's entry in the price list, or None."""
     owner = _OWNERS.get(provider)
     if owner is None or not model:
         return None
     try:
-        from genai_prices.data_snapshot import get_snapshot  # brings pydantic and a megabyte of prices
+        from genai_prices.data_snapshot import get_snapshot  # imports pydantic and a megabyte of prices
 
         return get_snapshot().find_provider_model(model, None, owner, None)[1]
-    except Exception:  # noqa: BLE001 - LookupError for a model that is not there; nothing else is worth a reply either
+    except Exception:  # noqa: BLE001 - LookupError for an unknown model; no other error may lose a reply either
         return None

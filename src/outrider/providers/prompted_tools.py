@@ -1,4 +1,4 @@
-"""Tools for models without native calls: described in the prompt, called by a reply in JSON, answered in words."""
+"""Tools for models without native calls: described in the prompt, called with JSON, answered in text."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from outrider.tools.schema.raw_schemas import map_subschemas
 from outrider.tools.schema.references import inline_references
 
 LONGEST_STRING = 1_900
-"""Characters in a string of the arguments: small models do not always find an end. Llama.cpp refuses 2,000 and more."""
+"""Characters in a string of the arguments: small models may not stop. llama.cpp refuses 2,000 and more."""
 
 # The request
 
 
 def system_prompt(system: str, tools: Iterable[ToolSpec]) -> str:
-    """The system prompt with the tools and how to call them."""
-    how = prompt("prompted_tools").replace("{longest_string}", f"{LONGEST_STRING:,}")
-    return "\n\n".join(filter(None, (system, how, *map(_described, tools))))
+    """Return the system prompt with the tools and how to call them."""
+    instructions = prompt("prompted_tools").replace("{longest_string}", f"{LONGEST_STRING:,}")
+    return "\n\n".join(filter(None, (system, instructions, *map(_describe, tools))))
 
 
-def _described(tool: ToolSpec) -> str:
+def _describe(tool: ToolSpec) -> str:
     schema = msgspec.json.encode(tool.parameters).decode()
     return f"## {tool.name}\n\n{tool.description}\n\nJSON Schema of the arguments: {schema}"
 
 
 def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """What the server has the reply keep to: a call of one of the tools, or the final answer."""
+    """Return the format that the server enforces: a call of one of the tools, or the final answer."""
     final = _object({"final": {"type": "string"}})
     schema = {"oneOf": [*map(_branch, tools), final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
@@ -44,7 +44,7 @@ def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
 
 def _branch(tool: ToolSpec) -> dict[str, Any]:
     name = {"tool": {"const": tool.name}}
-    # References would point to the root of another schema here, and not every server's grammar has an empty object.
+    # References would point to the root of this schema, and not every server's grammar has an empty object.
     arguments = inline_references(tool.parameters)
     return _object(name | {"arguments": _capped(arguments)} if arguments.get("properties") else name)
 
@@ -54,7 +54,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capped(schema: Any) -> Any:
-    """The schema with a limit on every string in it."""
+    """Return the schema with a length limit on every string."""
     if not isinstance(schema, dict):
         return schema
     capped = map_subschemas(schema, _capped)
@@ -67,8 +67,8 @@ def _capped(schema: Any) -> Any:
 # The history
 
 
-def written(message: Message) -> str:
-    """A model's message as it would have written it: its words, and each call as a line of JSON."""
+def assistant_text(message: Message) -> str:
+    """Return a model's message as it would have written it: its text, and each call as a line of JSON."""
     lines = []
     for block in message.content:
         if isinstance(block, TextBlock):
@@ -79,20 +79,20 @@ def written(message: Message) -> str:
     return "\n".join(lines)
 
 
-def results(answers: Iterable[Result]) -> Iterator[Part]:
-    """Results, each under the name of its tool."""
-    for answer in answers:
-        yield f"Result of {answer.tool} (call {answer.call_id}):"
-        yield from answer.flagged_parts
+def result_parts(results: Iterable[Result]) -> Iterator[Part]:
+    """Yield the parts of results, each result after a line with its tool."""
+    for result in results:
+        yield f"Result of {result.tool} (call {result.call_id}):"
+        yield from result.flagged_parts
 
 
 # The reply
 
 
-async def with_real_calls(
+async def extract_calls(
     items: AsyncIterator[Delta | Notice | Reply], tools: Sequence[ToolSpec]
 ) -> AsyncGenerator[Delta | Notice | Reply, None]:
-    """The items of a stream, with the final answer instead of the JSON around it, and calls instead of their JSON."""
+    """Yield the items of a stream, with calls and the final answer in place of the JSON that contains them."""
     reply = _JsonReply({tool.name for tool in tools})
     async with aclosing(items):  # type: ignore[type-var]
         async for item in items:
@@ -107,7 +107,7 @@ async def with_real_calls(
 
 
 class _JsonReply:
-    """A reply in JSON as it comes in. What is not JSON is taken as the final answer."""
+    """A reply in JSON that is being received. Text that is not JSON counts as the final answer."""
 
     def __init__(self, tools: set[str]) -> None:
         self._tools = tools
@@ -115,7 +115,7 @@ class _JsonReply:
         self._shown = ""
 
     def take(self, piece: str) -> str:
-        """What there is to show of the final answer after this piece."""
+        """Return the new text of the final answer after this piece."""
         self._text += piece
         start = self._text.lstrip()
         if not start:
@@ -128,7 +128,7 @@ class _JsonReply:
         return more
 
     def finish(self, reply: Reply) -> Iterator[Delta | Reply]:
-        """The last deltas, and the reply as it was meant."""
+        """Yield the last deltas, and the reply with its calls or its final answer."""
         others: list[Block] = [block for block in reply.message.content if not isinstance(block, TextBlock)]
         values = list(_objects(self._text))
         calls = list(filter(None, map(self._call, values))) or self._broken_call(values)
@@ -147,7 +147,7 @@ class _JsonReply:
 
     def _call(self, value: dict[str, Any]) -> ToolUseBlock | None:
         name, arguments = value.get("tool"), value.get("arguments")
-        # A name that no tool has is told to the model, if this is meant as a call beyond doubt.
+        # An unknown name counts as a call if the object clearly is one; the model then gets an error result.
         if not isinstance(name, str) or (name not in self._tools and value.keys() != {"tool", "arguments"}):
             return None
         if arguments is None or isinstance(arguments, dict):
@@ -156,7 +156,7 @@ class _JsonReply:
         return finished_call("", name, text)
 
     def _broken_call(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
-        """A call that was cut off. The model is told so; as an answer it would be of no use."""
+        """Return a call that was cut off, marked invalid. As a final answer it would be useless."""
         name = None if values else partial_arguments(_unfenced(self._text)).get("tool")
         return [ToolUseBlock("", name, {}, invalid_input=self._text)] if name in self._tools else []
 
@@ -173,8 +173,8 @@ def _final_in(text: str) -> str:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects at the beginning of a text, one after the other, whatever follows them."""
-    import json  # reads one value and says where it ends; strings may have bare line ends, as small models write them
+    """Yield the JSON objects at the start of a text. Ignore what follows them."""
+    import json  # reads one value and returns its end; takes bare newlines in strings, which small models write
 
     decoder = json.JSONDecoder(strict=False)
     rest = _unfenced(text)
@@ -188,7 +188,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _unfenced(text: str) -> str:
-    """The text without the code fence that some models put around JSON."""
+    """Return the text without the code fence that some models put around JSON."""
     text = text.strip()
     if text.startswith("```"):
         return text.partition("\n")[2].removesuffix("```").strip()

@@ -1,4 +1,4 @@
-"""Keys do not reach a log, an error or an event."""
+"""Mask keys, so that none reaches a log, an error or an event."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ MODEL_KEYS = (
     *("GROQ_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "COHERE_API_KEY", "TOGETHERAI_API_KEY", "FIREWORKS_API_KEY"),
     *("PERPLEXITYAI_API_KEY", "CEREBRAS_API_KEY", "REPLICATE_API_KEY"),
 )
-"""The variables in which keys to models are."""
+"""Environment variables that hold keys for models."""
 
-# How the keys of known vendors look.
+# The keys of known vendors.
 _KEYS = re.compile(
     r"(?:\b|(?<=\\[bfnrt]))(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
 )
 
 
 def masked(text: str, *secrets: str) -> str:
-    """The text without these secrets, also where they stand in JSON, and without anything that looks like a key.
+    """Return the text without these secrets, plain or JSON-encoded, and without anything that looks like a key.
 
     >>> masked("bad key sk-ant-REDACTED", "hunter2")
     'bad key …'
     """
-    import json  # writes what is not ASCII as escapes, as servers do
+    import json  # escapes non-ASCII characters, as servers do
 
     forms = {form for secret in secrets for form in (secret, secret.strip(), json.dumps(secret.strip())[1:-1])}
-    for secret in sorted(forms, key=len, reverse=True):  # one may be the beginning of another
+    for secret in sorted(forms, key=len, reverse=True):  # one may be the start of another
         if len(secret) >= 4:
             text = text.replace(secret, MASK)
     return _KEYS.sub(MASK, text)
 
 
 def configured() -> list[str]:
-    """The values in the environment that are secret by their names."""
+    """Return the values of environment variables whose names mark them as secret."""
     return [value for name, value in os.environ.items() if name.upper().endswith(_SECRETS)]
 
 
 def without_model_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for programs that a model runs: `env` must not print the keys into the conversation."""
+    """Return the environment for programs that a model runs: `env` must not print keys into the conversation."""
     return {name: value for name, value in environment.items() if name not in MODEL_KEYS}

@@ -1,4 +1,4 @@
-"""From the bytes of a live answer to events and calls, whatever way they are cut up."""
+"""Parse the bytes of a streamed response into events, deltas and calls, however the bytes are split."""
 
 from __future__ import annotations
 
@@ -16,49 +16,52 @@ from outrider.providers.deltas import Delta, ToolCallDelta
 from outrider.text import clean
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""A single event over this size is not a reply but a fault."""
+"""No event of a reply is larger than this."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# Escaped surrogates in JSON: in pairs, or alone. An escaped backslash is passed over, so that what follows it is text.
+# Escaped surrogates in JSON, in pairs or alone. An escaped backslash also matches, so that the text after it does not.
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..", re.DOTALL)
 
 
 class EventParser:
-    """The data of server-sent events from bytes in any chunks: any line ends, characters and JSON cut anywhere.
+    """Parses server-sent events from chunks of bytes. Chunks may split lines, characters and JSON anywhere.
 
-    An answer that is plain JSON, from a server that does not stream, is one event.
+    A response of plain JSON, from a server that does not stream, is one event.
     """
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        """The event that is still coming: one that grows to megabytes is not copied with each piece."""
-        self._coming = 0
-        """Bytes of it so far."""
+        """The unfinished event. It may grow to megabytes, so its pieces are joined only once."""
+        self._pending_bytes = 0
+        """The size of the unfinished event."""
         self._after_cr = False
-        self._begun = False
+        self._started = False
         self._plain = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that the chunk completes. One without data says nothing and is left out."""
+        """Return the data of the events that the chunk completes. Events without data are skipped."""
         chunk = self._normalised(chunk)
         pieces = self._pieces
-        straddles = chunk.startswith(b"\n") and bool(pieces) and pieces[-1].endswith(b"\n")
-        if self._plain or not (straddles or b"\n\n" in chunk):
+        is_split = chunk.startswith(b"\n") and bool(pieces) and pieces[-1].endswith(b"\n")
+        if self._plain or not (is_split or b"\n\n" in chunk):
             self._keep(chunk)
             return []
         whole = b"".join((*pieces, chunk)) if pieces else chunk
         end = whole.rfind(b"\n\n")
-        self._pieces, self._coming = [], 0
+        self._pieces, self._pending_bytes = [], 0
         self._keep(whole[end + 2 :])
         found = _events(whole[:end])
-        is_sound = whole.isascii() and b"\\u" not in whole
-        return list(filter(None, found if is_sound else map(_sound, found)))
+        is_clean = whole.isascii() and b"\\u" not in whole
+        return list(filter(None, found if is_clean else map(_repair, found)))
 
     def finish(self) -> list[bytes]:
-        """The event that the end of the stream completes; servers forget the last blank line. Half an event is none."""
+        """Return the event that the end of the stream completes: servers may omit the last blank line.
+
+        An incomplete event is dropped.
+        """
         rest = b"".join(self._pieces)
-        self._pieces, self._coming = [], 0
-        data = _sound(rest if self._plain else _data(rest.strip(b"\n")))
+        self._pieces, self._pending_bytes = [], 0
+        data = _repair(rest if self._plain else _data(rest.strip(b"\n")))
         if data and (self._plain or data.strip() == b"[DONE]" or _is_json(data)):
             return [data]
         return []
@@ -66,42 +69,42 @@ class EventParser:
     def _keep(self, piece: bytes) -> None:
         if piece:
             self._pieces.append(piece)
-            self._coming += len(piece)
-            if self._coming > MAX_EVENT_BYTES:
-                raise ProviderError("the answer has an event that is too large to be one")
+            self._pending_bytes += len(piece)
+            if self._pending_bytes > MAX_EVENT_BYTES:
+                raise ProviderError("the response has an event that is too large")
 
     def _normalised(self, chunk: bytes) -> bytes:
-        """The chunk with line feeds as its only line ends, and without the mark that some servers begin with."""
+        """Return the chunk with \\n as its only line end, and without a byte order mark."""
         if self._after_cr:
-            # A line feed that belongs to the carriage return at the end of the chunk before.
+            # This line feed belongs to the carriage return at the end of the previous chunk.
             chunk, self._after_cr = chunk.removeprefix(b"\n"), not chunk
         if b"\r" in chunk:
             self._after_cr = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if not self._begun and (start := chunk.removeprefix(BYTE_ORDER_MARK).lstrip()):
-            self._begun = True
+        if not self._started and (start := chunk.removeprefix(BYTE_ORDER_MARK).lstrip()):
+            self._started = True
             self._plain = start[:1] in (b"{", b"[")
             return start if self._plain else chunk
         return chunk
 
 
 def _events(lines: bytes) -> list[bytes]:
-    """The data of each of the events, which blank lines part."""
+    """Return the data of each event. Blank lines separate events."""
     if lines.startswith(b"data: "):
         events = lines[6:].split(b"\n\ndata: ")
-        if lines.count(b"\n") == 2 * len(events) - 2:  # each is one line of plain data, as nearly all are
+        if lines.count(b"\n") == 2 * len(events) - 2:  # each event is one line of data, as nearly all are
             return events
     return list(map(_data, lines.split(b"\n\n")))
 
 
 def _data(event: bytes) -> bytes:
-    """The data of one event: of its lines only those count."""
+    """Return the data lines of one event."""
     fields = (line.removeprefix(BYTE_ORDER_MARK).partition(b":") for line in event.split(b"\n"))
     return b"\n".join(value.removeprefix(b" ") for name, _, value in fields if name == b"data")
 
 
-def _sound(data: bytes) -> bytes:
-    """The data with what cannot be text replaced, as half a character: it would spoil the whole reply."""
+def _repair(data: bytes) -> bytes:
+    """Replace invalid UTF-8 and lone surrogates, which would make the whole reply unreadable."""
     if b"\\u" in data:
         data = _SURROGATES.sub(lambda found: rb"\ufffd" if len(found[0]) == 6 else found[0], data)
     if data.isascii():
@@ -118,24 +121,24 @@ def _is_json(data: bytes) -> bool:
 
 
 class Incoming(Protocol):
-    """A reply as it comes in, event by event."""
+    """A reply that is built from events."""
 
     @property
     def complete(self) -> bool:
-        """Whether the reply is whole: what goes wrong after that does not undo it."""
+        """Whether the reply is complete. A later failure does not undo it."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether nothing that matters can follow."""
+        """Whether the rest of the stream can be ignored."""
         ...
 
     def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
-        """Read events until nothing can follow, and add what they show. Raises ProviderError."""
+        """Read events until `done`, and append their deltas to `shown`. Raise ProviderError."""
         ...
 
     def end(self) -> Iterable[Delta | Reply]:
-        """What the end completes, and then the reply."""
+        """Yield the last deltas, and then the reply."""
         ...
 
 
@@ -147,7 +150,7 @@ class _OneByOne(Protocol):
 
 
 def take_each(incoming: _OneByOne, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
-    """The `take_all` of a reply that reads its events one by one."""
+    """Implement `take_all` for a reply that reads its events one by one."""
     for data in events:
         shown += incoming.take(data)
         if incoming.done:
@@ -155,26 +158,26 @@ def take_each(incoming: _OneByOne, events: Sequence[bytes], shown: list[Delta | 
 
 
 class ReplyParser:
-    """Deltas and the reply from the bytes of an answer, as they come."""
+    """Parses the bytes of a response into deltas and the reply."""
 
     def __init__(self, incoming: Incoming, label: str) -> None:
         self._incoming = incoming
         self._label = label
         self._events = EventParser()
         self.ended = False
-        """Whether the reply was given."""
+        """Whether the reply was returned."""
 
     @property
     def complete(self) -> bool:
-        """Whether the reply is whole, given or not."""
+        """Whether the reply is complete, returned or not."""
         return self._incoming.complete
 
     def feed(self, chunk: bytes) -> list[Delta | Reply]:
-        """What the chunk shows; the reply as soon as nothing can follow it."""
+        """Return the deltas in a chunk, and the reply as soon as it is done."""
         return [] if self.ended else self._take(self._events.feed(chunk))
 
     def finish(self) -> list[Delta | Reply]:
-        """The reply, where only the end of the answer completes it. Raises IncompleteStreamError if there is none."""
+        """Return the reply if it was not returned yet. Raise IncompleteStreamError if it is incomplete."""
         shown = [] if self.ended else self._take(self._events.finish())
         if not self.ended:
             self._end(shown)
@@ -201,12 +204,12 @@ class ReplyParser:
         shown.extend(self._incoming.end())
 
 
-def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
-    """The items with what arrived together in one delta: observers need not be told of it word by word."""
+def merge_deltas(items: list[Delta | Reply]) -> list[Delta | Reply]:
+    """Merge adjacent deltas of one kind, so that observers get one delta for a chunk."""
     if len(items) < 2:
         return items
     found: list[Delta | Reply] = []
-    for (kind, _), grouped in groupby(items, merge_key):
+    for (kind, _), grouped in groupby(items, _merge_key):
         group: list[Any] = list(grouped)
         if len(group) == 1 or kind is Reply:
             found += group
@@ -218,8 +221,8 @@ def joined(items: list[Delta | Reply]) -> list[Delta | Reply]:
     return found
 
 
-def merge_key(item: Delta | Reply) -> tuple[type, str | int]:
-    """What items have in common that can be told as one; calls without an id may be different ones."""
+def _merge_key(item: Delta | Reply) -> tuple[type, str | int]:
+    """Return the key for merging adjacent deltas. Calls without an id are not merged: they may be different ones."""
     if isinstance(item, ToolCallDelta):
         return ToolCallDelta, item.call_id or id(item)
     return type(item), ""
@@ -234,7 +237,7 @@ class CallAssembler:
         self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:
-        """More of the arguments, as JSON text."""
+        """Add a piece of the arguments, as JSON text."""
         self._pieces.append(piece)
 
     @property
@@ -243,16 +246,16 @@ class CallAssembler:
         return "".join(self._pieces)
 
     def finish(self, state: Any = None) -> ToolUseBlock:
-        """The call. No arguments at all mean none; what is not a JSON object is kept as it was written."""
+        """Return the call. Arguments that are not a JSON object are kept as text."""
         return finished_call(self.id, self.name, self.text, state)
 
 
 def finished_call(call_id: str, name: str, text: str, state: Any = None) -> ToolUseBlock:
-    """A call from its complete arguments as text."""
+    """Return a call from the complete text of its arguments. Empty text means no arguments."""
     if not text.strip():
         return ToolUseBlock(call_id, name, {}, state=state)
     try:
-        value = msgspec.json.decode(_sound(text.encode("utf-8", "replace")))
+        value = msgspec.json.decode(_repair(text.encode("utf-8", "replace")))
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):
@@ -261,12 +264,12 @@ def finished_call(call_id: str, name: str, text: str, state: Any = None) -> Tool
 
 
 def partial_arguments(text: str, *, unfinished: bool = True) -> dict[str, Any]:
-    """What can be read so far of arguments that are still coming; unfinished strings included, or left out.
+    """Return what can be read so far of incomplete arguments, with or without unfinished strings.
 
     >>> partial_arguments('{"path": "src/ma')
     {'path': 'src/ma'}
     """
-    import jiter  # only front ends that show arguments live need it
+    import jiter  # only front ends that show arguments while they arrive need it
 
     try:
         mode: Any = "trailing-strings" if unfinished else "on"

@@ -1,32 +1,32 @@
-"""A conversation as one API's bytes: each message is rendered once and kept, so that a request is a concatenation."""
+"""A conversation in the bytes of one API. Each message is rendered once and kept; a request concatenates them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import is_
 
 import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, files_in
-from outrider.providers.body import Body, Fragment, Pieces, interleaved
+from outrider.providers.body import Body, Pieces, Rendered, interleave
 
-SOON_RENDERED = 500, 1_000_000
-"""Messages and bytes that take no more than some milliseconds to render."""
+CHEAP_TO_RENDER = 500, 1_000_000
+"""Messages and bytes that take no more than a few milliseconds to render."""
 TOO_LARGE = "the request is too large"
-Render = Callable[[Message, Message | None], Fragment]
-"""A message and the one before it, to the API's items."""
+Render = Callable[[Message, Message | None, int], Rendered]
+"""Renders a message, given the message before it and the bytes of file text before it."""
 
 
 class _End(msgspec.Struct, frozen=True, gc=False):
-    """Where a message ends, and what there is up to there."""
+    """Where a message ends, and the totals up to there."""
 
-    text: int = 0
+    json: int = 0
     files: int = 0
     images: int = 0
-    words: int = 0
+    text_bytes: int = 0
 
 
-_BEGINNING = _End()
+_START = _End()
 
 
 class Transcript:
@@ -38,144 +38,144 @@ class Transcript:
         self._buffer = bytearray()
         """The JSON without large files."""
         self._files: list[tuple[int, bytes]] = []
-        """Each large file, encoded, with its place in the buffer. They are never copied."""
+        """Each large file, encoded, with its position in the buffer. Files are never copied."""
 
     def copy(self) -> Transcript:
-        """Another that grows by itself."""
+        """Return an independent copy."""
         other = Transcript()
         other._messages, other._ends = self._messages.copy(), self._ends.copy()
         other._buffer, other._files = self._buffer.copy(), self._files.copy()
         return other
 
-    def update(self, messages: Sequence[Message], render: Render) -> None:
-        """Render what is new. Messages that were replaced since the last time are rendered again."""
-        same = self._common(messages)
-        if same < len(self._messages):
-            self._cut(same)
-        for index in range(same, len(messages)):
-            self._append(messages[index], messages[index - 1] if index else None, render)
+    def update(self, messages: Sequence[Message], render: Render) -> list[str]:
+        """Render the messages that are new or were replaced. Return their notices."""
+        kept = self._common_prefix(messages)
+        if kept < len(self._messages):
+            self._truncate(kept)
+        notices: list[str] = []
+        for index in range(kept, len(messages)):
+            previous = messages[index - 1] if index else None
+            rendered = render(messages[index], previous, self.text_bytes)
+            self._append(messages[index], rendered)
+            notices += rendered.notices
+        return notices
 
-    def _common(self, messages: Sequence[Message]) -> int:
+    def _common_prefix(self, messages: Sequence[Message]) -> int:
         known = self._messages
         if len(known) <= len(messages) and all(map(is_, known, messages)):
             return len(known)
         pairs = zip(known, messages, strict=False)
         return next((index for index, (old, new) in enumerate(pairs) if old is not new), min(len(known), len(messages)))
 
-    def _cut(self, length: int) -> None:
+    def _truncate(self, length: int) -> None:
         del self._messages[length:]
         del self._ends[length:]
-        del self._buffer[self._end.text :]
+        del self._buffer[self._end.json :]
         del self._files[self._end.files :]
 
-    def _append(self, message: Message, previous: Message | None, render: Render) -> None:
-        fragment = render(message, previous)
-        if fragment.text:
+    def _append(self, message: Message, rendered: Rendered) -> None:
+        before = self._end
+        if rendered.json:
             if self._buffer:
                 self._buffer += b","
-            if fragment.files:
+            if rendered.files:
                 start = len(self._buffer)
-                self._files += [(start + place, data) for place, data in fragment.files]
-            self._buffer += fragment.text
+                self._files += [(start + position, data) for position, data in rendered.files]
+            self._buffer += rendered.json
         self._messages.append(message)
-        before = self._end
-        self._ends.append(
-            _End(
-                len(self._buffer),
-                len(self._files),
-                before.images + fragment.images,
-                before.words + fragment.words,
-            )
-        )
+        images, text_bytes = before.images + rendered.images, before.text_bytes + rendered.text_bytes
+        self._ends.append(_End(len(self._buffer), len(self._files), images, text_bytes))
 
     @property
     def _end(self) -> _End:
-        return self._ends[-1] if self._ends else _BEGINNING
+        return self._ends[-1] if self._ends else _START
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """The size in bytes."""
         return len(self._buffer) + sum(len(data) for _, data in self._files)
 
     @property
     def images(self) -> int:
-        """Pictures in all."""
+        """The number of images."""
         return self._end.images
 
     @property
-    def words(self) -> int:
-        """Bytes of text from files in all."""
-        return self._end.words
+    def text_bytes(self) -> int:
+        """Bytes of text that come from files."""
+        return self._end.text_bytes
 
     @property
-    def is_soon_made_again(self) -> bool:
-        """Whether all of it could be rendered anew in a moment. Files take longer: they are read, and scaled."""
-        most_messages, most_bytes = SOON_RENDERED
-        if len(self._messages) > most_messages or len(self._buffer) > most_bytes:
+    def is_cheap_to_rebuild(self) -> bool:
+        """Whether all messages can be rendered again in a moment. Files take longer: they are read and scaled."""
+        max_messages, max_bytes = CHEAP_TO_RENDER
+        if len(self._messages) > max_messages or len(self._buffer) > max_bytes:
             return False
         return not any(map(files_in, self._messages))
 
     def enclosed(self, before: bytes, after: bytes, extra: bytes = b"") -> Body:
-        """The whole between two other pieces; `extra` are items for this request alone. Large files are not copied."""
+        """Return all messages between `before` and `after`. `extra` are items for this request only.
+
+        Large files are not copied.
+        """
         comma = b"," if extra and self._buffer else b""
         if not self._files:
             return b"".join((before, self._buffer, comma, extra, after))
-        first, *inner, last = interleaved(self._buffer, self._files)
+        first, *inner, last = interleave(self._buffer, self._files)
         return Pieces((before + first, *inner, b"".join((last, comma, extra, after))))
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """Files of a message that are mentioned instead of shown."""
+    """Files of a message that the request mentions but does not contain."""
 
     message: Message
     reason: str
     only_images: bool = False
 
-    def concerns(self, message: Message, file: AttachmentBlock) -> bool:
-        """Whether this file of this message is one of them."""
+    def covers(self, message: Message, file: AttachmentBlock) -> bool:
+        """Return whether this file of this message is left out."""
         return message is self.message and (not self.only_images or _is_image(file))
 
 
 class Rendering:
-    """How a session's conversation stands with one model: its bytes, and whose files are no longer shown."""
+    """The state of a session's conversation with one model: its bytes, and the files that are left out."""
 
     def __init__(self) -> None:
         self.transcript = Transcript()
         self.left_out: list[LeftOut] = []
-        """The oldest messages with files, when a request was too large; or pictures that the API refused."""
-        self.notices: list[str] = []
-        """What people should be told when the request is sent."""
-        self._told: set[str] = set()
+        """Files of the oldest messages if a request was too large, and images that the API refused."""
+        self._notices: list[str] = []
+        self._known_notices: set[str] = set()
 
     def copy(self) -> Rendering:
-        """Another that grows by itself."""
+        """Return an independent copy."""
         other = Rendering()
-        other.transcript, other._told = self.transcript.copy(), self._told.copy()
-        other.left_out, other.notices = self.left_out.copy(), self.notices.copy()
+        other.transcript, other.left_out = self.transcript.copy(), self.left_out.copy()
+        other._notices, other._known_notices = self._notices.copy(), self._known_notices.copy()
         return other
 
-    def rest(self) -> None:
-        """The model has answered, and a person may take long to: the words need not be kept twice until then."""
-        if not self.left_out and self.transcript.is_soon_made_again:
-            self.transcript = Transcript()
+    def update(self, messages: Sequence[Message], render: Render) -> None:
+        """Render what is new. Each notice is kept once: messages that are rendered again repeat theirs."""
+        for notice in self.transcript.update(messages, render):
+            if notice not in self._known_notices:
+                self._known_notices.add(notice)
+                self._notices.append(notice)
 
-    def tell(self, notices: Iterable[str]) -> None:
-        """Keep these for people, each once: what is rendered again is no news."""
-        for notice in notices:
-            if notice not in self._told:
-                self._told.add(notice)
-                self.notices.append(notice)
-
-    def news(self) -> list[str]:
-        """What people were not told yet."""
-        notices, self.notices = self.notices, []
+    def take_notices(self) -> list[str]:
+        """Return the notices that were not returned before."""
+        notices, self._notices = self._notices, []
         return notices
 
+    def drop_cache(self) -> None:
+        """Release the rendered bytes if they are cheap to make again: the user may take long to write."""
+        if not self.left_out and self.transcript.is_cheap_to_rebuild:
+            self.transcript = Transcript()
+
     def leave_out(self, messages: Sequence[Message], surplus_bytes: int, surplus_images: int) -> bool:
-        """Give up the files of the oldest messages until so much is saved; False if there is nothing left."""
+        """Leave out the files of the oldest messages until the surplus is saved. Return False if no file is left."""
         found = False
         for message in messages:
-            files = self._shown(message)
+            files = self._included(message)
             if not files:
                 continue
             self.left_out.append(LeftOut(message, TOO_LARGE))
@@ -188,22 +188,22 @@ class Rendering:
         return found
 
     def leave_out_newest_images(self, messages: Sequence[Message], reason: str) -> bool:
-        """Give up the pictures of the newest message that shows any; False if none does."""
+        """Leave out the images of the newest message that has any. Return False if no message has."""
         for message in reversed(messages):
-            if any(map(_is_image, self._shown(message))):
+            if any(map(_is_image, self._included(message))):
                 self.left_out.append(LeftOut(message, reason, only_images=True))
                 self.transcript = Transcript()
                 return True
         return False
 
-    def show_again(self) -> None:
-        """Take back what was left out last."""
+    def restore_last(self) -> None:
+        """Include again the files that were left out last."""
         del self.left_out[-1:]
         self.transcript = Transcript()
 
-    def _shown(self, message: Message) -> list[AttachmentBlock]:
+    def _included(self, message: Message) -> list[AttachmentBlock]:
         files = files_in(message)
-        return [file for file in files if not any(each.concerns(message, file) for each in self.left_out)]
+        return [file for file in files if not any(each.covers(message, file) for each in self.left_out)]
 
 
 def _is_image(file: AttachmentBlock) -> bool:

@@ -1,4 +1,4 @@
-"""How much a model can take in."""
+"""Context windows of models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.providers.prices import context_tokens
 
 
 def window_of(provider: Provider) -> int | None:
-    """How many tokens the model can take in, if that is known."""
+    """Return the context window of a model in tokens, or None if it is unknown."""
     if not isinstance(provider, ApiProvider):
         return None
     return context_tokens(provider.prefix, provider.model) or provider.capabilities.context_tokens

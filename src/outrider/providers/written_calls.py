@@ -1,4 +1,4 @@
-"""Calls that small models write as text, because a server did not read them: made real at the end of the reply."""
+"""Calls that small models write as text and that the server did not parse. They become calls at the end of a reply."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CALL = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 LONGEST_HELD = 20_000
-"""Characters of text that may become a call and are held back."""
+"""Characters of text that may be a call and are held back."""
 _MOST_MARKS = 20
 _SPACE = re.compile(r"\s*")
 _SUSPECT = re.compile(r"[<\[]")
 
 
 class ReplyWithWrittenCalls(IncomingReply):
-    """A reply as it comes in. Text that may be a call is held back until it is clear whether it is one."""
+    """A reply that is being received. Text that may be a call is held back until that is known."""
 
     def __init__(self, tools: Collection[str], **settings: Any) -> None:
         super().__init__(**settings)
@@ -44,21 +44,21 @@ class ReplyWithWrittenCalls(IncomingReply):
         if not self._tools or (not self._held and "<" not in text and "[" not in text):
             return [TextDelta(text)]
         self._held += text
-        if len(self._held) > LONGEST_HELD:  # no call is that long: show it, and wait no more
+        if len(self._held) > LONGEST_HELD:  # no call is that long: stop waiting
             ready, self._held, self._tools = self._held, "", ()
             return [TextDelta(ready)]
-        shown = _harmless(self._held)
+        shown = _plain_length(self._held)
         ready, self._held = self._held[:shown], self._held[shown:]
         return [TextDelta(ready)] if ready else []
 
     def end(self) -> Iterator[Delta | Reply]:
-        """What was held back, as text or as the calls that it is, and the reply."""
+        """Yield the held-back text, as text or as calls, and the reply."""
         for item in super().end():
             yield from _ending(item, self._held, self._tools) if isinstance(item, Reply) else [item]
 
 
-def _harmless(text: str) -> int:
-    """How many characters at the beginning are no part of a mark, nor of what may become one, nor after one."""
+def _plain_length(text: str) -> int:
+    """Return the number of characters before the first mark, or before the start of a possible mark."""
     for found in _SUSPECT.finditer(text):
         rest = text[found.start() : found.start() + len(max(_MARKS, key=len))]
         if any(rest.startswith(mark) or mark.startswith(rest) for mark in _MARKS):
@@ -84,7 +84,7 @@ def _ending(reply: Reply, held: str, tools: Collection[str]) -> Iterator[Delta |
 
 
 def written_calls(text: str, tools: Collection[str]) -> tuple[str, tuple[ToolUseBlock, ...]]:
-    """The text before the calls, and the calls. They have to end the text and to name tools that there are.
+    """Return the text before the calls, and the calls. They must end the text and name existing tools.
 
     >>> written_calls('Well. <tool_call>{"name": "look", "arguments": {"at": "a"}}</tool_call>', ["look"])[1][0].input
     {'at': 'a'}
@@ -99,7 +99,7 @@ def written_calls(text: str, tools: Collection[str]) -> tuple[str, tuple[ToolUse
 
 
 def _calls_from(text: str, start: int) -> Iterator[ToolUseBlock | None]:
-    """The calls from one place to the end; None for what is not a call."""
+    """Yield the calls from an offset to the end, and None for text that is not a call."""
     while start < len(text):
         found = _CALL.match(text, start)
         if found is None:
@@ -121,7 +121,7 @@ def _decoded(text: str) -> Any:
 
 
 def _call(value: Any) -> ToolUseBlock | None:
-    """A call of the form {"name": …, "arguments": {…}}; some models say `parameters`."""
+    """Return a call of the form {"name": …, "arguments": {…}}. Some models write `parameters`."""
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return None
     arguments = value.get("arguments", value.get("parameters", {}))

@@ -1,8 +1,8 @@
-"""The built-in demo model: not an LLM, but a handful of rules that drive real tools.
+"""The built-in demo model: not an LLM, but a few rules that call real tools.
 
 It lets a newcomer without a key see the product work. It understands plain requests: list, read, look at a picture,
-search, run a command, add, delegate. It calls whatever tools of the session fit, several at once, and reports what they
-gave back. The same request always gets the same answer.
+search, run a command, add, delegate. It calls the tools of the session that fit, several at once, and reports their
+results. The same request always gets the same reply.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _PICTURE = re.compile(r"\.(png|jpe?g|gif|webp)$", re.I)
 
 
 class DemoModel:
-    """Answers by rules. `pace` is the pause between words in seconds, for those who watch."""
+    """A model that replies by rules. `pace` is the pause between words in seconds, to imitate streaming."""
 
     def __init__(self, pace: float = 0.0) -> None:
         self.name = "demo"
         self._pace = pace
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        """Say the answer word by word, then make the calls."""
+        """Stream the text word by word, then the calls."""
         message = answer(request)
         for word in re.findall(r"\S+\s*", message.text):
             yield TextDelta(word)
@@ -60,14 +60,14 @@ class DemoModel:
 
 
 def provider(name: str) -> DemoModel:
-    """The demo model, under the one name that it has."""
+    """Return the demo model. It has no other names than "demo"."""
     if name:
         raise UnknownModelError(f"there is no model 'demo/{name}'; the demo model is just 'demo'")
     return DemoModel()
 
 
 def answer(request: Request) -> Message:
-    """What the demo model says: the next calls that the request asks for, or a report on what they gave back."""
+    """Return the reply: the next calls that the request asks for, or a report on their results."""
     question, since = _question(request.messages)
     done = list(_exchanges(since))
     calls = [] if request.reminder else _next_calls(question, done, request.tools)
@@ -84,7 +84,7 @@ def answer(request: Request) -> Message:
 
 
 def _question(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """The last thing that the person said, and the messages after it."""
+    """Return the user's last text, and the messages after it."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role == "user" and message.text:
@@ -136,7 +136,7 @@ def _read_calls(paths: Sequence[str], tools: Sequence[ToolSpec]) -> _Calls:
 
 
 def _tool(tools: Sequence[ToolSpec], pattern: str) -> ToolSpec | None:
-    """The first tool whose name has one of the words."""
+    """Return the first tool whose name matches the pattern."""
     return next((spec for spec in tools if re.search(pattern, spec.name, re.I)), None)
 
 
@@ -144,7 +144,7 @@ def _name(spec: ToolSpec | None) -> str:
     return spec.name if spec else ""
 
 
-# The names under which tools take what the demo model has to give.
+# The names of parameters to which the demo model can pass a value.
 _ALIASES = {
     "path": ("path", "file_path", "file", "filename", "folder", "directory", "name"),
     "pattern": ("pattern", "query", "text", "regex", "word"),
@@ -153,7 +153,7 @@ _ALIASES = {
 
 
 def _arguments(spec: ToolSpec, **values: str) -> dict[str, Any]:
-    """The values under the names that the tool has for them; a single required string takes the first one left."""
+    """Return the values under the tool's own parameter names. Other required strings get the first value."""
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     chosen: dict[str, Any] = {}
     for kind, value in values.items():
@@ -176,7 +176,7 @@ def _announcement(calls: Sequence[ToolUseBlock]) -> str:
     return f"I'll use {names}." if len(calls) == 1 else f"I'll make {len(calls)} calls at once ({names})."
 
 
-# What it says in the end
+# The final report
 
 
 def _arithmetic(question: str) -> str:
@@ -220,7 +220,7 @@ def _describe_text(text: str) -> str:
 
 
 def _describe_file(block: AttachmentBlock, store: AttachmentStore) -> str:
-    """What the bytes show. They are really read, so that a file that did not arrive is noticed."""
+    """Describe a file from its bytes. They are really read, so that a missing file is noticed."""
     try:
         data = store.read(block)
     except AttachmentError as error:

@@ -1,4 +1,4 @@
-"""How the demo model delegates and reports: tasks out of a request, and data out of what its calls gave back."""
+"""Delegation and structured reports of the demo model: tasks from a request, and data from call results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = ("lines", "characters", "count", "number", "size")
 
 
 def tasks(question: str, tool: ToolSpec) -> list[dict[str, Any]]:
-    """The arguments of a call of Task for each thing in quotes: `"read notes.txt" as a table of file and lines`.
+    """Return the arguments of a Task call for each quoted task: `"read notes.txt" as a table of file and lines`.
 
     >>> spec = ToolSpec("Task", "", {"properties": {"output_schema": {}}})
     >>> [task["prompt"] for task in tasks('Delegate "list the files" and "read a.txt".', spec)]
@@ -51,7 +51,7 @@ def _table(columns: Sequence[str]) -> dict[str, Any]:
 
 
 def reported(schema: Any, done: Sequence[Exchange], name: str = "") -> Any:
-    """Data that satisfies a plain schema, made of what the calls gave back."""
+    """Return data that satisfies a plain schema, made from the results of calls."""
     schema = schema if isinstance(schema, dict) else {}
     match schema.get("type"):
         case "array":
@@ -84,6 +84,6 @@ def _text(name: str, done: Sequence[Exchange]) -> str:
 
 
 def subject_of(call: ToolUseBlock) -> str:
-    """What a call was about: a name that it was given."""
+    """Return the subject of a call: its first string argument with a letter or digit."""
     values = (value for value in call.input.values() if isinstance(value, str))
     return next((value for value in values if any(map(str.isalnum, value))), "")

@@ -1,14 +1,14 @@
-"""A model that says what it is told to, for tests of agents: no network, no surprises, faults on demand.
+"""A model that plays a script, for tests of agents: no network, deterministic, failures on demand.
 
     model = ScriptedModel([
         ["I'll look.", call("read_file", path="main.py"), call("read_file", path="test.py")],
         Cut("It pri"),                                   # the stream ends in the middle
         ProviderError("overloaded"),                     # the provider fails
-        Delay(0.5, "It prints hello."),                  # the answer takes its time
-        lambda request: request.messages[-1].text,       # the answer depends on what was asked
+        Delay(0.5, "It prints hello."),                  # the reply is slow
+        lambda request: request.messages[-1].text,       # the reply depends on the request
     ])
 
-What it was asked stands in `model.requests`. A request after the last step is an error.
+`model.requests` has the requests it received. A request after the last step raises ProviderError.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from outrider.text import clean, clean_value
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A reply that breaks off: with an error if there is one, else the stream just ends."""
+    """A reply whose stream ends early, with the error if there is one."""
 
     step: Step
     error: Exception | None = None
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """A reply that comes after so many seconds."""
+    """A reply that starts after some seconds."""
 
     seconds: float
     step: Step
@@ -43,21 +43,21 @@ class Delay(msgspec.Struct, frozen=True):
 Step: TypeAlias = (
     "str | Block | Message | Reply | Sequence[str | Block] | Exception | Cut | Delay | Callable[[Request], Step]"
 )
-"""One reply, or what happens instead of it."""
+"""One reply, or a failure in its place."""
 
 
 def call(tool: str, /, **arguments: Any) -> ToolUseBlock:
-    """A call of a tool. The model gives it an id."""
+    """Return a call of a tool. The model gives it an id."""
     return ToolUseBlock("", tool, arguments)
 
 
 def malformed_call(tool: str, text: str) -> ToolUseBlock:
-    """A call whose arguments are not a JSON object."""
+    """Return a call whose arguments are not a JSON object."""
     return ToolUseBlock("", tool, {}, invalid_input=text)
 
 
 class ScriptedModel:
-    """Plays its steps one after the other, or asks a function for each.
+    """Plays its steps one after the other, or calls a function for each request.
 
     >>> model = ScriptedModel(["Hello."])
     >>> model.name
@@ -69,12 +69,12 @@ class ScriptedModel:
     ) -> None:
         self.name = "scripted"
         self.requests: list[Request] = []
-        """What it was asked, in order."""
+        """The requests, in order."""
         self._steps = steps if callable(steps) else list(steps)
         self._usage = usage or Usage()
-        """What each reply uses."""
+        """The usage of each reply."""
         self._chunk = chunk
-        """How many characters of text come at once; 0 for all."""
+        """Characters of text in a delta; 0 for all at once."""
         self._calls = 0
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:

@@ -11,7 +11,7 @@ from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.document import pieces
 from outrider.errors import AttachmentError
-from outrider.tools.tool import ToolContext
+from outrider.tools.context import ToolContext
 
 ORIGINAL = "With original: true the file itself is attached, which helps only a model that takes such files."
 

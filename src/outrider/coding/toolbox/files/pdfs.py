@@ -10,7 +10,7 @@ from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.documents.pdfs import opened_pdf
 from outrider.text import counted
-from outrider.tools.tool import ToolContext
+from outrider.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from pypdf import PdfReader

@@ -19,7 +19,7 @@ from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.coding.toolbox.web.addresses import Resolve, is_literal, is_local_name, why_private
 from outrider.errors import OutriderError
-from outrider.providers.transport import environment_proxies, proxy_for, trust
+from outrider.providers.transport import environment_proxies, proxy_for, tls_context
 from outrider.text import human_size
 from outrider.version import __version__
 
@@ -86,7 +86,7 @@ class Fetcher:
         proxy = proxy_for(str(url), environment_proxies())
         if not self._allow_private:
             await self._check(url, is_proxied=proxy is not None)
-        tls = trust() if url.scheme == "https" or (proxy or "").startswith("https:") else True
+        tls = tls_context() if url.scheme == "https" or (proxy or "").startswith("https:") else True
         async with (
             aiohttp.ClientSession(
                 connector=self._connector(is_proxied=proxy is not None),

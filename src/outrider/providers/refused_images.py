@@ -1,0 +1,49 @@
+"""Classify the error of an API that refuses a request with images: the model takes no images, or one image is bad.
+
+There is no status or code for it, so the text of the error is matched. The request is then sent again without the
+images. If the API refuses that as well, the images were not the cause, and the error is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+ImageFault: TypeAlias = Literal["model", "image"]
+
+REFUSALS = frozenset({400, 404, 415, 422})
+BROKEN = frozenset({500, 501})
+"""Local servers without image support fail with these instead of refusing."""
+
+_SUBJECT = r"(?:\bimages?\b|image_url|input_image|\bvision\b|\bpictures?\b|\bmulti-?modal\b)"
+_MENTIONS_IMAGES = re.compile(_SUBJECT, re.IGNORECASE)
+_ONE_IMAGE = re.compile(
+    r"format|media.?type|mime|too (?:large|many|big|small)|exceed|at least|dimension|pixel|corrupt|decod|base64|"
+    r"could not process|unable to process|invalid image|unsupported image|download",
+    re.IGNORECASE,
+)
+_NO_IMAGES = re.compile(
+    rf"{_SUBJECT}[^.;]{{0,80}}(?:\bnot\b[^.;]{{0,20}}(?:support|enabled|allowed|accept|available)|unsupported|"
+    rf"only supported|n't support)|"
+    rf"(?:\bnot\b|n't|cannot|no endpoints)[^.;]{{0,40}}(?:support|accept|handle|take|have)[^.;]{{0,40}}{_SUBJECT}|"
+    r"not a multi-?modal model|missing data required for image|at most 0 image|"
+    r"unknown variant\W{0,3}(?:image|input_image)|"
+    r"content\b[^.;]{0,40}\b(?:must|should) be a (?:valid )?string",
+    re.IGNORECASE,
+)
+
+
+def image_fault(status: int | None, message: str) -> ImageFault | None:
+    """Return why an API refused a request with images, or None if the images are not the cause.
+
+    >>> image_fault(404, "No endpoints found that support image input")
+    'model'
+    >>> image_fault(400, "image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes")
+    'image'
+    >>> image_fault(400, "max_tokens: 64000 > 32000")
+    """
+    if status not in REFUSALS | BROKEN:
+        return None
+    if _NO_IMAGES.search(message) and not _ONE_IMAGE.search(message):
+        return "model"
+    return "image" if status in REFUSALS and _MENTIONS_IMAGES.search(message) else None
