@@ -14,12 +14,12 @@ import msgspec
 
 from outrider.cli.plain import exact, plain
 from outrider.cli.standard_input import agreed
-from outrider.coding.config.consent import Consent, Consents
-from outrider.coding.config.keys import KEYS
+from outrider.coding.config.consent import ConsentRequest, Consents
 from outrider.coding.config.loading import Loaded, find_project_file, load
+from outrider.coding.config.masking import mask_environment_secrets, mask_secrets
+from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
-from outrider.coding.config.settings import flattened
-from outrider.coding.config.showing import without_own_keys, without_secrets
+from outrider.coding.config.settings import flatten
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
@@ -35,7 +35,6 @@ widen counts only after `outrider config trust`.
 
 exit codes: 0 done, 1 you have not agreed, 2 wrong usage or settings that cannot be used
 """
-_NONE = {"model": "a balanced one of the first provider with a key", "tools": "all", "permissions.secrets": "built in"}
 
 
 def config(arguments: list[str]) -> int:
@@ -118,13 +117,13 @@ def _path(folder: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def widening_lines(waiting: Consent) -> Iterator[str]:
+def widening_lines(waiting: ConsentRequest) -> Iterator[str]:
     """What a project's file asks for and what that means, safe for a terminal."""
     for each in waiting.widenings:
         yield f"{each.key}: {each.why}"
         value, instead = _whole(each.key, each.value), _whole(each.key, each.instead)
         yield from (f"    + {item}" for item in value if item not in instead)
-        if not KEYS[each.key].kind.adds_up:
+        if not SETTINGS[each.key].value_type.accumulates:
             yield from (f"    - {item}" for item in instead if item not in value)
 
 
@@ -132,13 +131,13 @@ def _whole(key: str, value: Any) -> list[str]:
     """The value as lines, all but the user's own keys: nobody agrees to what they cannot see."""
     if not isinstance(value, tuple):
         return _shown(key, value)
-    return [exact(without_own_keys(each)).replace("\n", "⏎") for each in value] or ["none"]
+    return [exact(mask_environment_secrets(each)).replace("\n", "⏎") for each in value] or ["none"]
 
 
 def _settings(loaded: Loaded) -> Iterator[str]:
     """The table: a line for each value, those of a list below one another."""
-    values = flattened(loaded.settings)
-    rows = [(key, _shown(key, values[key]), plain(loaded.origins[key])) for key in KEYS]
+    values = flatten(loaded.settings)
+    rows = [(key, _shown(key, values[key]), plain(loaded.origins[key])) for key in SETTINGS]
     key_width = max(len(key) for key, _, _ in rows)
     value_width = min(max(len(text) for _, texts, _ in rows for text in texts), 50)
     for key, texts, origin in rows:
@@ -157,7 +156,7 @@ def _files(loaded: Loaded) -> Iterator[str]:
 def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
     yield "\nallowed for good in this project" + ("" if remembered else ": nothing")
     for rule in remembered:
-        yield f"  {plain(without_secrets(rule))}"
+        yield f"  {plain(mask_secrets(rule))}"
 
 
 def _notes(loaded: Loaded) -> Iterator[str]:
@@ -168,20 +167,20 @@ def _notes(loaded: Loaded) -> Iterator[str]:
 def _shown(key: str, value: Any) -> list[str]:
     """The value as lines without secrets, at least one."""
     if isinstance(value, tuple):
-        return [plain(without_secrets(each)) for each in value] or ["none"]
+        return [plain(mask_secrets(each)) for each in value] or ["none"]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if value is None:
-        return [_NONE.get(key, "none")]
+        return [SETTINGS[key].unset]
     if isinstance(value, int | float):
         return [f"{value:,}" if isinstance(value, int) else f"{value:g}"]
-    return [plain(without_secrets(value))]
+    return [plain(mask_secrets(value))]
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
-    values = flattened(loaded.settings)
+    values = flatten(loaded.settings)
     return {
-        "settings": {key: {"value": _masked(values[key]), "origin": loaded.origins[key]} for key in KEYS},
+        "settings": {key: {"value": _masked(values[key]), "origin": loaded.origins[key]} for key in SETTINGS},
         "files": loaded.files,
         "remembered": _masked(remembered),
         "waiting": _masked(msgspec.to_builtins(loaded.waiting.widenings)) if loaded.waiting else [],
@@ -192,7 +191,7 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
 def _masked(value: Any) -> Any:
     """Plain data without anything secret."""
     if isinstance(value, str):
-        return without_secrets(value)
+        return mask_secrets(value)
     if isinstance(value, dict):
         return {name: _masked(item) for name, item in value.items()}
     return [_masked(item) for item in value] if isinstance(value, list | tuple) else value

@@ -95,11 +95,11 @@ class Parser(argparse.ArgumentParser):
 
 def flags_of(options: argparse.Namespace) -> dict[str, Any]:
     """The options that are settings as well, under the keys of the settings, which check them."""
-    from outrider.coding.config.keys import KEYS  # brings all of the settings, which --help should not wait for
+    from outrider.coding.config.registry import SETTINGS  # brings all of the settings, which --help should not wait for
 
     names, files = _tools(options.tools)
     numbers = {"limits.turns": options.max_turns, "limits.cost": options.max_cost}
-    given = {key: KEYS[key].kind.read(text) for key, text in numbers.items() if text is not None}
+    given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
     if options.model is not None:
         given["model"] = options.model
     if options.permissions is not None:
