@@ -12,6 +12,7 @@ from outrider.coding.config.registry import DEFAULTS, SECTIONS, SETTINGS, VARIAB
 from outrider.coding.config.settings import LimitSettings, Settings, flatten, unflatten
 from outrider.coding.config.value_types import Boolean, Choice, Number, PathList, RuleList, Text, ToolNameList
 from outrider.runtime.limits import Limits
+from tests.cli.program import outrider
 
 FREE = {"permissions.ask", "permissions.deny", "chat.show_thinking", "acp.full_updates", "acp.update_interval"}
 """The settings that a project may set to any value."""
@@ -74,3 +75,8 @@ def test_every_default_is_a_value_that_could_have_been_written() -> None:
 
 def test_no_variable_stands_for_two_settings() -> None:
     assert len(VARIABLES) == len([setting for setting in SETTINGS.values() if setting.variable])
+
+
+def test_every_flag_is_an_option_of_the_program() -> None:
+    helps = outrider("-p", "--help").stdout + outrider("acp", "--help").stdout
+    assert [setting.flag for setting in SETTINGS.values() if setting.flag not in helps] == []
