@@ -185,11 +185,11 @@ class PatternList(TextList, frozen=True):
 
     def check_item(self, text: str, base: Path | None) -> str:
         """Return the pattern if it compiles."""
-        from outrider.coding.permissions.patterns import alternatives, translated
+        from outrider.coding.permissions.patterns import alternatives, to_regex
 
         try:
             for each in alternatives(text):
-                re.compile(translated(each))
+                re.compile(to_regex(each))
         except (ValueError, re.error) as error:
             raise InvalidValueError(f"has a pattern that cannot be used, {quoted(text)}: {error}") from None
         return text
