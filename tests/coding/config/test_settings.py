@@ -55,6 +55,7 @@ def test_a_type_without_a_check_cannot_be_a_setting(hint: Any) -> None:
 
 
 def test_limits_are_the_limits_of_a_run() -> None:
+    assert type(Settings().limits) is type(unflatten({"limits.turns": 3}).limits) is Limits
     assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
     assert msgspec.to_builtins(LimitSettings()) == msgspec.to_builtins(Limits())
 

@@ -34,14 +34,18 @@ class DeclaredSetting(Setting, frozen=True, kw_only=True):
 
 
 def declared_settings(struct: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, DeclaredSetting]]:
-    """Yield each annotated field of a struct and of its sections, by dotted key. The values are the defaults."""
+    """Yield each annotated field of a struct and of its sections, by dotted key. The values are the defaults.
+
+    A section that is declared elsewhere is annotated with the struct that declares it.
+    """
     hints = get_type_hints(type(struct), include_extras=True)
     for name in struct.__struct_fields__:
         default = getattr(struct, name)
+        metadata = getattr(hints[name], "__metadata__", ())
         if isinstance(default, msgspec.Struct):
-            yield from declared_settings(default, f"{name}.")
+            yield from declared_settings(metadata[0] if metadata else default, f"{name}.")
             continue
-        (setting,) = (each for each in hints[name].__metadata__ if isinstance(each, Setting))
+        (setting,) = (each for each in metadata if isinstance(each, Setting))
         value_type = value_type_of(hints[name])
         yield (
             f"{prefix}{name}",

@@ -115,7 +115,7 @@ class WebSettings(msgspec.Struct, frozen=True):
 
 
 class LimitSettings(Limits, frozen=True):
-    """The limits of a run as settings. `Limits` has the defaults."""
+    """The declarations of the settings for `Limits`, which has the defaults. `Settings.limits` itself is a `Limits`."""
 
     turns: Annotated[
         int | None,
@@ -264,7 +264,7 @@ class Settings(msgspec.Struct, frozen=True):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
-    limits: LimitSettings = LimitSettings()
+    limits: Annotated[Limits, LimitSettings()] = Limits()
     subagents: SubagentSettings = SubagentSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
