@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.config.keys import KEYS
+from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
 from tests.cli.program import clean_environment, outrider, start
 from tests.coding.config import Home
@@ -73,7 +73,7 @@ def test_every_setting_is_shown_with_its_value_and_its_origin(home: Home) -> Non
     ended = config(home, OUTRIDER_MAX_COST="0.5")
     assert (ended.returncode, ended.stderr) == (0, "")
     lines = [line.split(maxsplit=2) for line in ended.stdout.splitlines()]
-    assert [line[0] for line in lines if line and line[0] in KEYS] == list(KEYS)
+    assert [line[0] for line in lines if line and line[0] in SETTINGS] == list(SETTINGS)
     assert ["model", "demo", str(home.user_file)] in lines
     assert ["permissions.mode", "ask", "the default"] in lines
     assert ["permissions.deny", "Bash(rm:*)", ".outrider/config.toml"] in lines
@@ -101,7 +101,7 @@ def test_json_has_the_same(home: Home) -> None:
     home.project_says(WIDE)
     ended = config(home, "--json", OUTRIDER_PERMISSION="x")
     found = json.loads(ended.stdout)
-    assert list(found["settings"]) == list(KEYS)
+    assert list(found["settings"]) == list(SETTINGS)
     assert found["settings"]["permissions.mode"] == {"value": "ask", "origin": "the default"}
     assert found["settings"]["permissions.deny"] == {"value": ["Bash(rm:*)"], "origin": ".outrider/config.toml"}
     assert found["files"] == {str(home.user_file): False, ".outrider/config.toml": True}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Allow, Attachment, Deny, ScriptedModel, Session, ToolResult, tool
-from outrider.coding.permissions.asking import Permissions
+from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
@@ -224,7 +224,7 @@ async def test_the_whole_output_of_a_command_is_stored(folder: Path, command: st
 # Between the judgement and the reading
 
 
-class Swapping(Permissions):
+class Swapping(PermissionApprover):
     """Permissions while somebody else changes a link."""
 
     before: Callable[[], None] = staticmethod(lambda: None)  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, ToolContext, with_subagents
-from outrider.coding.permissions.asking import Permissions
+from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.profiles import LONGEST_DESCRIPTION, MOST_FILES, find_profiles
@@ -66,7 +66,7 @@ async def test_a_sub_agent_from_python_asks_under_its_name(tmp_path: Path) -> No
         return call("change", what="x") if len(request.messages) == 1 else "done"
 
     team = with_subagents(Agent(model=ScriptedModel(answer), tools=[change]), [WORKER])
-    await Session(team, approve=Permissions(Policy(folder=tmp_path), ask=ask)).run("go")
+    await Session(team, approve=PermissionApprover(Policy(folder=tmp_path), ask=ask)).run("go")
     assert [question.asker for question in asked] == ["Worker: work 1"]
 
 

@@ -90,13 +90,13 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
 
 def _seconds(text: str) -> float:
     """Parse the interval. The error states the valid range, before an editor opens a session."""
-    from outrider.coding.config.keys import KEYS
-    from outrider.coding.config.kinds import MismatchError
+    from outrider.coding.config.registry import SETTINGS
+    from outrider.coding.config.value_types import InvalidValueError
 
     try:
-        return float(KEYS["acp.update_interval"].kind.take(float(text), None))
-    except (MismatchError, ValueError) as error:
-        wrong = str(error) if isinstance(error, MismatchError) else f"must be a number of seconds, not {text!r}"
+        return float(SETTINGS["acp.update_interval"].value_type.check(float(text), None))
+    except (InvalidValueError, ValueError) as error:
+        wrong = str(error) if isinstance(error, InvalidValueError) else f"must be a number of seconds, not {text!r}"
         raise argparse.ArgumentTypeError(wrong) from None
 
 

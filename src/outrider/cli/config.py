@@ -14,12 +14,12 @@ import msgspec
 
 from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
-from outrider.coding.config.consent import Consent, Consents
-from outrider.coding.config.keys import KEYS
+from outrider.coding.config.consent import ConsentRequest, Consents
 from outrider.coding.config.loading import Loaded, find_project_file, load
+from outrider.coding.config.masking import mask_environment_secrets, mask_secrets
+from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
-from outrider.coding.config.settings import flattened
-from outrider.coding.config.showing import without_own_keys, without_secrets
+from outrider.coding.config.settings import flatten
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
@@ -35,7 +35,6 @@ Values in the project's file that allow more than your own settings apply only a
 
 exit codes: 0 done, 1 not confirmed, 2 wrong usage or invalid settings
 """
-_NONE = {"model": "balanced model of the first provider with a key", "tools": "all", "permissions.secrets": "built in"}
 
 
 def config(arguments: list[str]) -> int:
@@ -119,13 +118,13 @@ def _path(folder: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def widening_lines(waiting: Consent) -> Iterator[str]:
+def widening_lines(waiting: ConsentRequest) -> Iterator[str]:
     """Yield what a project's file would widen, as lines that are safe for a terminal."""
     for each in waiting.widenings:
         yield f"{each.key}: {each.why}"
         value, instead = _full_lines(each.key, each.value), _full_lines(each.key, each.instead)
         yield from (f"    + {item}" for item in value if item not in instead)
-        if not KEYS[each.key].kind.adds_up:
+        if not SETTINGS[each.key].value_type.accumulates:
             yield from (f"    - {item}" for item in instead if item not in value)
 
 
@@ -133,13 +132,13 @@ def _full_lines(key: str, value: Any) -> list[str]:
     """Return the whole value as lines, so that the user sees what they approve. Only the user's own keys are masked."""
     if not isinstance(value, tuple):
         return _value_lines(key, value)
-    return [reveal_hidden(without_own_keys(each)).replace("\n", "⏎") for each in value] or ["none"]
+    return [reveal_hidden(mask_environment_secrets(each)).replace("\n", "⏎") for each in value] or ["none"]
 
 
 def _settings(loaded: Loaded) -> Iterator[str]:
     """Yield the table: one line for each value; the items of a list follow one another."""
-    values = flattened(loaded.settings)
-    rows = [(key, _value_lines(key, values[key]), safe_line(loaded.origins[key])) for key in KEYS]
+    values = flatten(loaded.settings)
+    rows = [(key, _value_lines(key, values[key]), safe_line(loaded.origins[key])) for key in SETTINGS]
     key_width = max(len(key) for key, _, _ in rows)
     value_width = min(max(len(text) for _, texts, _ in rows for text in texts), 50)
     for key, texts, origin in rows:
@@ -158,7 +157,7 @@ def _files(loaded: Loaded) -> Iterator[str]:
 def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
     yield "\nalways allowed in this project" + ("" if remembered else ": nothing")
     for rule in remembered:
-        yield f"  {safe_line(without_secrets(rule))}"
+        yield f"  {safe_line(mask_secrets(rule))}"
 
 
 def _notes(loaded: Loaded) -> Iterator[str]:
@@ -169,20 +168,20 @@ def _notes(loaded: Loaded) -> Iterator[str]:
 def _value_lines(key: str, value: Any) -> list[str]:
     """Return the value without secrets as one or more lines."""
     if isinstance(value, tuple):
-        return [safe_line(without_secrets(each)) for each in value] or ["none"]
+        return [safe_line(mask_secrets(each)) for each in value] or ["none"]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if value is None:
-        return [_NONE.get(key, "none")]
+        return [SETTINGS[key].unset]
     if isinstance(value, int | float):
         return [f"{value:,}" if isinstance(value, int) else f"{value:g}"]
-    return [safe_line(without_secrets(value))]
+    return [safe_line(mask_secrets(value))]
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
-    values = flattened(loaded.settings)
+    values = flatten(loaded.settings)
     return {
-        "settings": {key: {"value": _masked(values[key]), "origin": loaded.origins[key]} for key in KEYS},
+        "settings": {key: {"value": _masked(values[key]), "origin": loaded.origins[key]} for key in SETTINGS},
         "files": loaded.files,
         "remembered": _masked(remembered),
         "waiting": _masked(msgspec.to_builtins(loaded.waiting.widenings)) if loaded.waiting else [],
@@ -193,7 +192,7 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
 def _masked(value: Any) -> Any:
     """Return the value with every secret masked."""
     if isinstance(value, str):
-        return without_secrets(value)
+        return mask_secrets(value)
     if isinstance(value, dict):
         return {name: _masked(item) for name, item in value.items()}
     return [_masked(item) for item in value] if isinstance(value, list | tuple) else value

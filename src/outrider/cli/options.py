@@ -94,11 +94,11 @@ class Parser(argparse.ArgumentParser):
 
 def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options that are also settings, by setting key; loading the settings validates them."""
-    from outrider.coding.config.keys import KEYS  # imported late, so that --help stays fast
+    from outrider.coding.config.registry import SETTINGS  # imported late, so that --help stays fast
 
     names, files = _tools(options.tools)
     numbers = {"limits.turns": options.max_turns, "limits.cost": options.max_cost}
-    given = {key: KEYS[key].kind.read(text) for key, text in numbers.items() if text is not None}
+    given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
     if options.model is not None:
         given["model"] = options.model
     if options.permissions is not None:

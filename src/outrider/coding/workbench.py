@@ -15,8 +15,8 @@ import msgspec
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
 from outrider.coding.instructions import as_prompt, project_instructions
-from outrider.coding.permissions.asking import Permissions
-from outrider.coding.permissions.files import hidden
+from outrider.coding.permissions.approver import PermissionApprover
+from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask
@@ -69,7 +69,7 @@ class Workbench:
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
         remembered = RememberedRules(data_folder(), self.folder)
-        self.permissions = Permissions(
+        self.permissions = PermissionApprover(
             _policy(settings, self.workspace, remembered.rules()),
             ask=ask,
             remember=remembered.add,
@@ -197,7 +197,7 @@ class Workbench:
             sandbox=self.sandbox if "Bash" in self._enabled_tools else None,
             environment=_command_environment(os.environ),
             private_addresses=self.settings.web.private_addresses,
-            hidden=lambda path: hidden(self.permissions.policy, path),
+            hidden=lambda path: is_hidden(self.permissions.policy, path),
             unset=(*MODEL_KEYS, *UNSET_VARIABLES),
         )
         return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]

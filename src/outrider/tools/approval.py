@@ -45,7 +45,7 @@ before it are done. An async function may wait for a person; a sync function run
 
 @runtime_checkable
 class FileApprover(Protocol):
-    """An approver that also decides about the files that tools attach by path. `Permissions` is one."""
+    """An approver that also decides about the files that tools attach by path. `PermissionApprover` is one."""
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Decision:
         """Decide whether a file may be attached to the result of a call.
@@ -75,6 +75,6 @@ def denial_in(decision: object) -> str:
 
 
 def for_subagent(approver: Approver | None, label: str) -> Approver | None:
-    """Return the approver for a sub-agent's calls: one with `on_behalf_of`, as `Permissions`, is told who asks."""
+    """Return the approver for a sub-agent. One with `on_behalf_of`, as `PermissionApprover`, is told who asks."""
     on_behalf_of: Callable[[str], Approver] | None = getattr(approver, "on_behalf_of", None)
     return on_behalf_of(label) if on_behalf_of else approver

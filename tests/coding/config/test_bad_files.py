@@ -41,9 +41,9 @@ def complaint(home: Home, text: str | bytes) -> str:
         ("[permissions.mode]\nx = 1", "permissions.mode must be one of"),
         ("[web]\nzzz = 1", 'there is no setting "web.zzz"; known: web.private_addresses'),
         ("zzz = 1", "known: model, tools, tool_files, permissions.mode"),
-        ('"permissions.mode" = "all"', ", line 1: write permissions.mode without quotes around the whole of it"),
-        ("permissions = 3", ", line 1: permissions is a section, [permissions], with keys of its own, not a"),
-        ("[[permissions]]\nmode = 'ask'", "permissions is a section, [permissions], with keys of its own, not a list"),
+        ('"permissions.mode" = "all"', ", line 1: write the key permissions.mode without quotes"),
+        ("permissions = 3", ", line 1: permissions is a section, [permissions], with its own keys, not a"),
+        ("[[permissions]]\nmode = 'ask'", "permissions is a section, [permissions], with its own keys, not a list"),
         ("[permissions]\n\nmode = 'al'", ', line 3: permissions.mode must be one of "ask", "edits", "all", "plan"'),
         ("permissions.mode = 3", "permissions.mode must be one of"),
         ("model = 3", ", line 1: model must be a text in quotes, not a whole number"),
@@ -77,7 +77,7 @@ def complaint(home: Home, text: str | bytes) -> str:
         ("a = 1\nmodel = 'x", " is not TOML: Expected \"'\""),
         ("model = 'x'\nmodel = 'y'", " is not TOML: Cannot overwrite a value"),
         ("a = " + "[" * 5000, " is nested too deeply"),
-        ("limits.turns = " + "9" * 5000, " is not TOML: a number in it is longer than any can be"),
+        ("limits.turns = " + "9" * 5000, " is not TOML: it has a number that is too long"),
         (b"model = '\xff'", ", line 1: the file is not UTF-8 text; save it as UTF-8"),
         ("model = 'x'".encode("utf-16"), ", line 1: the file is not UTF-8 text"),
         (b"model = \0", " is not TOML: "),
@@ -154,7 +154,7 @@ def test_a_device_is_refused(home: Home) -> None:
 def test_a_huge_file_is_refused_without_being_held(home: Home) -> None:
     with home.project_file.open("wb") as file:
         file.truncate(100 * MAX_BYTES)
-    with pytest.raises(ConfigError, match=r"it has more than 1.0 MiB"):
+    with pytest.raises(ConfigError, match=r"it is larger than 1.0 MiB"):
         home.load()
 
 
@@ -165,7 +165,7 @@ def test_a_file_of_the_largest_size_is_read(home: Home) -> None:
 
 def test_a_link_that_leads_nowhere_is_no_missing_file(home: Home) -> None:
     home.project_file.symlink_to("gone.toml")
-    with pytest.raises(ConfigError, match="it is a link that leads nowhere"):
+    with pytest.raises(ConfigError, match="it is a broken link"):
         home.load()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.config.consent import KEPT, Consents
+from outrider.coding.config.consent import MAX_CONTENTS, Consents
 from outrider.errors import ConfigError
 from tests.coding.config import Home, mode_of
 
@@ -41,11 +41,11 @@ def test_it_is_kept_for_the_owner_alone_whatever_the_umask(home: Home) -> None:
 
 def test_older_contents_stay_agreed_to_up_to_a_number(home: Home) -> None:
     consents = Consents(home.data)
-    for number in range(KEPT + 1):
+    for number in range(MAX_CONTENTS + 1):
         consents.give(home.project_file, b"%d" % number)
     consents.give(home.project_file, b"1")
     assert not consents.is_given(home.project_file, b"0")
-    assert all(consents.is_given(home.project_file, b"%d" % number) for number in range(1, KEPT + 1))
+    assert all(consents.is_given(home.project_file, b"%d" % number) for number in range(1, MAX_CONTENTS + 1))
 
 
 def test_what_was_agreed_to_can_be_taken_back(home: Home) -> None:

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
-from outrider.coding.config.keys import DEFAULTS, KEYS
+from outrider.coding.config.registry import SETTINGS
 from tests.coding.config import Home
 
-PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "configuration.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
-ROWS = [[cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"^\| `.*$", PAGE, re.M)]
-
-
-def as_written(value: object) -> str:
-    """A default as the table has it."""
-    if value is None:
-        return "not set"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, float):
-        return f"`{value:g}`"
-    return f'`"{value}"`' if isinstance(value, str) else "`[]`" if value == () else f"`{value}`"
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "settings-page"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -43,12 +34,18 @@ def test_there_are_examples_and_the_last_one_waits_for_what_it_says(home: Home) 
     assert [each.key for each in waiting.widenings] == ["permissions.allow", "sandbox.use"]
 
 
-def test_the_table_has_every_setting_with_its_default_variable_and_flag() -> None:
-    assert [row[0].strip("`") for row in ROWS] == list(KEYS)
-    for name, default, variable, flag, about in ROWS:
-        key = name.strip("`")
-        limit = key.startswith("limits.") and DEFAULTS[key] is None
-        assert default == ('`"none"`' if limit else as_written(DEFAULTS[key])), key
-        assert variable.strip(" `") == KEYS[key].variable, key
-        assert flag.strip(" `") == KEYS[key].flag, key
-        assert about
+def test_the_page_is_as_the_script_generates_it() -> None:
+    assert SCRIPT["page"](PAGE) == PAGE, "run scripts/settings-page"
+    assert [row.split("`")[1] for row in SCRIPT["table"]().splitlines()[2:]] == list(SETTINGS)
+
+
+def test_the_table_says_what_is_declared() -> None:
+    rows = {row.split("`")[1]: row for row in SCRIPT["table"]().splitlines()[2:]}
+    turns = SETTINGS["limits.turns"].help
+    assert rows["limits.turns"] == f"| `limits.turns` | `50` | `OUTRIDER_MAX_TURNS` | `--max-turns` | {turns} |"
+    assert rows["limits.cost"].startswith('| `limits.cost` | `"none"` | `OUTRIDER_MAX_COST` | `--max-cost` |')
+    assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL` | `--model` |")
+    assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')
+    assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | | |")
+    assert rows["sandbox.network"].startswith("| `sandbox.network` | `true` |")
+    assert all(row.count("|") == 6 for row in rows.values())

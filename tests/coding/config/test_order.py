@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.coding.config.keys import DEFAULTS, KEYS
-from outrider.coding.config.layers import DEFAULT, Layer, laid_over
-from outrider.coding.config.settings import Settings, flattened
+from outrider.coding.config.layers import DEFAULT, Layer, merge
+from outrider.coding.config.registry import DEFAULTS, SETTINGS
+from outrider.coding.config.settings import Settings, flatten
 from outrider.errors import ConfigError
 from tests.coding.config import Home
 
@@ -81,10 +81,11 @@ def test_a_variable_can_say_that_there_are_no_tools(home: Home) -> None:
 
 
 def test_every_variable_is_heeded(home: Home) -> None:
-    samples = {"Name": "demo", "Choice": "", "YesNo": "yes", "Number": "7", "ToolNames": "Read"}
-    for key, setting in KEYS.items():
+    samples = {"Text": "demo", "Choice": "", "Boolean": "yes", "Number": "7", "ToolNameList": "Read"}
+    for key, setting in SETTINGS.items():
         if setting.variable:
-            text = samples[type(setting.kind).__name__] or setting.kind.options[-1]  # type: ignore[attr-defined]
+            kind = setting.value_type
+            text = samples[type(kind).__name__] or kind.options[-1]  # type: ignore[attr-defined]
             assert home.load(**{setting.variable: text}).origins[key] == setting.variable
 
 
@@ -108,7 +109,7 @@ def test_a_variable_that_makes_no_sense_is_named(home: Home, variable: str, valu
 
 def test_a_variable_that_is_nearly_one_of_ours_is_noted(home: Home) -> None:
     (note,) = home.load(OUTRIDER_PERMISSION="all", OUTRIDER_ANTHROPIC_FAST="x", OUTRIDER_DEBUG="y").notes
-    assert note == "the variable OUTRIDER_PERMISSION is not heeded; did you mean OUTRIDER_PERMISSIONS?"
+    assert note == "the variable OUTRIDER_PERMISSION is ignored; did you mean OUTRIDER_PERMISSIONS?"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ LAYERS = st.lists(
 
 @given(LAYERS)
 def test_scalars_are_those_of_the_last_layer_that_has_one(layers: list[Layer]) -> None:
-    whole = laid_over(layers)
+    whole = merge(layers)
     for key in ("model", "permissions.mode", "sandbox.network", "limits.turns"):
         having = [layer for layer in layers if key in layer.values]
         assert whole.values[key] == (having[-1].values[key] if having else DEFAULTS[key])
@@ -236,7 +237,7 @@ def test_scalars_are_those_of_the_last_layer_that_has_one(layers: list[Layer]) -
 
 @given(LAYERS)
 def test_no_rule_of_any_layer_is_lost_and_none_is_invented(layers: list[Layer]) -> None:
-    whole = laid_over(layers)
+    whole = merge(layers)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         said = [rule for layer in layers for rule in layer.values.get(key, ())]
         assert list(whole.values[key]) == list(dict.fromkeys(said))
@@ -244,12 +245,12 @@ def test_no_rule_of_any_layer_is_lost_and_none_is_invented(layers: list[Layer]) 
 
 @given(LAYERS)
 def test_every_key_has_a_value_and_an_origin(layers: list[Layer]) -> None:
-    whole = laid_over(layers)
-    assert list(whole.values) == list(whole.origins) == list(KEYS)
+    whole = merge(layers)
+    assert list(whole.values) == list(whole.origins) == list(SETTINGS)
     assert all(whole.origins.values())
 
 
 def test_the_origins_of_loaded_settings_are_complete(home: Home) -> None:
     home.user_says("model = 'demo'")
     loaded = home.load(flags={"permissions.mode": "plan"}, OUTRIDER_MAX_COST="1")
-    assert list(loaded.origins) == list(flattened(loaded.settings))
+    assert list(loaded.origins) == list(flatten(loaded.settings))

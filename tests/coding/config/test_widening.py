@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.config.settings import Settings, flattened
+from outrider.coding.config.settings import Settings, flatten
 from outrider.coding.permissions.secrets import SECRETS
 from tests.coding.config import Home
 
@@ -86,15 +86,15 @@ def test_what_widens_does_not_count_before_the_user_agrees(home: Home, users: st
     loaded = home.load()
     assert loaded.waiting
     (wider,) = loaded.waiting.widenings
-    assert (wider.key, wider.instead) == (key, flattened(before.settings)[key])
+    assert (wider.key, wider.instead) == (key, flatten(before.settings)[key])
     assert wider.why
-    assert flattened(loaded.settings)[key] == flattened(before.settings)[key]
+    assert flatten(loaded.settings)[key] == flatten(before.settings)[key]
     assert loaded.origins[key] == before.origins[key]
     assert loaded.settings.permissions.deny == ("Bash(rm:*)",)  # the rest of the file counts
     home.agree()
     agreed = home.load()
     assert agreed.waiting is None
-    assert flattened(agreed.settings)[key] != flattened(before.settings)[key]
+    assert flatten(agreed.settings)[key] != flatten(before.settings)[key]
     assert ".outrider/config.toml" in agreed.origins[key]
 
 
@@ -221,7 +221,7 @@ def toml(values: dict[str, Any]) -> str:
 def allows_no_more(one: Settings, other: Settings) -> bool:
     """Whether all that one allows is also allowed by the other, written down anew and not as the program has it."""
     mine, theirs = one.permissions, other.permissions
-    limits = zip(flattened(one).items(), flattened(other).items(), strict=True)
+    limits = zip(flatten(one).items(), flatten(other).items(), strict=True)
     return (
         MODES.index(mine.mode) <= MODES.index(theirs.mode)
         and set(mine.allow) <= set(theirs.allow)
@@ -262,11 +262,11 @@ def test_no_project_ever_allows_more_without_consent(
     home.project_says(toml(projects))
     loaded = home.load()
     assert allows_no_more(loaded.settings, alone.settings)
-    assert list(loaded.origins) == list(flattened(loaded.settings))
+    assert list(loaded.origins) == list(flatten(loaded.settings))
     for key in ("permissions.deny", "permissions.ask"):
-        assert set(projects.get(key, ())) | set(users.get(key, ())) == set(flattened(loaded.settings)[key])
+        assert set(projects.get(key, ())) | set(users.get(key, ())) == set(flatten(loaded.settings)[key])
     for wider in loaded.waiting.widenings if loaded.waiting else ():
-        assert flattened(loaded.settings)[wider.key] == flattened(alone.settings)[wider.key] == wider.instead
+        assert flatten(loaded.settings)[wider.key] == flatten(alone.settings)[wider.key] == wider.instead
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
@@ -280,7 +280,7 @@ def test_after_consent_the_whole_project_file_counts(
         home.agree()
     loaded = home.load()
     assert loaded.waiting is None
-    found = flattened(loaded.settings)
+    found = flatten(loaded.settings)
     for key, value in projects.items():
         if isinstance(value, list):
             assert set(value) <= set(found[key])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from outrider.coding.permissions.decision import decide
-from outrider.coding.permissions.files import hidden
+from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import MODES, Mode
 from tests.coding.permissions.workspace import Ground
@@ -94,6 +94,7 @@ def test_plain_reads_inside_run_in_every_mode(ground: Ground, command: str) -> N
         ('git commit -m "fix: the .env loader, see server.key"', ["Bash(git commit:*)"]),
         ("grep -rn foo --exclude-dir=.git .", ["Bash(grep:*)"]),
         ("jq -r '.items[].key' data.json", ["Bash(jq:*)"]),
+        ("jq -r '.rules[].key' data.json", ["Bash(jq:*)"]),
         ("find . -type f -name '*.tmp' -delete", ["Bash(find . -type f -name '*.tmp' -delete)"]),
         ('x=$(git rev-parse HEAD) && echo "$x"', ["Bash(git rev-parse:*)"]),
     ],
@@ -210,10 +211,10 @@ def test_a_secret_opens_only_by_the_list_of_secrets(ground: Ground) -> None:
 
 def test_a_search_can_ask_what_to_leave_out(ground: Ground) -> None:
     policy = ground.policy("all", deny=["Read(docs/**)"])
-    assert hidden(policy, "src/.env")
-    assert hidden(policy, "to_env")
-    assert hidden(policy, str(ground.work / "docs/a.md"))
-    assert not hidden(policy, "src/main.py")
+    assert is_hidden(policy, "src/.env")
+    assert is_hidden(policy, "to_env")
+    assert is_hidden(policy, str(ground.work / "docs/a.md"))
+    assert not is_hidden(policy, "src/main.py")
 
 
 def test_tools_that_only_have_a_name(ground: Ground) -> None:

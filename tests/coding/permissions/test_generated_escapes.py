@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.permissions.question import Mode
-from outrider.coding.permissions.script import Command
-from outrider.coding.permissions.shell import read_script
-from outrider.coding.permissions.wrappers import unwrapped
+from outrider.coding.permissions.shell.parser import parse_script
+from outrider.coding.permissions.shell.script import Command
+from outrider.coding.permissions.shell.wrappers import unwrap
 from tests.coding.permissions.canaries import Cage
 from tests.coding.permissions.grammar import document, escape, quoted, slip, soup
 from tests.coding.permissions.workspace import Ground
@@ -71,7 +71,7 @@ def assert_bash_agrees(cage: Cage, command: str) -> None:
     calls, output = cage.run(command)
     assert "SECRET-CONTENT" not in output, command
     assert not cage.canary.exists(), command
-    believed = [form for each in read_script(command).commands for form in _forms(each)]
+    believed = [form for each in parse_script(command).commands for form in _forms(each)]
     for call in calls:
         assert call[0] != "forbidden", command
         assert any(_agree(values, call) for values in believed), (command, call)
@@ -79,7 +79,7 @@ def assert_bash_agrees(cage: Cage, command: str) -> None:
 
 def _forms(command: Command) -> list[list[str | None]]:
     """The command as it stands, and what its wrappers run, one after the other."""
-    wrapping = len(command.words) - len(unwrapped(command.words))
+    wrapping = len(command.words) - len(unwrap(command.words))
     return [command.values[at:] for at in range(wrapping + 1)]
 
 
@@ -123,4 +123,4 @@ def test_nothing_makes_the_decision_fail(ground: Ground, text: str, tool: str) -
     policy = ground.policy("ask", ("Bash(ls:*)",), ("Bash(x:*)",), ("Bash(rm:*)", "Read(x/**)"))
     for name in ("command", "file_path", "pattern", "path", "url"):
         decision = ground.decide(policy, tool, **{name: text})
-        assert "could not be judged" not in decision.reason
+        assert "could not be checked" not in decision.reason

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from outrider.coding.permissions.files import hidden
+from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.question import MODES, Mode
-from outrider.coding.permissions.reading import READERS
-from outrider.coding.permissions.shell import read_script
+from outrider.coding.permissions.shell.parser import parse_script
+from outrider.coding.permissions.shell.read_only_options import READERS
 from tests.coding.permissions.workspace import Ground
 
 
@@ -289,24 +289,24 @@ def test_data_may_be_fed(ground: Ground, command: str, rules: Sequence[str]) -> 
 
 
 def test_who_is_fed() -> None:
-    script = read_script("a < x; b | c; d > x; e <<< y; f 2>&1; (g; h) < x; i <<E\nE\nj $(k) | l $(m); n & o")
-    assert {command.name for command in script.commands if command.fed} == set("aceghilm")
+    script = parse_script("a < x; b | c; d > x; e <<< y; f 2>&1; (g; h) < x; i <<E\nE\nj $(k) | l $(m); n & o")
+    assert {command.name for command in script.commands if command.has_input} == set("aceghilm")
 
 
 def test_a_search_leaves_out_what_cannot_be_judged(ground: Ground) -> None:
     policy = ground.policy("all")
-    assert hidden(policy, "caf\udce9/.env")
-    assert hidden(policy, "caf\udce9/x.py")
-    assert hidden(policy, "to_loop")
-    assert hidden(policy, "a\0b")
+    assert is_hidden(policy, "caf\udce9/.env")
+    assert is_hidden(policy, "caf\udce9/x.py")
+    assert is_hidden(policy, "to_loop")
+    assert is_hidden(policy, "a\0b")
 
 
 def test_a_search_leaves_out_what_a_rule_asks_about(ground: Ground) -> None:
     for tool in ("Read", "Grep", "Glob"):
         policy = ground.policy("all", ask=[f"{tool}(docs/**)"])
-        assert hidden(policy, "docs/a.md")
-        assert not hidden(policy, "src/main.py")
-    assert not hidden(ground.policy(ask=["Edit(docs/**)", "Bash(docs/**)"]), "docs/a.md")
+        assert is_hidden(policy, "docs/a.md")
+        assert not is_hidden(policy, "src/main.py")
+    assert not is_hidden(ground.policy(ask=["Edit(docs/**)", "Bash(docs/**)"]), "docs/a.md")
 
 
 TRAPPED = (

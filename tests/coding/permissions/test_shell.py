@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.coding.permissions.shell import read_script
+from outrider.coding.permissions.shell.parser import parse_script
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from outrider.coding.permissions.shell import read_script
     ],
 )
 def test_the_commands_of_a_command_line(text: str, commands: list[list[str | None]]) -> None:
-    script = read_script(text)
+    script = parse_script(text)
     assert [command.values for command in script.commands] == commands
     assert script.doubts == ()
 
@@ -67,19 +67,19 @@ def test_the_commands_of_a_command_line(text: str, commands: list[list[str | Non
     ],
 )
 def test_what_bash_may_read_otherwise_is_in_doubt(text: str) -> None:
-    assert read_script(text).doubts
+    assert parse_script(text).doubts
 
 
 def test_what_is_in_doubt_is_still_looked_into() -> None:
-    assert ["rm", "x"] in [command.values for command in read_script("f() { case a in a) rm x;; esac; }").commands]
+    assert ["rm", "x"] in [command.values for command in parse_script("f() { case a in a) rm x;; esac; }").commands]
 
 
 def test_files_that_the_shell_opens() -> None:
-    script = read_script("a < b > c 2>> d &> e 3>&1 >&- <&0")
+    script = parse_script("a < b > c 2>> d &> e 3>&1 >&- <&0")
     opened = [(each.access, each.target.value) for each in script.redirections]
     assert opened == [("read", "b"), ("write", "c"), ("write", "d"), ("write", "e")]
 
 
 def test_long_command_lines_take_no_time() -> None:
     for text in ("ls|" * 10_000, "((a" * 10_000, "$(" * 10_000, "'" * 10_001, "x " * 20_000):
-        assert read_script(text).doubts == ("it is too long to be read",)
+        assert parse_script(text).doubts == ("it is too long",)

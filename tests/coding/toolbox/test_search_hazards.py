@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from outrider.coding.permissions.files import hidden
+from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.toolbox import throttle
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 def secret_in(folder: Path) -> Callable[[str], bool]:
     policy = Policy(folder=folder, secrets=SECRETS)
-    return lambda path: hidden(policy, path)
+    return lambda path: is_hidden(policy, path)
 
 
 def both(folder: Path) -> list[tuple[Tool, dict[str, str]]]:
@@ -117,7 +117,7 @@ async def test_outside_the_project_secrets_are_kept_back_too(folder: Path, tmp_p
 async def test_a_rule_that_denies_reading_hides_from_searches(folder: Path) -> None:
     put(folder / "private/x.py", "needle")
     policy = Policy(folder=folder, deny=(Rule.parse("Read(private/**)"),))
-    tool = grep(Workspace(folder), hidden=lambda path: hidden(policy, path))
+    tool = grep(Workspace(folder), hidden=lambda path: is_hidden(policy, path))
     assert (await call(tool, pattern="needle")).text == "a.py"
     assert (await call(tool, pattern="needle", path="private")).is_error
 

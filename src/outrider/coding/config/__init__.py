@@ -1,1 +1,1 @@
-"""Settings: what can be set, where it was set, and what a project may change."""
+"""Settings: their declarations, the files they are read from, and the user's consent to a project's values."""

@@ -1,4 +1,4 @@
-"""What the user has agreed to: the settings files of projects that may widen permissions, each as it was then."""
+"""The user's consent to the settings files of projects. A consent is for the content of a file at the time."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.config.private_files import folder_of, locked, read_private, remove_private, write_private
+from outrider.coding.config.private_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.coding.config.widening import Widening
 
-KEPT = 20
-"""How many contents of one file are remembered, so that going back to an older branch asks nobody again."""
+MAX_CONTENTS = 20
+"""Contents of one file that are remembered, so that switching back to an older branch does not ask again."""
 
 
-class Consent(msgspec.Struct, frozen=True):
-    """What waits for the user to agree: `Consents.give(waiting.project_file, waiting.content)` remembers it."""
+class ConsentRequest(msgspec.Struct, frozen=True):
+    """The values that need consent. `Consents.give(request.project_file, request.content)` stores the consent."""
 
     project_file: Path
     content: bytes
-    """What is agreed to: the file, and the files of tools and the folders that it names, as they are."""
+    """What the consent covers: the file, its tool files and its folders, as they are now."""
     widenings: tuple[Widening, ...]
 
     def __str__(self) -> str:
-        """A sentence for a person; nothing of what the file says stands in it."""
+        """Return a sentence for the user. It contains nothing from the file itself."""
         keys = ", ".join(each.key for each in self.widenings)
-        agreeing = "That part is not used until you agree: outrider config trust"
+        agreeing = "These values are ignored until you agree: outrider config trust"
         return f"The project's settings ask for more than yours allow ({keys}). {agreeing}"
 
 
-class _Given(msgspec.Struct, frozen=True):
+class _Stored(msgspec.Struct, frozen=True):
     file: str
     sha256: tuple[str, ...] = ()
 
 
 class Consents:
-    """The consents of a user, in their data folder: `places.data_folder()`."""
+    """The consents of a user, stored in the data folder."""
 
     def __init__(self, folder: Path) -> None:
         self._data = folder
 
     def is_given(self, project_file: Path, content: bytes) -> bool:
-        """Whether the user has agreed to this content of this file. What cannot be read is no consent."""
-        return sha256(content).hexdigest() in self._known(project_file)
+        """Return whether the user has agreed to this content of this file. An unreadable store is no consent."""
+        return sha256(content).hexdigest() in self._digests(project_file)
 
     def give(self, project_file: Path, content: bytes) -> None:
-        """Remember that the user agrees. Raises ConfigError if that cannot be written."""
+        """Store a consent. Raises ConfigError if writing fails."""
         path = self._path(project_file)
         with locked(path.parent):
             digest = sha256(content).hexdigest()
-            earlier = [each for each in self._known(project_file) if each != digest]
-            given = _Given(_name(project_file), (*earlier[-KEPT + 1 :], digest))
-            write_private(path, msgspec.json.format(msgspec.json.encode(given), indent=2) + b"\n")
+            earlier = [each for each in self._digests(project_file) if each != digest]
+            stored = _Stored(_name(project_file), (*earlier[-MAX_CONTENTS + 1 :], digest))
+            write_private(path, msgspec.json.format(msgspec.json.encode(stored), indent=2) + b"\n")
 
     def forget(self, project_file: Path) -> bool:
-        """Take back every consent to this file; whether there was one."""
+        """Remove every consent to this file. Return whether there was one."""
         path = self._path(project_file)
         if not path.exists():
             return False
@@ -63,15 +63,15 @@ class Consents:
             remove_private(path)
         return True
 
-    def _known(self, project_file: Path) -> Sequence[str]:
+    def _digests(self, project_file: Path) -> Sequence[str]:
         try:
-            given = msgspec.json.decode(read_private(self._path(project_file)), type=_Given)
+            stored = msgspec.json.decode(read_private(self._path(project_file)), type=_Stored)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return ()
-        return given.sha256 if given.file == _name(project_file) else ()
+        return stored.sha256 if stored.file == _name(project_file) else ()
 
     def _path(self, project_file: Path) -> Path:
-        return folder_of(_project(project_file), self._data) / "consent.json"
+        return project_folder(_project(project_file), self._data) / "consent.json"
 
 
 def _project(project_file: Path) -> Path:
@@ -79,7 +79,7 @@ def _project(project_file: Path) -> Path:
 
 
 def _name(project_file: Path) -> str:
-    """The file in its project's resolved folder. Where a link in its place leads does not matter: the content does."""
+    """Return the file's path in its project's resolved folder. The file may be a link: only its content matters."""
     return (
         str(_project(project_file).resolve() / project_file.parent.name / project_file.name)
         .encode(errors="backslashreplace")

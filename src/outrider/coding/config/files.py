@@ -1,4 +1,4 @@
-"""A settings file as it stands on the disk, read without waiting and without trusting it."""
+"""Read a settings file. The file may be anything, so reading never blocks and has a size limit."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from outrider.coding.config.lines import line_of
-from outrider.coding.config.showing import without_tokens
+from outrider.coding.config.masking import mask_tokens
 from outrider.errors import ConfigError
 from outrider.text import human_size
 
 MAX_BYTES = 1024 * 1024
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
 class SettingsFile:
-    """The content of a file, and how errors name places in it."""
+    """The content of a file, and the place of each key for error messages."""
 
     def __init__(self, label: str, content: bytes) -> None:
         self.label = label
-        """How the file is called in what a person reads."""
+        """The name of the file for people."""
         self.content = content
         self._text = ""
 
     def tables(self) -> dict[str, Any]:
-        """What the TOML says. Raises ConfigError."""
+        """Parse the TOML. Raises ConfigError."""
         import tomllib
 
         try:
@@ -39,23 +39,23 @@ class SettingsFile:
         except RecursionError:
             raise ConfigError(f"{self.label} is nested too deeply") from None
         except tomllib.TOMLDecodeError as error:
-            fault = without_tokens(str(error))
-            raise ConfigError(f"{self.label} is not TOML: {fault}; https://toml.io shows how it is written") from None
+            problem = mask_tokens(str(error))
+            raise ConfigError(f"{self.label} is not TOML: {problem}; see https://toml.io") from None
         except ValueError:
-            raise ConfigError(f"{self.label} is not TOML: a number in it is longer than any can be") from None
+            raise ConfigError(f"{self.label} is not TOML: it has a number that is too long") from None
 
     def where(self, key: str) -> str:
-        """The file, with the line of a dotted key if it can be found."""
+        """Return the file's name, with the line of a dotted key if it can be found."""
         line = line_of(key, self._text)
         return f"{self.label}, line {line}" if line else self.label
 
 
-def read(path: Path, label: str) -> SettingsFile | None:
-    """The file; None if there is none. Whatever else is in its place raises ConfigError, at once."""
+def read_settings_file(path: Path, label: str) -> SettingsFile | None:
+    """Read a file; None if there is none. Raises ConfigError for anything that is not a regular file."""
     try:
-        content = regular_content(path, MAX_BYTES)
+        content = read_regular_file(path, MAX_BYTES)
     except OSError as error:
-        if error.errno in _NOT_THERE and not path.is_symlink():
+        if error.errno in _MISSING and not path.is_symlink():
             return None
         raise ConfigError(f"{label} cannot be read: {_reason(error)}") from None
     except ValueError as error:
@@ -63,10 +63,10 @@ def read(path: Path, label: str) -> SettingsFile | None:
     return SettingsFile(label, content)
 
 
-def regular_content(path: Path, most: int) -> bytes:
-    """The bytes of a regular file. Raises ValueError for anything else, or for more than `most`; OSError as usual."""
-    _check_regular(os.stat(path))  # before it is opened: some devices act on that
-    # Without blocking, so that what became a FIFO this very moment is not waited for.
+def read_regular_file(path: Path, most: int) -> bytes:
+    """Read a regular file. Raises ValueError for anything else and for more than `most` bytes, or OSError."""
+    _check_regular(os.stat(path))  # before opening: some devices react to that
+    # Do not block: the file may have been replaced by a FIFO just now.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb", buffering=0) as file:
         _check_regular(os.fstat(handle))
@@ -75,18 +75,18 @@ def regular_content(path: Path, most: int) -> bytes:
             pieces.append(piece)
             size += len(piece)
         if size > most:
-            raise ValueError(f"it has more than {human_size(most)}, which no such file needs")
+            raise ValueError(f"it is larger than {human_size(most)}")
         return b"".join(pieces)
 
 
 def _check_regular(status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise ValueError("it is a folder; a file should stand there")
+        raise ValueError("it is a folder, not a file")
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is a pipe, a device or a socket; a regular file should stand there")
+        raise ValueError("it is a pipe, a device or a socket, not a regular file")
 
 
 def _reason(error: OSError) -> str:
-    if error.errno in _NOT_THERE:
-        return "it is a link that leads nowhere"
-    return f"{error.strerror}; make it readable for yourself, or remove it"
+    if error.errno in _MISSING:
+        return "it is a broken link"
+    return f"{error.strerror}; make it readable for you, or remove it"

@@ -1,4 +1,4 @@
-"""In which line of a TOML file a key stands, so that an error can say so."""
+"""Find the line of a key in a TOML file, for error messages."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
 def line_of(key: str, text: str) -> int | None:
-    """The line in which a dotted key is set, else the one in which its table begins; None if there is no telling.
+    """Return the line that sets a dotted key, or else the line where its table begins; None if neither is certain.
 
     >>> line_of("limits.turns", "[limits]\\n\\nturns = 0")
     3
     """
     while key:
-        found = [number for number, name in _named(text) if name == key]
+        found = [number for number, name in _named_lines(text) if name == key]
         if len(found) == 1:
             return found[0]
-        if found:  # one of them may be a line in a long text
+        if found:  # one of them may be inside a multi-line string
             return None
         key = key.rpartition(".")[0]
     return None
 
 
-def _named(text: str) -> list[tuple[int, str]]:
-    """The lines that look as if they named a key or a table, with the dotted name."""
+def _named_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines that seem to name a key or a table, with the dotted name."""
     named, table = [], ""
     for number, line in enumerate(text.split("\n"), 1):
         if header := _HEADER.match(line):

@@ -1,4 +1,4 @@
-"""All settings for a folder: defaults, the user's file, the project's, the environment, and the command line."""
+"""Load the settings of a folder: defaults, the user's file, the project's, the environment, and the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from outrider.coding.config import layers
-from outrider.coding.config.consent import Consent, Consents
-from outrider.coding.config.files import SettingsFile, read, regular_content
+from outrider.coding.config.consent import ConsentRequest, Consents
+from outrider.coding.config.files import SettingsFile, read_regular_file, read_settings_file
 from outrider.coding.config.layers import Layer
-from outrider.coding.config.settings import Settings, nested
-from outrider.coding.config.widening import Widening, widenings
+from outrider.coding.config.settings import Settings, unflatten
+from outrider.coding.config.widening import Widening, find_widenings
 from outrider.environment import config_file, data_folder
 
 PROJECT_FILE = Path(".outrider", "config.toml")
@@ -23,44 +23,44 @@ LARGEST_TOOL_FILE = 20 * 1024 * 1024
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The settings, and how they came about."""
+    """The settings of a folder, and where they come from."""
 
     settings: Settings
     origins: dict[str, str]
-    """For each dotted key where its value comes from, in words."""
-    waiting: Consent | None = None
-    """What the project's file would widen, if the user has not agreed to it yet. Until then it does not count."""
+    """The source of each value by dotted key, for people."""
+    waiting: ConsentRequest | None = None
+    """The project's values that need the user's consent. They are ignored until the user agrees."""
     notes: tuple[str, ...] = ()
-    """What else the user should know."""
+    """Warnings for the user."""
     files: dict[str, bool] = {}
-    """The files that were looked for, as a person would call them, and whether they are there."""
+    """The settings files by their names for people, and whether each exists."""
     project_file: Path | None = None
     """The project's file, if there is one."""
 
 
 def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, Any] = {}) -> Loaded:
-    """The settings that hold in a folder. Raises ConfigError, which says where and what to do."""
+    """Load the settings of a folder. Raises ConfigError, which says where and what to do."""
     folder = Path(folder).resolve()
-    users, looked_at = _users(environment)
+    user, found = _user_layer(environment)
     path = find_project_file(folder)
     label = os.path.relpath(path, folder)
-    file = None if looked_at and _same(path, config_file(environment)) else read(path, label)
-    projects, waiting = _projects(file, path, folder, users, environment) if file else (Layer(), None)
-    whole = layers.laid_over(
-        [users, projects, layers.from_environment(environment, folder), layers.from_flags(flags, folder)]
+    file = None if found and _is_same_file(path, config_file(environment)) else read_settings_file(path, label)
+    project, waiting = _project_layer(file, path, folder, user, environment) if file else (Layer(), None)
+    merged = layers.merge(
+        [user, project, layers.from_environment(environment, folder), layers.from_flags(flags, folder)]
     )
     return Loaded(
-        nested(whole.values),
-        whole.origins,
+        unflatten(merged.values),
+        merged.origins,
         waiting,
         tuple(layers.mistyped_variables(environment)),
-        looked_at | {label: file is not None},
+        found | {label: file is not None},
         path if file else None,
     )
 
 
 def find_project_file(folder: Path) -> Path:
-    """The nearest `.outrider/config.toml`: in the folder, else upwards within the repository; the folder's if none."""
+    """Return the nearest `.outrider/config.toml` upwards within the repository, or the folder's own if none exists."""
     above = [folder, *folder.parents]
     roots = [number for number, each in enumerate(above) if os.path.lexists(each / ".git")]
     for each in above[: roots[0] + 1] if roots else [folder]:
@@ -70,44 +70,44 @@ def find_project_file(folder: Path) -> Path:
 
 
 def label_of(path: Path) -> str:
-    """A path as a person would write it."""
+    """Return a path for people, with `~` for the home folder."""
     home = Path("~").expanduser()
     return f"~{os.sep}{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def _users(environment: Mapping[str, str]) -> tuple[Layer, dict[str, bool]]:
-    """What the user's own file says, and whether there is one."""
+def _user_layer(environment: Mapping[str, str]) -> tuple[Layer, dict[str, bool]]:
+    """Read the user's own file. Return its settings, and whether it exists."""
     try:
         path = config_file(environment)
-    except RuntimeError:  # nobody's home is known, so there is no such file
+    except RuntimeError:  # the home folder is unknown, so there is no such file
         return Layer(), {}
-    file = read(path, label_of(path))
+    file = read_settings_file(path, label_of(path))
     return layers.from_file(file, None) if file else Layer(), {label_of(path): file is not None}
 
 
-def _projects(
-    file: SettingsFile, path: Path, folder: Path, users: Layer, environment: Mapping[str, str]
-) -> tuple[Layer, Consent | None]:
-    """What counts of a project's file, and what waits for the user."""
+def _project_layer(
+    file: SettingsFile, path: Path, folder: Path, user: Layer, environment: Mapping[str, str]
+) -> tuple[Layer, ConsentRequest | None]:
+    """Read a project's file. Return the values that apply, and those that need consent."""
     root = path.parent.parent
     layer = layers.from_file(file, root)
     if root != folder:
-        layer = layer.counted_from(root)
-    wider = widenings(layers.laid_over([users]).values, layer.values)
-    if not wider:
+        layer = layer.with_rules_from(root)
+    widenings = find_widenings(layers.merge([user]).values, layer.values)
+    if not widenings:
         return layer, None
-    content = file.content + _also_agreed_to(layer, wider)
+    content = file.content + _fingerprint(layer, widenings)
     if Consents(data_folder(environment)).is_given(path, content):
         return layer, None
-    return layer.without(each.key for each in wider), Consent(path, content, wider)
+    return layer.without(each.key for each in widenings), ConsentRequest(path, content, widenings)
 
 
-def _also_agreed_to(layer: Layer, wider: Iterable[Widening]) -> bytes:
-    """What else is agreed to: which keys count, where folders are, and what the programs of tools say.
+def _fingerprint(layer: Layer, widenings: Iterable[Widening]) -> bytes:
+    """Return what else the consent covers: the keys, the resolved folders, and the content of tool files.
 
-    A user who becomes stricter later, a link that leads elsewhere and a program that was changed ask again.
+    The user is asked again after stricter settings of their own, a changed link or a changed tool file.
     """
-    keys = sorted(each.key for each in wider)
+    keys = sorted(each.key for each in widenings)
     folders = layer.values.get("permissions.folders", ())
     programs = [(file, _digest(Path(file))) for file in layer.values.get("tool_files", ())]
     return b"\0" + repr((keys, folders, programs)).encode(errors="backslashreplace")
@@ -115,12 +115,12 @@ def _also_agreed_to(layer: Layer, wider: Iterable[Widening]) -> bytes:
 
 def _digest(file: Path) -> str:
     try:
-        return sha256(regular_content(file, LARGEST_TOOL_FILE)).hexdigest()
+        return sha256(read_regular_file(file, LARGEST_TOOL_FILE)).hexdigest()
     except (OSError, ValueError):
         return "cannot be read"
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:

@@ -1,4 +1,4 @@
-"""Small files of the user's own: replaced whole, for the owner alone, and by one process at a time."""
+"""Small private files: replaced atomically, readable by the owner only, written by one process at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from outrider.coding.config.files import regular_content
+from outrider.coding.config.files import read_regular_file
 from outrider.errors import ConfigError
 from outrider.filesystem import make_private, sync_folder
 
@@ -19,10 +19,10 @@ MAX_BYTES = 10 * 1024 * 1024
 LOCK_SECONDS = 10.0
 
 
-def folder_of(project: Path, data: Path) -> Path:
-    """Where in the data folder it is kept what belongs to a project: a readable name, and a hash of the resolved path.
+def project_folder(project: Path, data: Path) -> Path:
+    """Return the folder of a project's data: a readable name and a hash of the resolved path.
 
-    >>> folder_of(Path("/a/my project"), Path("/data")).name[:11]
+    >>> project_folder(Path("/a/my project"), Path("/data")).name[:11]
     'my-project-'
     """
     resolved = project.resolve()
@@ -31,17 +31,17 @@ def folder_of(project: Path, data: Path) -> Path:
 
 
 def read_private(path: Path) -> bytes:
-    """The content; empty if there is none that can be read."""
+    """Return the content; empty if it cannot be read."""
     try:
-        return b"" if _lacks_home(path) else regular_content(path, MAX_BYTES)
+        return b"" if _is_unexpanded(path) else read_regular_file(path, MAX_BYTES)
     except (OSError, ValueError):
         return b""
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Put the content in the place of what was there, as a whole. Raises ConfigError if the disk refuses."""
+    """Replace the content atomically. Raises ConfigError if writing fails."""
     temporary = path.parent / f"incoming-{os.urandom(8).hex()}"
-    with _said(path):
+    with _report_errors(path):
         make_private(path.parent)
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -56,33 +56,35 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def remove_private(path: Path) -> None:
-    """Have no file there. Raises ConfigError if the disk refuses."""
-    with _said(path):
+    """Delete the file if it exists. Raises ConfigError if that fails."""
+    with _report_errors(path):
         path.unlink(missing_ok=True)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else who asks for this lock has it meanwhile. Raises ConfigError if it stays taken."""
-    with _said(folder):
+    """Hold the lock of a folder. Raises ConfigError if another process keeps it."""
+    with _report_errors(folder):
         make_private(folder)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
-        _wait_for(handle, folder)
+        _acquire(handle, folder)
         yield
     finally:
-        os.close(handle)  # and with it goes the lock
+        os.close(handle)  # releases the lock
 
 
-def _wait_for(handle: int, folder: Path) -> None:
-    until = time.monotonic() + LOCK_SECONDS
-    while not _taken(handle):
-        if time.monotonic() > until:
-            raise ConfigError(f"{folder} is in use by another process for {LOCK_SECONDS:.0f} s; end it and try again")
+def _acquire(handle: int, folder: Path) -> None:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not _try_lock(handle):
+        if time.monotonic() > deadline:
+            raise ConfigError(
+                f"{folder} is in use by another process (waited {LOCK_SECONDS:.0f} s); end it and try again"
+            )
         time.sleep(0.01)
 
 
-def _taken(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     with suppress(BlockingIOError, PermissionError):
         if sys.platform == "win32":
             import msvcrt
@@ -96,15 +98,15 @@ def _taken(handle: int) -> bool:
     return False
 
 
-def _lacks_home(path: Path) -> bool:
-    """Whether nobody's home is known here. `~` would then be a folder of the project, which could bring it along."""
+def _is_unexpanded(path: Path) -> bool:
+    """Return whether `~` was not expanded. It would then be a folder that the project could bring along."""
     return path.parts[:1] == ("~",)
 
 
 @contextmanager
-def _said(path: Path) -> Iterator[None]:
-    if _lacks_home(path):
-        raise ConfigError(f"{path} cannot be written: your home folder is not known; set HOME or OUTRIDER_HOME")
+def _report_errors(path: Path) -> Iterator[None]:
+    if _is_unexpanded(path):
+        raise ConfigError(f"{path} cannot be written: your home folder is unknown; set HOME or OUTRIDER_HOME")
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Rules that the user has allowed for good, project by project: the answer "always"."""
+"""The rules that the user has approved with "always", by project."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.config.kinds import rule_fault
-from outrider.coding.config.private_files import folder_of, locked, read_private, remove_private, write_private
+from outrider.coding.config.private_files import locked, project_folder, read_private, remove_private, write_private
+from outrider.coding.config.value_types import rule_problem
 
 
 class _Rules(msgspec.Struct, frozen=True):
@@ -17,26 +17,26 @@ class _Rules(msgspec.Struct, frozen=True):
 
 
 class RememberedRules:
-    """The rules of one project. They are kept in the user's data folder, so that no project brings its own."""
+    """The rules of one project. They are stored in the user's data folder, so that a project cannot bring its own."""
 
     def __init__(self, folder: Path, project: Path) -> None:
         self._project = str(project.resolve()).encode(errors="backslashreplace").decode()
-        self._folder = folder_of(project, folder)
+        self._folder = project_folder(project, folder)
         self.path = self._folder / "rules.json"
-        """The file, which a person can read and edit."""
+        """The file. The user may edit it."""
 
     def rules(self) -> tuple[str, ...]:
-        """All of them, oldest first. What cannot be read or understood counts as never said."""
+        """Return the rules, oldest first. A file or a rule that cannot be read is ignored."""
         try:
             found = msgspec.json.decode(read_private(self.path), type=_Rules)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return ()
         if found.project != self._project:
             return ()
-        return tuple(rule for rule in found.allow if not rule_fault(rule))
+        return tuple(rule for rule in found.allow if not rule_problem(rule))
 
     def add(self, rules: Sequence[str]) -> None:
-        """Remember these as well, whoever else adds some at the same time. Raises ConfigError if the disk refuses."""
+        """Add rules. Other processes may add some at the same time. Raises ConfigError if writing fails."""
         with locked(self._folder):
             known = self.rules()
             kept = _Rules(self._project, tuple(dict.fromkeys((*known, *rules))))
@@ -44,7 +44,7 @@ class RememberedRules:
                 write_private(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
 
     def forget(self) -> bool:
-        """Have none any more; whether there were some."""
+        """Remove all rules. Return whether there were any."""
         if not self.path.exists():
             return False
         with locked(self._folder):

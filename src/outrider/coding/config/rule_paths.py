@@ -1,14 +1,14 @@
-"""Rules about files whose paths count from another folder than the one that is worked in."""
+"""Make the relative paths in permission rules absolute."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-def absolute(rule: str, root: Path) -> str:
-    """The rule with the path of its pattern written out, if it counts from a folder: that is then the root.
+def absolute_rule(rule: str, root: Path) -> str:
+    """Return the rule with its relative path made absolute, starting at the root. Other rules stay as they are.
 
-    >>> absolute("Read(private/**)", Path("/repo")), absolute("Read(*.pem)", Path("/repo"))
+    >>> absolute_rule("Read(private/**)", Path("/repo")), absolute_rule("Read(*.pem)", Path("/repo"))
     ('Read(/repo/private/**)', 'Read(*.pem)')
     """
     from outrider.coding.permissions.patterns import escaped

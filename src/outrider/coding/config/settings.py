@@ -1,94 +1,279 @@
-"""What can be set, with its defaults. docs/configuration.md has the same as a table."""
+"""All settings. Each annotated field is the only declaration of a setting.
 
-from __future__ import annotations
+The type, default, environment variable, flag, help text and consent rule of a setting are declared here. Parsing,
+validation, `outrider config`, consent and the table in docs/configuration.md are derived from them. After a change, run
+`scripts/settings-page`. A new flag also needs an option in the command-line parser.
+"""
 
-from typing import Any, Literal, TypeAlias
+# No `from __future__ import annotations`: evaluating the annotations from strings takes twice as long.
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.config.consent_rules import (
+    if_adds,
+    if_adds_tools,
+    if_exposes_secrets,
+    if_higher,
+    if_looser,
+    if_on,
+    if_other_provider,
+)
+from outrider.coding.config.declaration import Setting
+from outrider.coding.config.value_types import (
+    Folders,
+    PathPatterns,
+    PythonFiles,
+    Rules,
+    Seconds,
+    TextList,
+    ToolNames,
+)
 from outrider.coding.permissions.question import Mode
 from outrider.runtime.limits import Limits
 
 SandboxUse: TypeAlias = Literal["auto", "off", "require"]
 
+_LONGER_RUN = "a run may take longer, or cost more, than you have set"
+_LIMITS = Limits()
+
 
 class PermissionSettings(msgspec.Struct, frozen=True):
-    """What may run without a question, with one, or not at all."""
+    """Which calls run, need approval, or are denied."""
 
-    mode: Mode = "ask"
-    allow: tuple[str, ...] = ()
-    """Rules for calls that may run, such as `Bash(git status)`."""
-    ask: tuple[str, ...] = ()
-    """Rules for calls that are asked about, also where they would be allowed."""
-    deny: tuple[str, ...] = ()
-    """Rules for calls that are refused, whatever else is said."""
-    folders: tuple[str, ...] = ()
-    """Folders besides the project's own that may be worked in: absolute paths, links resolved."""
-    secrets: tuple[str, ...] | None = None
-    """Patterns of files that are refused by default, instead of the built-in ones; None for those."""
+    mode: Annotated[
+        Mode,
+        Setting(
+            variable="OUTRIDER_PERMISSIONS",
+            flag="--permissions",
+            help='`"plan"` only reads; `"ask"` asks before it changes something; '
+            '`"edits"` may edit files in the folder; `"all"` asks only where a rule says so',
+            consent=if_looser("plan", "ask", "edits", "all", why="more is done without asking you"),
+        ),
+    ] = "ask"
+    allow: Annotated[
+        Rules,
+        Setting(
+            help="rules for calls that run without asking, such as `Bash(git status)`",
+            consent=if_adds("these calls run without asking you"),
+        ),
+    ] = ()
+    ask: Annotated[
+        Rules, Setting(help="rules for calls that need approval even where another rule allows them", consent=None)
+    ] = ()
+    deny: Annotated[Rules, Setting(help="rules for calls that are denied; they win over all others", consent=None)] = ()
+    folders: Annotated[
+        Folders,
+        Setting(
+            help="more folders that count as part of the one you work in",
+            consent=if_adds("these folders count as part of the project"),
+        ),
+    ] = ()
+    secrets: Annotated[
+        PathPatterns | None,
+        Setting(
+            help="patterns of files that are hidden from the model, instead of the built-in ones "
+            "(`.env`, key files, `.git` and more)",
+            unset="built in",
+            consent=if_exposes_secrets("the model may read files that are hidden now"),
+        ),
+    ] = None
 
 
 class SandboxSettings(msgspec.Struct, frozen=True):
-    """How shell commands are fenced in."""
+    """How shell commands are sandboxed."""
 
-    use: SandboxUse = "auto"
-    """`auto` where there is a sandbox, `require` one for every command, `off`."""
-    network: bool = True
-    """Whether commands in the sandbox reach the network."""
+    use: Annotated[
+        SandboxUse,
+        Setting(
+            variable="OUTRIDER_SANDBOX",
+            help='`"auto"` runs commands in a sandbox where there is one; `"require"` runs none without; `"off"`',
+            consent=if_looser("require", "auto", "off", why="commands may run without a sandbox"),
+        ),
+    ] = "auto"
+    network: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_SANDBOX_NETWORK",
+            help="whether commands in the sandbox reach the network",
+            consent=if_on("commands in the sandbox reach the network"),
+        ),
+    ] = True
 
 
 class WebSettings(msgspec.Struct, frozen=True):
-    """What may be fetched."""
+    """What WebFetch may fetch."""
 
-    private_addresses: bool = False
-    """Whether WebFetch may reach this machine and the local network."""
+    private_addresses: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_PRIVATE_ADDRESSES",
+            help="whether WebFetch may reach this machine and the local network",
+            consent=if_on("WebFetch may reach this machine and the local network"),
+        ),
+    ] = False
+
+
+class LimitSettings(Limits, frozen=True):
+    """The declarations of the settings for `Limits`, which has the defaults. `Settings.limits` itself is a `Limits`."""
+
+    turns: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_TURNS",
+            flag="--max-turns",
+            help="replies of the model in one run",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.turns
+    tokens: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_TOKENS", help="input and output tokens of one run", consent=if_higher(_LONGER_RUN)
+        ),
+    ] = _LIMITS.tokens
+    cost: Annotated[
+        float | None,
+        Setting(
+            variable="OUTRIDER_MAX_COST",
+            flag="--max-cost",
+            help="US dollars for one run",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.cost
+    seconds: Annotated[
+        float | None,
+        Setting(variable="OUTRIDER_MAX_SECONDS", help="wall time of one run", consent=if_higher(_LONGER_RUN)),
+    ] = _LIMITS.seconds
+    repeats: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_REPEATS",
+            help="turns in a row without anything new: the same calls with the same results as before",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.repeats
+    subagents: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_SUBAGENTS", help="sub-agents that one run starts", consent=if_higher(_LONGER_RUN)
+        ),
+    ] = _LIMITS.subagents
+    tool_seconds: Annotated[
+        float | None,
+        Setting(
+            variable="OUTRIDER_TOOL_SECONDS",
+            help="wall time of one call, for tools without a limit of their own",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.tool_seconds
+    result_characters: Annotated[
+        int,
+        Setting(
+            help="characters of one result that the model reads; the whole result is stored",
+            consent=if_higher("results may be longer than you have set"),
+        ),
+    ] = _LIMITS.result_characters
+    attachment_bytes: Annotated[
+        int,
+        Setting(
+            help="the largest file that a tool or a person may attach",
+            consent=if_higher("files may be larger than you have set"),
+        ),
+    ] = _LIMITS.attachment_bytes
 
 
 class SubagentSettings(msgspec.Struct, frozen=True):
     """How sub-agents answer."""
 
-    result_characters: int = 10_000
-    """What the model that sent one out gets to read of its answer; the whole is stored."""
+    result_characters: Annotated[
+        int,
+        Setting(
+            help="characters of one sub-agent's answer that the model reads, at most `limits.result_characters`; "
+            "the whole answer is stored",
+            consent=if_higher("answers of sub-agents may be longer than you have set"),
+        ),
+    ] = 10_000
 
 
 class ChatSettings(msgspec.Struct, frozen=True):
     """How the chat looks."""
 
-    show_thinking: bool = False
-    """Whether the model's thinking is shown whole instead of folded."""
+    show_thinking: Annotated[
+        bool, Setting(help="whether the chat shows the model's thinking in full instead of folded", consent=None)
+    ] = False
 
 
 class AcpSettings(msgspec.Struct, frozen=True):
-    """How editors are told things."""
+    """How editors receive updates."""
 
-    full_updates: tuple[str, ...] = ()
-    """Names of editors that want each update of a call whole, because they forget what is left out; `*` for all."""
-    update_interval: float = 0.05
-    """Seconds that a change of a call waits for others to go out with it; 0 sends each at once."""
+    full_updates: Annotated[
+        tuple[str, ...],
+        TextList("names of editors"),
+        Setting(
+            flag="--full-updates",
+            help="names of editors that need each update of a call in full, because they forget omitted fields; "
+            '`["*"]` for every editor',
+            consent=None,
+        ),
+    ] = ()
+    update_interval: Annotated[
+        float,
+        Seconds(most=1),
+        Setting(
+            flag="--update-interval",
+            help="seconds, from 0 to 1, for which changes of a call are collected into one update; "
+            "0 sends each change at once",
+            consent=None,
+        ),
+    ] = 0.05
 
 
 class Settings(msgspec.Struct, frozen=True):
     """Everything that can be set."""
 
-    model: str | None = None
-    """Who answers; None for a balanced model of the first provider that has a key."""
-    tools: tuple[str, ...] | None = None
-    """The built-in tools that may be used; None for all."""
-    tool_files: tuple[str, ...] = ()
-    """Python files whose @tool functions may be called: absolute paths, links resolved. Loading them runs them."""
+    model: Annotated[
+        str | None,
+        Setting(
+            variable="OUTRIDER_MODEL",
+            flag="--model",
+            help="the model; if not set, a balanced model of the first provider that has a key",
+            unset="a balanced one of the first provider with a key",
+            consent=if_other_provider("the conversation, including files, is sent to another provider"),
+        ),
+    ] = None
+    tools: Annotated[
+        ToolNames | None,
+        Setting(
+            variable="OUTRIDER_TOOLS",
+            flag="--tools",
+            help='the built-in tools that the agent and its sub-agents may use, such as `["Read", "Grep"]`; if not '
+            'set, all. `["Task"]` alone is an error: list the tools of the sub-agents too',
+            unset="all",
+            consent=if_adds_tools("tools that you have left out can be used"),
+        ),
+    ] = None
+    tool_files: Annotated[
+        PythonFiles,
+        Setting(
+            flag="--tools",
+            help="Python files with your own `@tool` functions; loading a file runs it",
+            consent=if_adds("these files run as programs, with all your rights"),
+        ),
+    ] = ()
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
-    limits: Limits = Limits()
+    limits: Annotated[Limits, LimitSettings()] = Limits()
     subagents: SubagentSettings = SubagentSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
 
 
-def flattened(settings: Settings) -> dict[str, Any]:
-    """Each value under its dotted key.
+def flatten(settings: Settings) -> dict[str, Any]:
+    """Return each value under its dotted key.
 
-    >>> flattened(Settings())["limits.turns"]
+    >>> flatten(Settings())["limits.turns"]
     50
     """
     flat: dict[str, Any] = {}
@@ -101,8 +286,8 @@ def flattened(settings: Settings) -> dict[str, Any]:
     return flat
 
 
-def nested(values: dict[str, Any]) -> Settings:
-    """Settings of values under their dotted keys; the default where there is none. The values are known to be right."""
+def unflatten(values: dict[str, Any]) -> Settings:
+    """Build settings from checked values under their dotted keys. Missing keys have their defaults."""
     sections: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         section, _, name = key.rpartition(".")

@@ -1,1 +1,6 @@
-"""May this call run? Modes, rules, and one decision for every front end."""
+"""Permissions: decide whether a tool call runs, needs approval, or is denied.
+
+`decision.decide` is the entry: it decides about one call. `approver.PermissionApprover` calls it for a session and asks
+the user. `policy.Policy` holds the mode and the rules. `files`, `searches` and `shell.checker` check the parts of a
+call.
+"""

@@ -1,88 +1,94 @@
-"""May this file be read, or written?"""
+"""Check whether a file may be read or written."""
 
 from __future__ import annotations
 
 import os.path
 
-from outrider.coding.permissions.finding import ALLOWED, Finding, denied
-from outrider.coding.permissions.paths import HARMLESS_DEVICES, Place, is_inside, shell_place
+from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, deny_part
+from outrider.coding.permissions.paths import HARMLESS_DEVICES, ResolvedPath, is_inside, resolve_shell_path
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.permissions.script import Access
-from outrider.coding.permissions.secrets import GUARDED, is_secret
+from outrider.coding.permissions.secrets import PROTECTED, is_secret
+from outrider.coding.permissions.shell.script import Access
 
-SEARCHES = ("Read", "Grep", "Glob")
-"""The tools whose rules speak of what a search shows."""
+SEARCH_TOOLS = ("Read", "Grep", "Glob")
+"""The tools whose rules apply to the results of a search."""
 
-PLAN = "this is plan mode, in which nothing is changed: say what you would do instead"
+PLAN_MODE = "nothing is changed in plan mode: say what you would do instead"
 
 
-def judge_path(policy: Policy, tool: str, access: Access, place: Place) -> Finding:
-    """Whether a tool may read or write what a path leads to."""
-    if place.problem:
-        return denied(place.problem)
-    if tool == "Bash" and place.given in HARMLESS_DEVICES[access]:  # by its text: `x/../dev/null` may lead anywhere
+def check_path(policy: Policy, tool: str, access: Access, target: ResolvedPath) -> PartDecision:
+    """Decide whether a tool may read or write a path."""
+    if target.problem:
+        return deny_part(target.problem)
+    if tool == "Bash" and target.given in HARMLESS_DEVICES[access]:  # by its text: `x/../dev/null` may be another file
         return ALLOWED
-    refusal = denial(policy, _speaking_of(tool, access, wide=True), access, place)
-    if refusal:
-        return denied(refusal)
+    reason = denial_reason(policy, _rule_tools(tool, access, wide=True), access, target)
+    if reason:
+        return deny_part(reason)
     if access == "write" and policy.mode == "plan":
-        return denied(PLAN)
-    if is_asked_about(policy, _speaking_of(tool, access, wide=True), place):
-        return Finding("ask", f"a rule asks about {place.given}", firm=True, places=(place.resolved,))
-    if _is_allowed(policy, tool, access, place):
+        return deny_part(PLAN_MODE)
+    if rule_asks(policy, _rule_tools(tool, access, wide=True), target):
+        return PartDecision("ask", f"a rule asks about {target.given}", final=True, resolved_paths=(target.resolved,))
+    if _is_allowed(policy, tool, access, target):
         return ALLOWED
-    where = "" if _inside(policy, place) else " outside the folder"
-    lasting = _lasting(policy, access, place)
-    return Finding("ask", f"it {access}s {place.given}{where}", lasting, places=(place.resolved,))
+    where = "" if _is_inside(policy, target) else " outside the folder"
+    rules = _suggest_rules(policy, access, target)
+    return PartDecision("ask", f"it {access}s {target.given}{where}", rules, resolved_paths=(target.resolved,))
 
 
-def denial(policy: Policy, tools: tuple[str, ...], access: Access, place: Place) -> str:
-    """Why nothing opens this path; empty if something may."""
-    if place.problem:
-        return place.problem
-    for rule in policy.deny:
-        if rule.tool in tools and _covers(rule, policy, place):
-            return f"the rule {rule.text} denies {place.given}"
-    if any(is_secret(path, policy.secrets, str(policy.folder)) for path in place.seen):
-        return f"{place.given} is among the secrets, which stay closed"
-    if access == "write" and _is_guarded(policy, place):
-        return f"{place.given} has the settings that say what you may do; the user changes them, not you"
+def denial_reason(policy: Policy, tools: tuple[str, ...], access: Access, target: ResolvedPath) -> str:
+    """Return why no mode or allow rule can open this path, or ""."""
+    if target.problem:
+        return target.problem
+    if rule := denying_rule(policy, tools, target):
+        return f"the rule {rule.text} denies {target.given}"
+    if any(is_secret(path, policy.secrets, str(policy.folder)) for path in target.all_paths):
+        return f"{target.given} is among the secrets, which are never opened"
+    if access == "write" and _is_protected(policy, target):
+        return f"{target.given} holds the settings of your permissions; only the user may change them"
     return ""
 
 
-def is_asked_about(policy: Policy, tools: tuple[str, ...], place: Place) -> bool:
-    """Whether a rule asks about what these tools do with a path."""
-    return any(rule.tool in tools and _covers(rule, policy, place) for rule in policy.ask)
+def denying_rule(policy: Policy, tools: tuple[str, ...], target: ResolvedPath) -> Rule | None:
+    """Return the first deny rule of one of these tools that covers the path."""
+    return next((rule for rule in policy.deny if rule.tool in tools and _covers(rule, policy, target)), None)
 
 
-def hidden(policy: Policy, path: str) -> bool:
-    """Whether a search must leave this file out of what it shows: nothing may read it, or a rule asks before.
+def rule_asks(policy: Policy, tools: tuple[str, ...], target: ResolvedPath) -> bool:
+    """Return whether a rule of one of these tools asks about the path."""
+    return any(rule.tool in tools and _covers(rule, policy, target) for rule in policy.ask)
 
-    The question about a search is one about the place where it begins, so what rules ask about is left out always.
+
+def is_hidden(policy: Policy, path: str) -> bool:
+    """Return whether a search must omit this file, because it may not be read or a rule asks before it is.
+
+    The user approves only the folder where a search starts, so files that rules ask about are always omitted.
     """
-    found = shell_place(path, str(policy.folder))
-    return bool(denial(policy, SEARCHES, "read", found)) or is_asked_about(policy, SEARCHES, found)
+    found = resolve_shell_path(path, str(policy.folder))
+    return bool(denial_reason(policy, SEARCH_TOOLS, "read", found)) or rule_asks(policy, SEARCH_TOOLS, found)
 
 
-def _speaking_of(tool: str, access: Access, *, wide: bool) -> tuple[str, ...]:
-    """The tools whose rules speak of such a call."""
+def _rule_tools(tool: str, access: Access, *, wide: bool) -> tuple[str, ...]:
+    """Return the tools whose rules apply to such a call."""
     if access == "read":
         return ("Read", tool)
     return ("Edit", "Write", tool) if wide and tool == "Bash" else ("Edit", tool)
 
 
-def _covers(rule: Rule, policy: Policy, place: Place) -> bool:
-    return rule.tool != "Bash" and any(rule.covers_path(path, str(policy.folder), wide=True) for path in place.seen)
+def _covers(rule: Rule, policy: Policy, target: ResolvedPath) -> bool:
+    return rule.tool != "Bash" and any(
+        rule.covers_path(path, str(policy.folder), wide=True) for path in target.all_paths
+    )
 
 
-def _is_allowed(policy: Policy, tool: str, access: Access, place: Place) -> bool:
-    inside = _inside(policy, place)
+def _is_allowed(policy: Policy, tool: str, access: Access, target: ResolvedPath) -> bool:
+    inside = _is_inside(policy, target)
     if policy.mode == "all" or (inside and (access == "read" or policy.mode == "edits")):
         return True
-    paths = place.seen if place.shifting else (place.resolved,)
-    tools = _speaking_of(tool, access, wide=False)
+    paths = target.all_paths if target.per_process else (target.resolved,)
+    tools = _rule_tools(tool, access, wide=False)
     return any(
         rule.tool in tools
         and rule.tool != "Bash"
@@ -91,25 +97,25 @@ def _is_allowed(policy: Policy, tool: str, access: Access, place: Place) -> bool
     )
 
 
-def _inside(policy: Policy, place: Place) -> bool:
-    return not place.shifting and is_inside(place.resolved, policy.inside)
+def _is_inside(policy: Policy, target: ResolvedPath) -> bool:
+    return not target.per_process and is_inside(target.resolved, policy.inside)
 
 
-def _is_guarded(policy: Policy, place: Place) -> bool:
-    if any(is_secret(path, GUARDED, str(policy.folder)) for path in place.seen):
+def _is_protected(policy: Policy, target: ResolvedPath) -> bool:
+    if any(is_secret(path, PROTECTED, str(policy.folder)) for path in target.all_paths):
         return True
     settings = os.path.realpath(policy.folder / ".outrider")
-    return place.resolved.startswith(f"{settings}/") and place.resolved.endswith(".toml")
+    return target.resolved.startswith(f"{settings}/") and target.resolved.endswith(".toml")
 
 
-def _lasting(policy: Policy, access: Access, place: Place) -> tuple[str, ...]:
-    """The narrowest useful rule: this file to write; to read, the folder that it is in."""
-    path = place.resolved
+def _suggest_rules(policy: Policy, access: Access, target: ResolvedPath) -> tuple[str, ...]:
+    """Return the narrowest useful rule: for writing, this file; for reading, its folder."""
+    path = target.resolved
     if access == "write":
         top = str(policy.folder).rstrip("/") + "/"
         return (f"Edit(./{escaped(path[len(top) :])})",) if path.startswith(top) else (f"Edit({escaped(path)})",)
-    around = path if os.path.isdir(path) else path.rpartition("/")[0]
-    holds_the_folder = f"{policy.folder}/".startswith(f"{around}/")
-    if around.count("/") < 2 or around == os.path.expanduser("~") or holds_the_folder:  # much of the disk
+    parent = path if os.path.isdir(path) else path.rpartition("/")[0]
+    contains_project = f"{policy.folder}/".startswith(f"{parent}/")
+    if parent.count("/") < 2 or parent == os.path.expanduser("~") or contains_project:  # too much of the disk
         return (f"Read({escaped(path)})",)
-    return (f"Read({escaped(around)}/**)",)
+    return (f"Read({escaped(parent)}/**)",)

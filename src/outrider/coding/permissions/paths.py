@@ -1,7 +1,7 @@
-"""Where a path really leads, before it is judged: `~`, `..` and symbolic links are followed.
+"""Resolve a path before it is checked: expand `~`, and follow `..` and symbolic links.
 
-A hard link cannot be seen: it is the file, under a second name. What is created between the judgement and the call
-cannot be seen either; only a sandbox is proof against that.
+Hard links are not detected: they are the file under a second name. Neither are links that are created between the check
+and the call; only a sandbox protects against those.
 """
 
 from __future__ import annotations
@@ -11,74 +11,74 @@ from pathlib import Path
 
 import msgspec
 
-LINKS = 40
-"""As many links as a kernel follows before it says that they run in a circle."""
+MAX_LINKS = 40
+"""Links to follow before they count as a loop, as in a kernel."""
 
 HARMLESS_DEVICES = {"read": frozenset({"/dev/null"}), "write": frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})}
-"""What a command may open wherever it works."""
+"""Devices that a command may always open."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A path as it was given, and where it leads."""
+class ResolvedPath(msgspec.Struct, frozen=True):
+    """A path as it was given, and the path it resolves to."""
 
     given: str
     resolved: str = ""
-    """Absolute, without links; empty if it cannot be said."""
-    seen: tuple[str, ...] = ()
-    """Every absolute path on the way: as given, through each link, as resolved. All of them must be permitted."""
+    """The absolute path without links; empty if it is unknown."""
+    all_paths: tuple[str, ...] = ()
+    """Every absolute path on the way: as given, after each link, and as resolved. All of them must be permitted."""
     problem: str = ""
-    """Why nobody can say where it leads, in words for the model."""
-    shifting: bool = False
-    """Whether it leads elsewhere for each process, as /proc/self/cwd does; such a path is never inside."""
+    """Why it cannot be resolved, for the model."""
+    per_process: bool = False
+    """Whether it differs for each process, as /proc/self/cwd does. Such a path never counts as inside a folder."""
 
 
-def place(name: object, base: str) -> Place:
-    """Where a tool looks for the file: relative to the base, `~` is the user's home. Never raises."""
+def resolve_tool_path(name: object, base: str) -> ResolvedPath:
+    """Resolve a path as a tool does: relative to the base, with `~` for the home folder. Never raises."""
     if not isinstance(name, str):
-        return Place(repr(name)[:80], problem="the path must be text")
+        return ResolvedPath(repr(name)[:80], problem="the path must be text")
     if name.startswith("file:"):
-        return Place(name, problem="a path is wanted, not a file: address")
+        return ResolvedPath(name, problem="a path is wanted, not a file: address")
     try:
-        return _placed(name, str(base / Path(name).expanduser()))
+        return _resolve(name, str(base / Path(name).expanduser()))
     except RuntimeError:
-        return Place(name, problem=f"there is no such user: {name.partition('/')[0]}")
+        return ResolvedPath(name, problem=f"there is no such user: {name.partition('/')[0]}")
     except (OSError, ValueError):
-        return Place(name, problem="the path cannot be used")
+        return ResolvedPath(name, problem="the path cannot be used")
 
 
-def shell_place(name: str, base: str) -> Place:
-    """Where a program looks that is given this argument: nobody expands `~` for it. Never raises."""
+def resolve_shell_path(name: str, base: str) -> ResolvedPath:
+    """Resolve a path as a program does with its arguments: `~` is not expanded. Never raises."""
     try:
-        return _placed(name, os.path.join(base, name))
+        return _resolve(name, os.path.join(base, name))
     except (OSError, ValueError):
-        return Place(name, problem="the path cannot be used")
+        return ResolvedPath(name, problem="the path cannot be used")
 
 
 def is_inside(resolved: str, folders: tuple[str, ...]) -> bool:
-    """Whether a resolved path is one of the folders or lies in it."""
+    """Return whether a resolved path is one of the folders or is inside one."""
     return any(resolved == folder or resolved.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _placed(name: str, path: str) -> Place:
+def _resolve(name: str, path: str) -> ResolvedPath:
     if "\0" in path:
-        return Place(name.replace("\0", "\\0"), problem="the path has a NUL character")
-    path.encode()  # a lone surrogate is not what it seems
-    resolved, hops = follow(path)
+        return ResolvedPath(name.replace("\0", "\\0"), problem="the path has a NUL character")
+    path.encode()  # raises ValueError for a lone surrogate
+    resolved, hops = follow_links(path)
     written = os.path.normpath(path)
-    if any(_depends_on_the_process(each) for each in (written, *hops, resolved)):
-        return Place(name, resolved, (written, *hops, resolved), shifting=True)
-    return Place(name, resolved, tuple(dict.fromkeys((written, *hops, resolved))))
+    if any(_is_per_process(each) for each in (written, *hops, resolved)):
+        return ResolvedPath(name, resolved, (written, *hops, resolved), per_process=True)
+    return ResolvedPath(name, resolved, tuple(dict.fromkeys((written, *hops, resolved))))
 
 
-def _depends_on_the_process(path: str) -> bool:
-    """Whether the path means something else to each process, such as /proc/self/cwd."""
+def _is_per_process(path: str) -> bool:
+    """Return whether the path differs for each process, as /proc/self/cwd does."""
     if path.startswith("//"):
         path = path[1:]
     return path.startswith(("/proc/", "/dev/"))
 
 
-def follow(path: str) -> tuple[str, list[str]]:
-    """The path without links, `.` and `..`, and what it read as after each link. Raises OSError for a circle."""
+def follow_links(path: str) -> tuple[str, list[str]]:
+    """Return the path without links, `.` and `..`, and the path after each link. Raises OSError for a loop."""
     waiting = path.split("/")[::-1]
     reached = ""
     hops: list[str] = []
@@ -91,11 +91,11 @@ def follow(path: str) -> tuple[str, list[str]]:
             continue
         try:
             target = os.readlink(f"{reached}/{name}")
-        except OSError:  # not a link, or not there
+        except OSError:  # not a link, or missing
             reached = f"{reached}/{name}"
             continue
-        if len(hops) >= LINKS:
-            raise OSError("the links run in a circle")
+        if len(hops) >= MAX_LINKS:
+            raise OSError("the links form a loop")
         hops.append(os.path.normpath("/".join((reached, name, *waiting[::-1]))))
         reached = "" if target.startswith("/") else reached
         waiting.extend(target.split("/")[::-1])

@@ -1,4 +1,4 @@
-"""Patterns of paths, as in a .gitignore: `*` and `?` stay within a name, `**` passes folders, `{a,b}` is either."""
+"""Path patterns as in a .gitignore: `*` and `?` match within a name, `**` across folders, `{a,b}` either one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import itertools
 import os.path
 import re
 
-MANY = 256
-"""As many alternatives as a pattern in braces may have."""
+MAX_ALTERNATIVES = 256
+"""The most alternatives that the braces of a pattern may have."""
 
 WILD = re.compile(r"[*?\[\]{}\\]")
 
 
-class TooManyError(ValueError):
-    """Braces that stand for more alternatives than anybody writes."""
+class TooManyAlternativesError(ValueError):
+    """The braces of a pattern have too many alternatives."""
 
 
 def alternatives(pattern: str) -> list[str]:
-    """The patterns that one with braces stands for. Raises TooManyError.
+    """Return the patterns that a pattern with braces means. Raises TooManyAlternativesError.
 
     >>> alternatives("{a,b{1,2}}/*.py")
     ['a/*.py', 'b1/*.py', 'b2/*.py']
@@ -26,8 +26,8 @@ def alternatives(pattern: str) -> list[str]:
     done: list[str] = []
     waiting = [pattern]
     while waiting:
-        if len(done) + len(waiting) > MANY:
-            raise TooManyError("the pattern stands for too many others")
+        if len(done) + len(waiting) > MAX_ALTERNATIVES:
+            raise TooManyAlternativesError("the pattern has too many alternatives")
         text = waiting.pop()
         braces = _braces(text)
         if braces is None:
@@ -39,17 +39,17 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def escaped(path: str) -> str:
-    """The pattern that matches this path alone."""
+    """Return the pattern that matches only this path."""
     return WILD.sub(lambda special: "\\" + special.group(), path)
 
 
 @functools.lru_cache(maxsize=4096)
-def matcher(pattern: str, folder: str, wide: bool) -> re.Pattern[str]:
-    """What matches the absolute paths that the pattern means.
+def compile_pattern(pattern: str, folder: str, wide: bool) -> re.Pattern[str]:
+    """Return a regular expression that matches the absolute paths of a pattern.
 
     A relative pattern is relative to the folder, and matches at any depth in it if it has no slash; `/…` and `~/…` are
-    absolute. A narrow pattern matches just what it says, so that a rule does not allow more than it seems to; a wide
-    one also whatever lies beneath, in any case of letters, and without a slash anywhere.
+    absolute. A narrow pattern matches exactly what it says, so that a rule does not allow more than it seems to. A wide
+    one also matches everything inside a folder, ignores case, and without a slash matches anywhere on the disk.
     """
     choices = "|".join(_absolute(each, folder, wide) for each in alternatives(pattern))
     return re.compile(f"(?:{choices})" + ("(?:/.*)?" if wide else ""), re.DOTALL | (re.IGNORECASE if wide else 0))
@@ -67,11 +67,11 @@ def _absolute(pattern: str, folder: str, wide: bool) -> str:
         if pattern.startswith("../"):
             base = base.rpartition("/")[0]
         pattern = pattern.partition("/")[2]
-    return re.escape(base) + "/" + translated(pattern)
+    return re.escape(base) + "/" + to_regex(pattern)
 
 
-def translated(pattern: str) -> str:
-    """A pattern without braces as a regular expression. `x/` and `x/**` are the folder and all in it."""
+def to_regex(pattern: str) -> str:
+    """Convert a pattern without braces. `x/` and `x/**` match the folder and everything in it."""
     if pattern.endswith("/"):
         pattern += "**"
     parts: list[str] = []
@@ -106,7 +106,7 @@ def _expression(token: str) -> str:
 
 
 def _braces(text: str) -> tuple[int, int, list[str]] | None:
-    """The first pair of braces with a comma between them: where it stands, and its options."""
+    """Return the start, the end and the options of the first braces with a comma; None if there are none."""
     opened: list[int] = []
     commas: dict[int, list[int]] = {}
     for at, character in enumerate(text):

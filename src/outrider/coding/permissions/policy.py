@@ -1,4 +1,4 @@
-"""What a session may do: the mode, the rules, and the folders in which it works."""
+"""The policy of a session: the mode, the rules, and the folders."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from outrider.coding.permissions.secrets import SECRETS
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decided by; never changed, only replaced.
+    """What decisions are based on. Immutable.
 
-    The first of these that speaks of a call decides: rules that deny; secrets; the mode `plan`, which denies whatever
-    is not a read; rules that ask; rules that allow; the mode.
+    The first of these that applies to a call decides: deny rules; secrets; the mode `plan`, which denies everything but
+    reading; ask rules; allow rules; the mode.
     """
 
     folder: Path
-    """The project, resolved: what is inside may be read in every mode."""
+    """The project's folder, resolved. Files inside may be read in every mode."""
     mode: Mode = "ask"
     folders: tuple[Path, ...] = ()
-    """Other folders that count as inside."""
+    """More folders that count as inside."""
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     secrets: tuple[str, ...] = SECRETS
-    """Patterns of files that are denied in every mode, to read and to write; no rule opens them."""
+    """Patterns of files that are never read or written, in any mode and with any rule."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "folder", Path(os.path.realpath(self.folder)))
@@ -40,7 +40,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return (str(self.folder), *map(str, self.folders))
 
     def allowing(self, rules: tuple[str, ...]) -> Policy:
-        """The policy with more rules that allow. Raises ConfigError."""
+        """Return the policy with more allow rules. Raises ConfigError."""
         known = set(self.allow)
         new = tuple(rule for rule in map(Rule.parse, rules) if rule not in known)
         return msgspec.structs.replace(self, allow=(*self.allow, *new))

@@ -1,4 +1,4 @@
-"""What a person is asked about a call, and what they answer."""
+"""The modes, and the question to the user about a call with its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
-"""`ask` before anything that changes something; `edits` inside the folder are free; `all` is; `plan` only reads."""
+"""`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
 
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 MODE_WORDS: Mapping[Mode, str] = {
@@ -20,28 +20,28 @@ MODE_WORDS: Mapping[Mode, str] = {
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A call that is not allowed yet."""
+    """A call that needs approval."""
 
     call_id: str
     tool: str
     input: dict[str, Any]
     reason: str
-    """Why it is asked about, in a few words."""
+    """Why the call needs approval, in a few words."""
     always: tuple[str, ...] = ()
-    """The rules that would allow it, and calls like it, for this project; none if it cannot be allowed for good."""
+    """The rules that "always" would store for this project; none if no rule can allow the call."""
     asker: str = ""
-    """Who wants to make the call, if it is a sub-agent: what it is and what it is to do.
+    """The caller, if it is a sub-agent: its profile and its task.
 
-    Or the tool that attaches a file: that is asked about as Read of the file, while the call of the tool goes on.
+    Or the tool that attaches a file. That question is about a Read of the file, while the call of the tool goes on.
     """
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the person says."""
+    """The user's answer."""
 
     verdict: Literal["once", "always", "no"]
     words: str = ""
-    """What to tell the model with a refusal."""
+    """What the model reads with a denial."""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

@@ -1,4 +1,4 @@
-"""Rules as a person writes them: a tool, and perhaps a pattern of what it is used on.
+"""Permission rules as the user writes them: a tool, or a tool and a pattern of what it is used on.
 
     Bash(git status)              this command, exactly
     Bash(npm run test:*)          commands that begin with these words
@@ -6,12 +6,12 @@
     WebFetch(domain:example.com)  a domain and its sub-domains
     my_tool                       every call of a tool
 
-A rule for Read is also one for Glob and Grep and for what the shell reads; one for Edit also for Write and for what the
-shell writes. Rules that allow are read narrowly: just what they say. Rules that deny or ask are read widely: a folder
-is also all that lies in it, a command is also the command with more arguments, `rm` is also `/bin/rm` and `sudo rm`.
+A rule for Read also covers Glob, Grep and what the shell reads; a rule for Edit also covers Write and what the shell
+writes. Allow rules match narrowly: exactly what they say. Deny and ask rules match widely: a folder includes everything
+in it, a command also matches with more arguments, and `rm` also matches `/bin/rm` and `sudo rm`.
 
-A rule that allows a command holds while the shell stands in the folder of the project, and for a shell or another
-interpreter while nothing is written to it; a rule with the very text of a whole command line holds for that line.
+An allow rule for a command applies while the shell is in the project's folder. For a shell or another interpreter it
+applies only without input from a pipe or a redirection. A rule with the exact text of a command line allows that line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.permissions.patterns import TooManyError, alternatives, matcher
+from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives, compile_pattern
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.errors import ConfigError
 from outrider.tools.tool import NAME
@@ -36,15 +36,15 @@ _DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:]*:[0-9a-f:.]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A tool and what it is used on."""
+    """A tool, and a pattern of what it is used on."""
 
     tool: str
     pattern: str | None = None
-    """None is anything."""
+    """None matches every call."""
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """The rule that a text stands for. Raises ConfigError, with advice."""
+        """Parse a rule. Raises ConfigError, with advice."""
         form = _FORM.fullmatch(text) if isinstance(text, str) else None
         if form is None:
             raise ConfigError(f"{text!r} is not a rule; write a tool, or a tool and a pattern: Bash(git status)")
@@ -52,19 +52,19 @@ class Rule(msgspec.Struct, frozen=True):
         _check_tool(text, tool)
         if pattern is None or (tool in ("Bash", *PATH_TOOLS) and pattern.strip() in ("*", "**")):
             return cls(tool)
-        return cls(tool, _checked_pattern(text, tool, pattern.strip()))
+        return cls(tool, _check_pattern(text, tool, pattern.strip()))
 
     @property
     def text(self) -> str:
-        """The rule as it is written."""
+        """The rule as the user writes it."""
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
 
     def covers_path(self, path: str, folder: str, *, wide: bool) -> bool:
-        """Whether an absolute path is one that the rule speaks of."""
-        return self.pattern is None or bool(matcher(self.pattern, folder, wide).fullmatch(path))
+        """Return whether the rule covers an absolute path."""
+        return self.pattern is None or bool(compile_pattern(self.pattern, folder, wide).fullmatch(path))
 
     def covers_host(self, host: str) -> bool:
-        """Whether a host is one that the rule speaks of."""
+        """Return whether the rule covers a host."""
         if self.pattern is None:
             return True
         domain = self.pattern.removeprefix("domain:")
@@ -72,18 +72,18 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def is_prefix(self) -> bool:
-        """Whether a rule for commands speaks of how they begin."""
+        """Return whether it is a rule for commands that begin with certain words."""
         return self.pattern is not None and self.pattern.endswith(":*")
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of a rule for commands; none if it is no sequence of words."""
-        return words_of((self.pattern or "").removesuffix(":*"))
+        """The words of a rule for commands; none if its quotes do not close."""
+        return split_words((self.pattern or "").removesuffix(":*"))
 
 
 @functools.lru_cache(maxsize=1024)
-def words_of(text: str) -> tuple[str, ...]:
-    """The words of a command without anything to expand; none if its quotes do not close."""
+def split_words(text: str) -> tuple[str, ...]:
+    """Split a command into words without expanding anything; none if its quotes do not close."""
     import shlex
 
     try:
@@ -94,9 +94,9 @@ def words_of(text: str) -> tuple[str, ...]:
 
 def _check_tool(text: str, tool: str) -> None:
     if tool == "*":
-        raise ConfigError(f"{text!r}: a rule names one tool; the mode `all` is what allows every one")
+        raise ConfigError(f"{text!r}: a rule names one tool; use the mode `all` to allow every tool")
     if not NAME.fullmatch(tool):
-        raise ConfigError(f"{text!r} is not a rule: {tool!r} cannot be the name of a tool")
+        raise ConfigError(f"{text!r} is not a rule: {tool!r} is not a valid tool name")
     if tool in ALL_NAMES:
         return
     import difflib
@@ -107,43 +107,43 @@ def _check_tool(text: str, tool: str) -> None:
         raise ConfigError(f"{text!r} names no known tool; did you mean {near[0]}?")
 
 
-def _checked_pattern(text: str, tool: str, pattern: str) -> str:
+def _check_pattern(text: str, tool: str, pattern: str) -> str:
     if not pattern:
         raise ConfigError(f"{text!r} has an empty pattern; write {tool} alone for every call")
     if "\0" in pattern:
         raise ConfigError(f"{text!r} has a NUL character")
     if tool in PATH_TOOLS:
-        return _checked_path(text, pattern)
+        return _check_path(text, pattern)
     if tool == "Bash":
-        return _checked_command(text, pattern)
+        return _check_command(text, pattern)
     if tool == "WebFetch":
-        return _checked_domain(text, pattern)
+        return _check_domain(text, pattern)
     raise ConfigError(f"{text!r}: rules for {tool} take no pattern; write {tool} alone")
 
 
-def _checked_path(text: str, pattern: str) -> str:
+def _check_path(text: str, pattern: str) -> str:
     try:
         alternatives(pattern)
-        matcher(pattern, "/", False)
-    except (TooManyError, re.error) as error:
+        compile_pattern(pattern, "/", False)
+    except (TooManyAlternativesError, re.error) as error:
         raise ConfigError(f"{text!r} has a pattern that cannot be used: {error}") from None
     if ".." in pattern.lstrip("./").split("/"):
-        raise ConfigError(f"{text!r}: `..` can stand only at the beginning of a pattern")
+        raise ConfigError(f"{text!r}: `..` is allowed only at the beginning of a pattern")
     if pattern.startswith("~") and not pattern.startswith("~/") and pattern != "~":
-        raise ConfigError(f"{text!r}: `~` alone is known, the home of another user is not; write the path")
+        raise ConfigError(f"{text!r}: `~` works only for your own home; write the path in full")
     return pattern
 
 
-def _checked_command(text: str, pattern: str) -> str:
+def _check_command(text: str, pattern: str) -> str:
     body = pattern.removesuffix(":*")
-    if body != pattern and not words_of(body):
+    if body != pattern and not split_words(body):
         raise ConfigError(f"{text!r} has no words before `:*`, or quotes that do not close")
     if body == pattern and re.search(r"\s\*$", pattern):
         raise ConfigError(f"{text!r}: for commands that begin with these words write Bash({pattern[:-1].rstrip()}:*)")
     return pattern
 
 
-def _checked_domain(text: str, pattern: str) -> str:
+def _check_domain(text: str, pattern: str) -> str:
     domain = pattern.removeprefix("domain:").strip().rstrip(".").lower()
     if not pattern.startswith("domain:") or not _DOMAIN.fullmatch(domain):
         raise ConfigError(f"{text!r}: write WebFetch(domain:example.com); its sub-domains are included")

@@ -1,4 +1,4 @@
-"""May this search look there? Patterns can reach out of their folder, too."""
+"""Check a search: the folder where it starts, and its pattern, which may lead out of that folder."""
 
 from __future__ import annotations
 
@@ -6,53 +6,56 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from outrider.coding.permissions.files import judge_path
-from outrider.coding.permissions.finding import Finding, denied
-from outrider.coding.permissions.paths import place
-from outrider.coding.permissions.patterns import TooManyError, alternatives
+from outrider.coding.permissions.files import check_path
+from outrider.coding.permissions.part_decision import PartDecision, deny_part
+from outrider.coding.permissions.paths import resolve_tool_path
+from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.secrets import names_a_secret
+from outrider.coding.permissions.secrets import targets_secrets
 
 _WILD = re.compile(r"[*?\[\]{}()|!+@\\]")
 
 
-def judge_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[Finding]:
-    """What is found about a call of Glob or Grep."""
+def check_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[PartDecision]:
+    """Check a call of Glob or Grep."""
     base = input.get("path")
     base = "." if base is None else base
     globs = [input.get(name) for name in (("pattern",) if tool == "Glob" else ("glob",)) if input.get(name) is not None]
     if not isinstance(base, str) or not all(isinstance(glob, str) for glob in globs):
-        return [denied(f"the path and the pattern of {tool} must be text")]
-    findings = [judge_path(policy, tool, "read", place(base, str(policy.folder)))]
+        return [deny_part(f"the path and the pattern of {tool} must be text")]
+    decisions = [check_path(policy, tool, "read", resolve_tool_path(base, str(policy.folder)))]
     for glob in globs:
-        findings.extend(_judge_glob(policy, tool, base, str(glob)))
-    return findings
+        decisions.extend(_check_glob(policy, tool, base, str(glob)))
+    return decisions
 
 
-def _judge_glob(policy: Policy, tool: str, base: str, glob: str) -> Iterator[Finding]:
+def _check_glob(policy: Policy, tool: str, base: str, glob: str) -> Iterator[PartDecision]:
     try:
         patterns = [part for each in alternatives(glob) for part in {each, *each.split("|")}]
-    except TooManyError:
-        yield Finding("ask", "the pattern has too many alternatives to be judged")
+    except TooManyAlternativesError:
+        yield PartDecision("ask", "the pattern has too many alternatives to check")
         return
     for pattern in patterns:
         plain = pattern.replace("\\", "").lstrip("!")
-        if names_a_secret(plain, policy.secrets):
-            yield denied(f"{glob} looks for secrets, which stay closed")
+        if targets_secrets(plain, policy.secrets):
+            yield deny_part(f"{glob} looks for secrets, which are never opened")
         elif tool == "Glob":
-            yield from _judge_reach(policy, tool, base, plain)
+            yield from _check_reach(policy, tool, base, plain)
 
 
-def _judge_reach(policy: Policy, tool: str, base: str, pattern: str) -> Iterator[Finding]:
-    """The folder where the pattern begins to be one is what is read."""
+def _check_reach(policy: Policy, tool: str, base: str, pattern: str) -> Iterator[PartDecision]:
+    """Check the fixed beginning of a pattern, which is the folder that is read."""
     fixed: list[str] = []
     names = pattern.split("/")
     while names and not _WILD.search(names[0]):
         fixed.append(names.pop(0))
     if any(".." in name for name in names):
-        yield Finding("ask", f"the pattern {pattern} may lead out of the folder")
+        yield PartDecision("ask", f"the pattern {pattern} may lead out of the folder")
     if fixed:
         start = "/".join(fixed) or "/"
-        yield judge_path(
-            policy, tool, "read", place(start if start[0] in "/~" else f"{base}/{start}", str(policy.folder))
+        yield check_path(
+            policy,
+            tool,
+            "read",
+            resolve_tool_path(start if start[0] in "/~" else f"{base}/{start}", str(policy.folder)),
         )

@@ -1,4 +1,4 @@
-"""Which files hold secrets, by their names. They are never shown to a model, and never written by it."""
+"""Recognise files with secrets by their names. A model never reads or writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from outrider.coding.permissions.patterns import alternatives, translated
+from outrider.coding.permissions.patterns import alternatives, to_regex
 
 SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),
@@ -20,33 +20,33 @@ SECRETS: tuple[str, ...] = (
     *(".password-store/", ".local/share/keyrings/", "Library/Keychains/"),
     *("/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/proc/*/environ", "/proc/*/mem", "/proc/*/task/*/environ"),
 )
-"""Patterns as in a .gitignore: at any depth, unless one begins with `/`; `!` takes back; the last one wins."""
+"""Patterns as in a .gitignore: at any depth unless they begin with `/`; `!` takes back; the last match wins."""
 
-GUARDED: tuple[str, ...] = (".outrider/*.toml", ".config/outrider/", "Library/Application Support/outrider/")
-"""What a model may read but never write: the settings that say what it may do."""
+PROTECTED: tuple[str, ...] = (".outrider/*.toml", ".config/outrider/", "Library/Application Support/outrider/")
+"""Settings files, which a model may read but never write, because they hold its permissions."""
 
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-"""Characters that some file systems leave out when they compare names."""
+"""Characters that some file systems ignore when they compare names."""
 
 
 def is_secret(path: str, patterns: tuple[str, ...], folder: str) -> bool:
-    """Whether the absolute path is a secret, or lies in one. Of a path in the folder only what lies beneath it counts.
+    """Return whether an absolute path is a secret or inside one. Inside the folder, only the rest of the path counts.
 
-    Names are compared as a careless file system compares them: in any case, composed or not.
+    Names are compared as by a lenient file system: without case, in any Unicode normal form.
     """
     top = folder.rstrip("/")
     beneath = path[len(top) :] if path == top or path.startswith(f"{top}/") else path
-    return any(_judged(each, beneath_each, patterns) for each, beneath_each in _spellings(path, beneath))
+    return any(_matches(each, beneath_each, patterns) for each, beneath_each in _spellings(path, beneath))
 
 
-def names_a_secret(glob: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a glob is made to find secrets: it matches the names of some, and no ordinary ones."""
+def targets_secrets(glob: str, patterns: tuple[str, ...]) -> bool:
+    """Return whether a glob is meant to find secrets: it matches names of secrets, and no ordinary names."""
     last = glob.rstrip("/").rpartition("/")[2]
     if is_secret("/" + glob.lstrip("/"), patterns, "/"):
         return True
     if not any(character in last for character in "*?[") or not any(c.isalnum() for c in last):
         return False
-    found = re.compile(translated(last), re.IGNORECASE | re.DOTALL)
+    found = re.compile(to_regex(last), re.IGNORECASE | re.DOTALL)
     if any(found.fullmatch(name) for name in _ORDINARY):
         return False
     return any(found.fullmatch(name) for name in _samples(patterns))
@@ -73,17 +73,17 @@ def _plain(path: str) -> str:
     return "/".join(name.rstrip(" .") or name for name in text.split("/"))
 
 
-def _judged(path: str, beneath: str, patterns: tuple[str, ...]) -> bool:
+def _matches(path: str, beneath: str, patterns: tuple[str, ...]) -> bool:
     hint, floating, anchored = _compiled(patterns)
     if not hint.search(path):
         return False
-    return any(_last_word(prefix, floating) for prefix in _prefixes(beneath)) or any(
-        _last_word(prefix, anchored) for prefix in _prefixes(path)
+    return any(_last_match(prefix, floating) for prefix in _prefixes(beneath)) or any(
+        _last_match(prefix, anchored) for prefix in _prefixes(path)
     )
 
 
-def _last_word(path: str, patterns: Iterable[tuple[bool, re.Pattern[str]]]) -> bool:
-    """What the last pattern says that matches this path itself."""
+def _last_match(path: str, patterns: Iterable[tuple[bool, re.Pattern[str]]]) -> bool:
+    """Return the result of the last pattern that matches this path itself."""
     verdict = False
     for negated, pattern in patterns:
         if verdict == negated and pattern.search(path):
@@ -102,7 +102,7 @@ def _prefixes(path: str) -> Iterator[str]:
 def _compiled(
     patterns: tuple[str, ...],
 ) -> tuple[re.Pattern[str], list[tuple[bool, re.Pattern[str]]], list[tuple[bool, re.Pattern[str]]]]:
-    """One expression for whatever may be a secret; then each pattern: those at any depth, those from the root."""
+    """Return one expression that matches all candidates, the patterns at any depth, and those from the root."""
     hints: list[str] = []
     floating: list[tuple[bool, re.Pattern[str]]] = []
     anchored: list[tuple[bool, re.Pattern[str]]] = []
@@ -110,7 +110,7 @@ def _compiled(
         negated = written.startswith("!")
         for pattern in alternatives(written.removeprefix("!").rstrip("/")):
             from_root = pattern.startswith("/")
-            body = ("^/" if from_root else "/") + translated(pattern.lstrip("/"))
+            body = ("^/" if from_root else "/") + to_regex(pattern.lstrip("/"))
             (anchored if from_root else floating).append((negated, re.compile(f"{body}\\Z", re.I | re.S)))
             if not negated:
                 hints.append(f"{body}(?:/|\\Z)")

@@ -1,4 +1,4 @@
-"""Goes through the tree of a command line and gathers what it does."""
+"""Build a script from the syntax tree of a command line."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from outrider.coding.permissions.feeding import is_fed
-from outrider.coding.permissions.gaps import comment_doubts, gap_doubts, is_gap
-from outrider.coding.permissions.heredocs import heredoc_doubts
-from outrider.coding.permissions.nodes import DOUBTFUL, KEYWORDS, READING, STRUCTURE, TOKENS, WORDS, WRITING
-from outrider.coding.permissions.script import Access, Assignment, Command, Redirection, Script
-from outrider.coding.permissions.words import UNKNOWN, Word, read_word, variable_of
+from outrider.coding.permissions.shell.heredocs import heredoc_doubts
+from outrider.coding.permissions.shell.node_types import DOUBTFUL, KEYWORDS, READING, STRUCTURE, TOKENS, WORDS, WRITING
+from outrider.coding.permissions.shell.script import Access, Assignment, Command, Redirection, Script
+from outrider.coding.permissions.shell.stdin import has_input
+from outrider.coding.permissions.shell.whitespace import comment_doubts, is_whitespace, whitespace_doubts
+from outrider.coding.permissions.shell.words import UNKNOWN, Word, read_word, variable_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-DEEPEST = 50
-"""Levels of nodes that are looked into."""
+MAX_DEPTH = 50
+"""The deepest level of nodes that is read."""
 
 
-class Reader:
-    """Walks through a tree once, and gathers."""
+class TreeReader:
+    """Walks a tree once and collects commands, redirections, variables and doubts."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -34,12 +34,12 @@ class Reader:
         self._doubts: list[str] = []
         self._loops = 0
         self._depth = 0
-        self._special: dict[str, Callable[[Node], object]] = {
+        self._handlers: dict[str, Callable[[Node], object]] = {
             "command": lambda node: self._command(node, []),
             "redirected_statement": self._redirected,
-            "file_redirect": lambda node: self._refuse_words(self._redirect(node)),
+            "file_redirect": lambda node: self._doubt_words(self._redirect(node)),
             "herestring_redirect": lambda node: self._children(node, known=frozenset({"<<<"})),
-            "heredoc_redirect": lambda node: self._refuse_words(self._heredoc(node)),
+            "heredoc_redirect": lambda node: self._doubt_words(self._heredoc(node)),
             "variable_assignment": lambda node: self._assignments.append(self._assignment(node)),
             "variable_assignments": self._children,
             "for_statement": self._loop,
@@ -48,12 +48,12 @@ class Reader:
         }
 
     def read(self, root: Node) -> Script:
-        """The script that a tree stands for."""
+        """Return the script of a tree."""
         self._visit(root)
         if root.has_error:
             self._doubts.append("it cannot be parsed")
-        if not is_gap(self._source[: root.start_byte] + b"\n" + self._source[root.end_byte :], lines=True):
-            self._doubts.append("it cannot be read for certain")
+        if not is_whitespace(self._source[: root.start_byte] + b"\n" + self._source[root.end_byte :], lines=True):
+            self._doubts.append("it is ambiguous")
         return Script(
             self._source.decode(),
             tuple(sorted(self._commands, key=lambda command: command.start)),
@@ -66,18 +66,18 @@ class Reader:
 
     def _visit(self, node: Node) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             self._doubts.append("it is nested too deeply")
         else:
             self._dispatch(node)
         self._depth -= 1
 
     def _dispatch(self, node: Node) -> None:
-        special = self._special.get(node.type)
+        handler = self._handlers.get(node.type)
         if node.type == "test_command" and node.children[0].type == "[":
             self._test(node)
-        elif special is not None:
-            special(node)
+        elif handler is not None:
+            handler(node)
         elif node.type in STRUCTURE:
             self._structure(node)
         elif node.type in WORDS:
@@ -88,26 +88,26 @@ class Reader:
     def _structure(self, node: Node) -> None:
         first = node.children[0].type if node.children else ""
         if first == "((":
-            self._doubts.append("it calculates")
+            self._doubts.append("it has arithmetic")
         if first == "`" and b"\\" in self._source[node.start_byte : node.end_byte]:
             self._doubts.append("a command in backquotes has backslashes")
         self._children(node)
 
     def _children(self, node: Node, known: frozenset[str] = TOKENS) -> None:
-        """Visit each child, having made sure that nothing stands between them."""
+        """Visit each child. Only white space may be between them."""
         self._check_gaps(node)
         for child in node.children:
             if child.is_named:
                 self._visit(child)
             elif child.type not in known:
-                self._doubts.append(f"`{child.type}` is not known here")
+                self._doubts.append(f"`{child.type}` is not supported here")
 
     def _check_gaps(self, node: Node) -> None:
-        self._doubts.extend(gap_doubts(node, self._source))
+        self._doubts.extend(whitespace_doubts(node, self._source))
 
     def _doubtful(self, node: Node) -> None:
-        """Something that is not relied on, but in which commands may stand."""
-        doubt = DOUBTFUL.get(node.type, f"{node.type.replace('_', ' ')} is not known here")
+        """Visit a node that is not trusted, because it may contain commands."""
+        doubt = DOUBTFUL.get(node.type, f"{node.type.replace('_', ' ')} is not supported here")
         if doubt:
             self._doubts.append(doubt if node.type not in DOUBTFUL else f"it has {doubt}")
         for child in node.children:
@@ -117,7 +117,7 @@ class Reader:
     def _loop(self, node: Node) -> None:
         self._loops += 1
         if node.children[0].type == "select":
-            self._doubts.append("it has a menu")
+            self._doubts.append("it has a select loop")
         name = node.child_by_field_name("variable")
         if name is not None:
             nothing = Word("", None, UNKNOWN)
@@ -131,14 +131,14 @@ class Reader:
         self._loops -= 1
 
     def _word(self, node: Node) -> Word:
-        """A word; the commands and variables in it are gathered."""
+        """Return a word, and collect the commands and variables in it."""
         self._gather(node)
         return read_word(node, self._source, self._doubts)
 
     def _gather(self, node: Node) -> None:
-        """The commands and the variables inside a word."""
+        """Collect the commands and variables inside a word."""
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             self._doubts.append("it is nested too deeply")
         elif node.type in ("command_substitution", "process_substitution"):
             self._structure(node)
@@ -155,7 +155,7 @@ class Reader:
                 self._gather(child)
 
     def _command(self, node: Node, more: list[Node]) -> None:
-        """A simple command. More words of it may stand behind its redirections."""
+        """Read a simple command. It may have more words after its redirections."""
         self._check_gaps(node)
         words: list[Word] = []
         assignments: list[Assignment] = []
@@ -172,18 +172,20 @@ class Reader:
                 case _:
                     self._doubtful(child)
         if words and words[0].source in KEYWORDS - {"time"}:
-            self._doubts.append(f"`{words[0].source}` is not read here")
+            self._doubts.append(f"`{words[0].source}` is not supported here")
         self._add(node, words, assignments)
 
     def _add(self, node: Node, words: list[Word], assignments: list[Assignment]) -> None:
         if not words:
-            self._doubts.append("it cannot be read for certain")
+            self._doubts.append("it is ambiguous")
         self._commands.append(
-            Command(tuple(words), self._text(node), node.start_byte, tuple(assignments), self._loops > 0, is_fed(node))
+            Command(
+                tuple(words), self._text(node), node.start_byte, tuple(assignments), self._loops > 0, has_input(node)
+            )
         )
 
     def _test(self, node: Node) -> None:
-        """`[ … ]` is a command like others; how tree-sitter groups its arguments does not matter."""
+        """Read `[ … ]` as a simple command, however tree-sitter groups its arguments."""
         words: list[Word] = []
         waiting = [node]
         while waiting:
@@ -198,15 +200,15 @@ class Reader:
         self._add(node, words, [])
 
     def _operator(self, node: Node) -> Word:
-        """An operator of a test. `<` and `>` are redirections there, which tree-sitter does not know."""
+        """Read an operator of a test. `<` and `>` are redirections there, which tree-sitter does not know."""
         text = self._text(node)
         if text not in ("[", "]", "=", "==", "!=", "!"):
-            self._doubts.append(f"`{text}` in a test cannot be read for certain")
+            self._doubts.append(f"`{text}` in a test is ambiguous")
         return Word(text, text, text)
 
     def _assignment(self, node: Node) -> Assignment:
         if any(before.end_byte != after.start_byte for before, after in itertools.pairwise(node.children)):
-            self._doubts.append("an assignment cannot be read for certain")
+            self._doubts.append("an assignment is ambiguous")
         name, value = node.children[0], node.children[-1]
         if name.type != "variable_name" or not 2 <= node.child_count <= 3 or node.children[1].type not in ("=", "+="):
             self._doubtful(node)
@@ -219,7 +221,7 @@ class Reader:
         return Assignment(self._text(name), self._word(value))
 
     def _redirected(self, node: Node) -> None:
-        """A statement and its redirections, behind which arguments of it may stand."""
+        """Read a statement and its redirections, which may be followed by more arguments."""
         self._check_gaps(node)
         body = node.child_by_field_name("body")
         more: list[Node] = []
@@ -233,17 +235,17 @@ class Reader:
         if body is not None and body.type == "command":
             self._command(body, more)
         else:
-            self._refuse_words(more)
+            self._doubt_words(more)
             if body is not None:
                 self._visit(body)
 
     def _redirect(self, node: Node) -> list[Node]:
-        """A file that is opened. Words behind it, which belong to the command, are given back."""
+        """Read a redirection. Return the words after it, which belong to the command."""
         self._check_gaps(node)
         children = [child for child in node.children if not self._is_descriptor(child)]
         operator, targets = children[0].type, children[1:]
         if not targets or operator not in READING | WRITING:
-            self._doubts.append(f"the redirection {operator} is not known here")
+            self._doubts.append(f"the redirection {operator} is not supported here")
         if not targets:
             return []
         target = self._word(targets[0])
@@ -253,7 +255,7 @@ class Reader:
         return targets[1:]
 
     def _heredoc(self, node: Node) -> list[Node]:
-        """A here-document. Words behind it, which belong to the command, are given back."""
+        """Read a here-document. Return the words after it, which belong to the command."""
         more: list[Node] = []
         self._doubts.extend(heredoc_doubts(node, self._source))
         for child in node.children:
@@ -274,15 +276,15 @@ class Reader:
         return more
 
     def _is_descriptor(self, node: Node) -> bool:
-        """Whether it is the number before a redirection. tree-sitter takes any word for one that stands close to it."""
+        """Return whether it is the number before a redirection. tree-sitter accepts any word that touches it."""
         if node.type == "file_descriptor" and not re.fullmatch("[0-9]+", self._text(node)):
-            self._doubts.append("a redirection cannot be read for certain")
+            self._doubts.append("a redirection is ambiguous")
         return node.type == "file_descriptor"
 
-    def _refuse_words(self, words: list[Node]) -> None:
-        """Words behind a redirection where it is not clear to which command they belong."""
+    def _doubt_words(self, words: list[Node]) -> None:
+        """Add a doubt if words after a redirection may belong to several commands."""
         if words:
-            self._doubts.append("words stand behind a redirection")
+            self._doubts.append("there are words after a redirection")
 
     def _text(self, node: Node) -> str:
         return self._source[node.start_byte : node.end_byte].decode(errors="replace")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from outrider.coding.permissions.asking import Permissions
+from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Answer, Question
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
@@ -19,7 +19,7 @@ from outrider.tools.tool import Tool
 from tests.coding.permissions.workspace import EFFECTS, Ground
 
 
-class Reasons(Permissions):
+class Reasons(PermissionApprover):
     """Permissions that say why a call is denied; "" if it is allowed."""
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> str:  # type: ignore[override]

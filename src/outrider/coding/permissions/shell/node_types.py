@@ -1,20 +1,20 @@
-"""The kinds of nodes that tree-sitter-bash makes, and which of them are relied on."""
+"""The node types of tree-sitter-bash, and which of them are trusted."""
 
 from __future__ import annotations
 
-from outrider.coding.permissions.naming import names
+from outrider.coding.permissions.word_set import word_set
 
-STRUCTURE = names(
+STRUCTURE = word_set(
     "program list pipeline subshell compound_statement negated_command redirected_statement do_group if_statement "
     "elif_clause else_clause while_statement for_statement command_substitution process_substitution"
 )
-"""Nodes that hold commands and do nothing by themselves."""
+"""Nodes that contain commands and do nothing themselves."""
 
-MANY_LINES = (STRUCTURE | {"heredoc_redirect"}) - names("redirected_statement negated_command pipeline list")
-"""Nodes whose parts may stand on lines of their own; elsewhere the end of a line ends the command."""
+MANY_LINES = (STRUCTURE | {"heredoc_redirect"}) - word_set("redirected_statement negated_command pipeline list")
+"""Nodes whose parts may be on separate lines; elsewhere the end of a line ends the command."""
 
-CLOSING = names("; ;; & && | |& || ) } ` ( > >> >| &> &>> >& < <& << <<- <<<") | {"\n"}
-"""Signs before which a word ends."""
+CLOSING = word_set("; ;; & && | |& || ) } ` ( > >> >| &> &>> >& < <& << <<- <<<") | {"\n"}
+"""Operators that end the word before them."""
 
 DOUBTFUL = {
     "case_statement": "a case statement",
@@ -28,17 +28,17 @@ DOUBTFUL = {
     "array": "an array",
     "translated_string": "a translated text",
 }
-"""Nodes that are looked into, but never relied on."""
+"""Nodes that are searched for commands, but never trusted."""
 
-WORDS = names(
+WORDS = word_set(
     "word number string raw_string ansi_c_string concatenation simple_expansion expansion command_substitution "
     "process_substitution arithmetic_expansion brace_expression"
 )
 
-TOKENS = names("; ;; & && | |& || ( ) { } $( ` <( >( ! if then elif else fi while until for in do done") | {"\n"}
+TOKENS = word_set("; ;; & && | |& || ( ) { } $( ` <( >( ! if then elif else fi while until for in do done") | {"\n"}
 
-KEYWORDS = names("coproc time select function then do done fi esac else elif in { } ! [[ ]]")
-"""Words that are no commands where a command may stand; `time` is looked through later."""
+KEYWORDS = word_set("coproc time select function then do done fi esac else elif in { } ! [[ ]]")
+"""Keywords in the place of a command; `time` is unwrapped later."""
 
 READING = frozenset({"<", "<&"})
 WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})

@@ -1,4 +1,4 @@
-"""The commands that only read, and the options with which they do."""
+"""The read-only commands and their harmless options."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Options(msgspec.Struct, frozen=True):
-    """What a command may be given."""
+class SafeOptions(msgspec.Struct, frozen=True):
+    """The harmless options of a command."""
 
     flags: str = ""
     """Letters that take no value."""
     valued: str = ""
-    """Letters that take one, which is never a path."""
+    """Letters that take a value, which is never a path."""
     counted: str = ""
-    """Letters that take a number: a word that is none may be a file, for another version of the command."""
+    """Letters that take a number. Another word may be a file, in other versions of the command."""
     attached: str = ""
     """Letters that may take a value, but not from the next word."""
     long: frozenset[str] = frozenset()
@@ -23,9 +23,9 @@ class Options(msgspec.Struct, frozen=True):
     number: bool = False
     """Whether `-20` is an option."""
     paths: int | None = None
-    """How many operands it reads as files at the most; None for any number."""
+    """The most operands that it accepts; None for any number."""
     leading: int = 0
-    """How many operands come before those that are files: the pattern of grep."""
+    """The number of operands before the files, such as the pattern of grep."""
 
 
 def _options(
@@ -39,12 +39,12 @@ def _options(
     number: bool = False,
     paths: int | None = None,
     leading: int = 0,
-) -> Options:
+) -> SafeOptions:
     names = [frozenset(f"--{name}" for name in text.split()) for text in (long, long_valued)]
-    return Options(flags, valued, counted, attached, names[0], names[1], number, paths, leading)
+    return SafeOptions(flags, valued, counted, attached, names[0], names[1], number, paths, leading)
 
 
-READERS: Mapping[str, Options] = {
+READERS: Mapping[str, SafeOptions] = {
     "cat": _options("AbeEnstTuv", long="number show-all show-ends show-tabs squeeze-blank number-nonblank"),
     "head": _options("qv", "", "quiet verbose", "lines bytes", counted="nc", number=True),
     "tail": _options("qv", "", "quiet verbose", "lines bytes", counted="nc", number=True),
@@ -99,9 +99,9 @@ READERS: Mapping[str, Options] = {
     "rev": _options(),
     "cd": _options(paths=1),
 }
-"""Commands whose operands are files or folders that they read."""
+"""Commands whose operands are the files or folders that they read."""
 
-SPEAKERS: Mapping[str, Options] = {
+NON_FILE_COMMANDS: Mapping[str, SafeOptions] = {
     "pwd": _options("LP", paths=0),
     "true": _options(),
     "false": _options(),
@@ -126,4 +126,4 @@ SPEAKERS: Mapping[str, Options] = {
     "wait": _options(paths=0),
     "expr": _options(),
 }
-"""Commands whose operands are no files."""
+"""Commands whose operands are not files."""

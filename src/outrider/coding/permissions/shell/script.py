@@ -1,4 +1,4 @@
-"""What a command line does, as far as it can be read: its simple commands, its files, and what is in doubt."""
+"""A parsed command line: its simple commands, its files, and its doubts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.permissions.words import Word
+from outrider.coding.permissions.shell.words import Word
 
 _VARIABLE_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A variable that is set."""
+    """An assignment to a variable."""
 
     name: str
     value: Word
@@ -26,33 +26,33 @@ class Command(msgspec.Struct, frozen=True):
     """The name first."""
     source: str
     start: int
-    """Where it stands, to know what comes before what."""
+    """Its position in the text, for ordering."""
     assignments: tuple[Assignment, ...] = ()
     """Variables set for this command alone."""
     repeated: bool = False
-    """Whether it may run again after what follows it: it stands in a loop."""
-    fed: bool = False
-    """Whether something is written to it: it stands behind a pipe, or reads from a file or a text."""
+    """Whether it is in a loop, so that it may run again after later commands."""
+    has_input: bool = False
+    """Whether it has input from a pipe, a file or a text."""
 
     @property
     def values(self) -> list[str | None]:
-        """The words as programs get them; None for what is not known before."""
+        """The words as a program receives them; None for each that is unknown until it runs."""
         return [word.value for word in self.words]
 
     @property
     def name(self) -> str | None:
-        """The name of the program; None if it is not known before."""
+        """The name of the program; None if it is unknown until it runs."""
         return self.words[0].value if self.words else None
 
     @property
     def title(self) -> str:
-        """The command in a few words, for a person."""
+        """The command in a few words, for people."""
         text = " ".join(self.source.split())
         return f"`{text[:60]}{'…' if len(text) > 60 else ''}`"
 
     @property
     def is_literal(self) -> bool:
-        """Whether every word is known."""
+        """Return whether every word is known."""
         return all(word.value is not None for word in self.words)
 
 
@@ -74,17 +74,17 @@ class Script(msgspec.Struct, frozen=True):
     commands: tuple[Command, ...] = ()
     redirections: tuple[Redirection, ...] = ()
     assignments: tuple[Assignment, ...] = ()
-    """Variables that are set for the rest of the script, those of loops among them."""
+    """Variables that are set for the rest of the script, including those of loops."""
     variables: frozenset[str] = frozenset()
-    """Variables that are shown somewhere."""
+    """Variables that are expanded anywhere."""
     listed: tuple[Word, ...] = ()
-    """Words that loops go through: patterns among them list what is in folders."""
+    """Words that loops iterate over. Globs among them list folders."""
     doubts: tuple[str, ...] = ()
-    """Why it cannot be relied on that this is all that it does; none if it can."""
+    """Why the script may do more than was found; none if it is certain."""
 
 
 def is_plain_variable(name: str) -> bool:
-    """Whether setting a variable of this name touches nothing but the script: programs are led by upper-case ones."""
+    """Return whether setting this variable affects only the script: programs read upper-case variables."""
     if name in ("histchars", "auto_resume") or name.endswith("_proxy") or name.startswith("npm_config"):
         return False
     return bool(_VARIABLE_NAME.fullmatch(name))

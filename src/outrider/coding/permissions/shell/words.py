@@ -1,7 +1,7 @@
-"""Words of a command line, as bash would pass them on, or not known before it runs.
+"""Words of a command line as bash passes them to a program, if that is known before it runs.
 
-tree-sitter reads bash nearly as bash does, and "nearly" is what an attacker looks for. So the text of each piece is
-checked again here, character by character, and whatever could be read otherwise is a doubt.
+tree-sitter parses almost as bash does, and an attacker looks for the differences. So the text of each node is checked
+again here, character by character, and everything ambiguous is a doubt.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-"""Stands in a hint for what is not known before the command runs."""
+"""The part of a hint that is unknown until the command runs."""
 
 
 class Word(msgspec.Struct, frozen=True):
     """One word of a command."""
 
     source: str
-    """As it is written."""
+    """The text in the command line."""
     value: str | None
-    """As a program gets it; None if that is not known before the command runs."""
+    """The word as the program receives it; None if it is unknown until the command runs."""
     hint: str
-    """The value, or what is known of it: with unknown parts, wildcards and braces."""
+    """The value, or the known parts of it, with wildcards and braces."""
     single: bool = True
-    """Whether it is certainly one word: what is not in quotes may become several, or none."""
+    """Whether it is certainly one word. Without quotes, an expansion may become several words or none."""
 
 
 Doubts: TypeAlias = list[str]
@@ -46,11 +46,11 @@ _HOME = re.compile(r"~(?=/|\Z)")
 
 
 def read_word(node: Node, source: bytes, doubts: Doubts) -> Word:
-    """The word that a node stands for. What cannot be relied on is added to the doubts."""
+    """Return the word of a node. Add a doubt for everything ambiguous."""
     text = source[node.start_byte : node.end_byte].decode(errors="replace")
     match node.type:
         case "word" | "number" | "test_operator" | "extglob_pattern" | "regex" if node.child_count == 0:
-            return _bare(text, doubts)
+            return _unquoted(text, doubts)
         case "raw_string" if text.startswith("'") and text.find("'", 1) == len(text) - 1:
             return Word(text, text[1:-1], text[1:-1])
         case "ansi_c_string" if form := _ANSI_C.fullmatch(text):
@@ -58,28 +58,28 @@ def read_word(node: Node, source: bytes, doubts: Doubts) -> Word:
         case "string":
             return _double_quoted(node, source, text, doubts)
         case "concatenation":
-            return _joined(node, source, text, doubts)
+            return _concatenation(node, source, text, doubts)
         case "command_name" if node.child_count == 1:
             return read_word(node.children[0], source, doubts)
-    return _expanded(node, text, doubts)
+    return _expansion(node, text, doubts)
 
 
 def variable_of(text: str) -> str:
-    """The variable that an expansion shows; empty if it is something else."""
+    """Return the variable of a plain expansion, or ""."""
     text = text.lstrip()
     return text.strip("${}#") or text[1:] if _VARIABLE.fullmatch(text) else ""
 
 
-def _bare(text: str, doubts: Doubts) -> Word:
+def _unquoted(text: str, doubts: Doubts) -> Word:
     if not _PLAIN.fullmatch(text):
-        doubts.append(f"`{text[:40]}` cannot be read for certain")
+        doubts.append(f"`{text[:40]}` is ambiguous")
         return Word(text, None, UNKNOWN, single=False)
     plain = re.sub(r"\\(.)", r"\1", text)
     if _LITERAL.fullmatch(text):
         return Word(text, plain, plain)
     if _HOME.match(text):
         return Word(text, None, os.path.expanduser("~") + plain[1:], single=False)
-    if text.startswith("~"):  # the home of another, or where the shell stands or stood
+    if text.startswith("~"):  # another user's home, or a folder of the shell
         return Word(text, None, UNKNOWN + "".join(plain.partition("/")[1:]), single=False)
     return Word(text, None, plain, single=False)
 
@@ -94,7 +94,7 @@ def _ansi_c(text: str, body: str) -> Word:
         return _ANSI_C_LETTERS.get(code, code)
 
     value = _ANSI_C_ESCAPE.sub(decoded, body)
-    if "\0" in value or not value.isascii():  # bytes, and a text that ends early
+    if "\0" in value or not value.isascii():  # raw bytes, or a text that ends early
         return Word(text, None, UNKNOWN)
     return Word(text, value, value)
 
@@ -120,7 +120,7 @@ def _double_quoted(node: Node, source: bytes, text: str, doubts: Doubts) -> Word
 
 
 def _in_quotes(node: Node, source: bytes, doubts: Doubts) -> Word:
-    """Something that is expanded in quotes; blanks before it may belong to the node."""
+    """Return an expansion in quotes. The node may include blanks before it."""
     text = source[node.start_byte : node.end_byte].decode(errors="replace")
     if node.type == "expansion" and _VARIABLE.fullmatch(text.lstrip()):
         return Word(text, None, UNKNOWN)
@@ -128,18 +128,18 @@ def _in_quotes(node: Node, source: bytes, doubts: Doubts) -> Word:
 
 
 def unescaped(text: str, doubts: Doubts) -> str:
-    """A part of a string in double quotes between what is expanded in it."""
+    """Unescape the text between the expansions of a double-quoted string."""
     if not _IN_QUOTES.fullmatch(text):
-        doubts.append("a text in quotes cannot be read for certain")
+        doubts.append("a text in quotes is ambiguous")
     return re.sub(r"\\([$`\"\\])|\\\n", r"\1", text)
 
 
-def _joined(node: Node, source: bytes, text: str, doubts: Doubts) -> Word:
+def _concatenation(node: Node, source: bytes, text: str, doubts: Doubts) -> Word:
     at = node.start_byte
     parts: list[Word] = []
     for child in node.children:
         if child.start_byte != at:
-            doubts.append(f"`{text[:40]}` cannot be read for certain")
+            doubts.append(f"`{text[:40]}` is ambiguous")
         parts.append(_part(child, source, doubts, first=at == node.start_byte))
         at = child.end_byte
     hint = "".join(part.hint for part in parts)
@@ -149,25 +149,25 @@ def _joined(node: Node, source: bytes, text: str, doubts: Doubts) -> Word:
 
 
 def _part(node: Node, source: bytes, doubts: Doubts, *, first: bool) -> Word:
-    """A part of a word: `#` and `~` mean something only where the word begins."""
+    """Return a part of a word. `#` and `~` are special only at its beginning."""
     text = source[node.start_byte : node.end_byte].decode(errors="replace")
-    if first and text.startswith("~") and "/" not in text:  # whether it is a home depends on what follows
+    if first and text.startswith("~") and "/" not in text:  # the next part decides whether it is a home folder
         return Word(text, None, UNKNOWN, single=False)
     if first or node.type != "word" or not text.startswith(("#", "~")):
         return read_word(node, source, doubts)
-    rest = _bare(f"_{text}", doubts)
+    rest = _unquoted(f"_{text}", doubts)
     value = None if text[0] == "~" or rest.value is None else rest.value[1:]
     return Word(text, value, text if value is None else value, rest.single)
 
 
-def _expanded(node: Node, text: str, doubts: Doubts) -> Word:
-    """A word that is not known before the command runs."""
+def _expansion(node: Node, text: str, doubts: Doubts) -> Word:
+    """Return a word that is unknown until the command runs."""
     if node.type in ("simple_expansion", "expansion"):
         if not _VARIABLE.fullmatch(text):
-            doubts.append(f"`{text[:40]}` does more than show a variable")
+            doubts.append(f"`{text[:40]}` does more than expand a variable")
     elif node.type == "arithmetic_expansion":
-        if not _SUM.fullmatch(text):  # a variable in a sum can hold a command
-            doubts.append(f"`{text[:40]}` calculates with more than numbers")
+        if not _SUM.fullmatch(text):  # a variable in arithmetic can hold a command
+            doubts.append(f"`{text[:40]}` has arithmetic with more than numbers")
     elif node.type not in ("command_substitution", "process_substitution", "brace_expression"):
-        doubts.append(f"`{text[:40]}` cannot be read for certain")
+        doubts.append(f"`{text[:40]}` is ambiguous")
     return Word(text, None, UNKNOWN, single=False)

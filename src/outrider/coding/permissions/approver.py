@@ -1,4 +1,4 @@
-"""The permissions of a session: whoever is asked, is asked one question at a time."""
+"""The approver of a session: decides about each call, and asks the user, one question at a time."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from outrider.coding.permissions.decision import Decision
 
 
-CHANGED = "it changed while the user was asked, so it was not done; look again before you repeat it"
-"""What the model is told where an answer is for something else by now."""
+CHANGED = "it changed while the user was asked, so the call did not run; check again before you repeat it"
+"""What the model reads if the call would now do something else than the user approved."""
 
 
-class Case(msgspec.Struct, frozen=True):
-    """A call that is to be judged."""
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call to decide about."""
 
     use: ToolUseBlock
     effect: str
     cwd: Callable[[], Path]
-    """Where the shell stands of whoever makes it."""
+    """Returns the folder of the caller's shell."""
     asker: str = ""
-    """Who that is, if it is a sub-agent, or a tool that attaches a file."""
+    """The caller, if it is a sub-agent or a tool that attaches a file."""
 
 
-class Permissions:
-    """Says of each call whether it may run; asks a person if that is not settled. An approver."""
+class PermissionApprover:
+    """An approver that applies a policy, and asks the user where the policy says so."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class Permissions:
         self._ask = ask
         self._remember = remember
         self._cwd = cwd or (lambda: self._policy.folder)
-        self._asking = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
 
     @property
     def policy(self) -> Policy:
-        """What is decided by at the moment."""
+        """The current policy. It grows with each "always"."""
         return self._policy
 
     @property
     def mode(self) -> Mode:
-        """How much is allowed without a question."""
+        """The current mode."""
         return self._policy.mode
 
     @mode.setter
@@ -69,77 +69,81 @@ class Permissions:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        return _decision(await self._judged(Case(use, tool.effect, self._cwd)))
+        return _approval(await self._denial_reason(PendingCall(use, tool.effect, self._cwd)))
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
-        return _decision(await self._attachable(use, given, real, ""))
+        return _approval(await self._attachment_denial(use, given, real, ""))
 
     def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Approver:
-        """The same permissions for a sub-agent, whose shell may stand elsewhere: its questions say whose they are."""
-        return _OnBehalf(self, asker, cwd or self._cwd)
+        """Return an approver for a sub-agent. Its questions name the sub-agent; its shell may be in another folder."""
+        return _SubagentApprover(self, asker, cwd or self._cwd)
 
-    async def _attachable(self, use: ToolUseBlock, given: str, real: str, asker: str) -> str:
-        """A file is judged by where it is; one that is given by a name which is closed stays closed as well."""
+    async def _attachment_denial(self, use: ToolUseBlock, given: str, real: str, asker: str) -> str:
+        """Return a denial reason, or "" to allow. The file's real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))
         named, located = (
-            Case(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker) for path in (given, real)
+            PendingCall(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker)
+            for path in (given, real)
         )
         if (decision := self._decide(named)).verdict == "deny":
             return f"this is not permitted: {decision.reason}"
         if self._decide(located).verdict == "ask" and self._is_read_of(use, real):
-            return ""  # that was asked before the call
-        return await self._judged(located)
+            return ""  # the user was asked before the call
+        return await self._denial_reason(located)
 
     def _is_read_of(self, use: ToolUseBlock, real: str) -> bool:
-        from outrider.coding.permissions.paths import place
+        from outrider.coding.permissions.paths import resolve_tool_path
 
-        return use.name == "Read" and place(use.input.get("file_path"), str(self._policy.folder)).resolved == real
+        return (
+            use.name == "Read"
+            and resolve_tool_path(use.input.get("file_path"), str(self._policy.folder)).resolved == real
+        )
 
-    async def _judged(self, case: Case) -> str:
+    async def _denial_reason(self, call: PendingCall) -> str:
         """Return a denial reason, or "" to allow."""
-        decision = self._decide(case)
+        decision = self._decide(call)
         if decision.verdict == "ask" and self._ask is not None:
-            async with self._asking:
-                decision = self._decide(case)  # an answer to the question before may have settled it
+            async with self._one_at_a_time:
+                decision = self._decide(call)  # the answer to the previous question may apply
                 if decision.verdict == "ask":
-                    return await self._answered(self._ask, case, decision)
+                    return await self._ask_user(self._ask, call, decision)
         match decision.verdict:
             case "allow":
                 return ""
             case "deny":
                 return f"this is not permitted: {decision.reason}"
-        return self._refusal(case, decision)
+        return self._denial_without_user(call, decision)
 
-    async def _answered(self, ask: Ask, case: Case, decision: Decision) -> str:
-        use = case.use
-        answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always, case.asker))
+    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> str:
+        use = call.use
+        answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker))
         if answer.verdict == "no":
             return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
-        if self._has_changed(case, decision):
+        if self._has_changed(call, decision):
             return CHANGED
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:
-                with contextlib.suppress(ConfigError):  # a full disk, say: then it is remembered until the end
+                with contextlib.suppress(ConfigError):  # such as a full disk: the rule lasts for this session
                     self._remember(decision.always)
         return ""
 
-    def _has_changed(self, case: Case, decision: Decision) -> bool:
-        """Whether the call would now do something else than the person was asked about: a link leads elsewhere, say."""
-        now = self._decide(case)
+    def _has_changed(self, call: PendingCall, decision: Decision) -> bool:
+        """Return whether the call would now do something else than the user was asked about."""
+        now = self._decide(call)
         return now.verdict != "allow" and now != decision
 
-    def _decide(self, case: Case, policy: Policy | None = None) -> Decision:
+    def _decide(self, call: PendingCall, policy: Policy | None = None) -> Decision:
         from outrider.coding.permissions.decision import decide  # not needed before the first call
 
-        use = case.use
-        return decide(policy or self._policy, use.name, case.effect, use.input, case.cwd())
+        use = call.use
+        return decide(policy or self._policy, use.name, call.effect, use.input, call.cwd())
 
-    def _refusal(self, case: Case, decision: Decision) -> str:
-        """Nobody can be asked: what would have allowed it."""
+    def _denial_without_user(self, call: PendingCall, decision: Decision) -> str:
+        """Return a denial that names the flag or the rule that would allow the call."""
         modes: tuple[Mode, ...] = ("edits", "all")
-        enough = [mode for mode in modes if self._is_enough(case, mode)]
+        enough = [mode for mode in modes if self._would_allow(call, mode)]
         advice = (
             [f"run again with --permissions {' (or '.join(enough)}{')' if len(enough) > 1 else ''}"] if enough else []
         )
@@ -151,25 +155,25 @@ class Permissions:
         hint = f": {', or '.join(advice)}" if advice else "; run it in a terminal"
         return f"it needs permission ({decision.reason}), and there is no terminal to ask{hint}"
 
-    def _is_enough(self, case: Case, mode: Mode) -> bool:
+    def _would_allow(self, call: PendingCall, mode: Mode) -> bool:
         policy = msgspec.structs.replace(self._policy, mode=mode)
-        return self._decide(case, policy).verdict == "allow"
+        return self._decide(call, policy).verdict == "allow"
 
 
-class _OnBehalf:
-    """The permissions of a session for one of its sub-agents. An approver of calls and files."""
+class _SubagentApprover:
+    """The approver of a session, for one of its sub-agents."""
 
-    def __init__(self, permissions: Permissions, asker: str, cwd: Callable[[], Path]) -> None:
+    def __init__(self, permissions: PermissionApprover, asker: str, cwd: Callable[[], Path]) -> None:
         self._permissions = permissions
         self._asker = asker
         self._cwd = cwd
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
-        return _decision(await self._permissions._judged(Case(use, tool.effect, self._cwd, self._asker)))
+        return _approval(await self._permissions._denial_reason(PendingCall(use, tool.effect, self._cwd, self._asker)))
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
-        return _decision(await self._permissions._attachable(use, given, real, self._asker))
+        return _approval(await self._permissions._attachment_denial(use, given, real, self._asker))
 
 
-def _decision(reason: str) -> Allow | Deny:
+def _approval(reason: str) -> Allow | Deny:
     return Deny(reason) if reason else Allow()

@@ -1,8 +1,7 @@
-"""Commands that only read: each with the options that are known to be harmless. With any other it is asked about.
+"""Recognise commands that only read, with options that are known to be harmless. Other options need approval.
 
-No command is here that runs others, whatever its options (`env`, `xargs`), that reads whole trees and so secrets
-(`grep -r`, `rg`, `diff` of folders), that shows the environment, or that a file in the folder can lead astray (`git`,
-by its settings).
+Not included are commands that run others (`env`, `xargs`), that read whole trees and so secrets (`grep -r`, `rg`,
+`diff` of folders), that print the environment, or that obey a file in the folder (`git`, by its settings).
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from outrider.coding.permissions.naming import names
 from outrider.coding.permissions.patterns import alternatives
-from outrider.coding.permissions.reading import READERS, SPEAKERS, Options
-from outrider.coding.permissions.words import UNKNOWN, Word
+from outrider.coding.permissions.shell.read_only_options import NON_FILE_COMMANDS, READERS, SafeOptions
+from outrider.coding.permissions.shell.words import UNKNOWN, Word
+from outrider.coding.permissions.word_set import word_set
 
 _COUNT = re.compile(r"\$[?#$!0-9]|\$\(\(.*\)\)", re.DOTALL)
 _GLOB = re.compile(r"[*?\[]")
@@ -29,38 +28,38 @@ _SCRIPT = re.compile(
     r"|s([/|,#:])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
 )
 _SET = re.compile(r"[-+][eu]+|[-+][eu]*o pipefail")
-_TEST_OF_FILE = names("-e -f -d -s -r -w -x -L -h -b -c -p -S -O -G -N")
-_TEST_OF_FILES = names("-nt -ot -ef")
-_TEST_OF_TEXT = names("-n -z -t")
-_TEST_OF_TEXTS = names("= == != -eq -ne -lt -le -gt -ge")
-_FIND_ALONE = names("-print -print0 -o -or -a -and -not ! ( ) -empty -true -false -prune -depth -xdev -mount -ls")
-_FIND_VALUED = names(
+_TEST_OF_FILE = word_set("-e -f -d -s -r -w -x -L -h -b -c -p -S -O -G -N")
+_TEST_OF_FILES = word_set("-nt -ot -ef")
+_TEST_OF_TEXT = word_set("-n -z -t")
+_TEST_OF_TEXTS = word_set("= == != -eq -ne -lt -le -gt -ge")
+_FIND_ALONE = word_set("-print -print0 -o -or -a -and -not ! ( ) -empty -true -false -prune -depth -xdev -mount -ls")
+_FIND_VALUED = word_set(
     "-name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -size -mtime -mmin -atime -amin "
     "-ctime -cmin -perm -user -group -links -newermt"
 )
 
 
-def read_paths(words: Sequence[Word]) -> list[str] | None:
-    """The files that a command reads, if it does nothing else; None if it may do more."""
+def paths_read(words: Sequence[Word]) -> list[str] | None:
+    """Return the files that a command reads, if it does nothing else; None if it may do more."""
     name, arguments = words[0].value or "", words[1:]
-    if name in SPECIAL:
-        return SPECIAL[name](arguments)
+    if name in CUSTOM_PARSERS:
+        return CUSTOM_PARSERS[name](arguments)
     values = [word.value for word in arguments]
     known = [value for value in values if value is not None]
     if len(known) != len(values):
         return None
     if name in READERS:
         return operands_of(known, READERS[name])
-    if name in SPEAKERS:
-        operands = operands_of(known, SPEAKERS[name])
+    if name in NON_FILE_COMMANDS:
+        operands = operands_of(known, NON_FILE_COMMANDS[name])
         if operands is None or (name == "date" and not all(map(_DATE.fullmatch, operands))):
             return None
         return _paths_among(operands) if name in ("which", "type") else []
     return None
 
 
-def operands_of(values: Sequence[str], options: Options) -> list[str] | None:
-    """The operands that are files; None if there is an option that is not known to be harmless."""
+def operands_of(values: Sequence[str], options: SafeOptions) -> list[str] | None:
+    """Return the operands that are files; None if an option is not known to be harmless."""
     operands: list[str] = []
     waiting = list(reversed(values))
     while waiting:
@@ -76,8 +75,8 @@ def operands_of(values: Sequence[str], options: Options) -> list[str] | None:
     return None if options.paths is not None and len(operands) > options.paths else files
 
 
-def _is_known(word: str, waiting: list[str], options: Options) -> bool:
-    """Whether an option is known; its value is taken from those that wait."""
+def _is_known(word: str, waiting: list[str], options: SafeOptions) -> bool:
+    """Return whether an option is known. Its value is taken from the waiting words."""
     if word.startswith("--"):
         name, equals, _ = word.partition("=")
         return name in options.long_valued if equals else name in options.long or name == "--color"
@@ -94,14 +93,14 @@ def _is_known(word: str, waiting: list[str], options: Options) -> bool:
     return True
 
 
-def listed_paths(words: Sequence[Word]) -> list[str] | None:
-    """The folders of which words show the names when the shell expands them; None if that is not known before."""
+def folders_listed(words: Sequence[Word]) -> list[str] | None:
+    """Return the folders whose names appear when the shell expands the words; None if that is unknown."""
     paths: list[str] = []
     for word in words:
         if word.single or _COUNT.fullmatch(word.source):
             continue
         if UNKNOWN in word.hint or len(word.hint) > _LONGEST_GLOB:
-            return None  # what it becomes may be a pattern in turn
+            return None  # it may expand to a pattern
         for text in alternatives(word.hint):
             folder, _, last = text.rpartition("/")
             if _GLOB.search(folder):
@@ -114,8 +113,8 @@ def listed_paths(words: Sequence[Word]) -> list[str] | None:
 def _printf(arguments: Sequence[Word]) -> list[str] | None:
     form = arguments[0].value if arguments else None
     if form is None or form.startswith("-") or not _FORMAT.fullmatch(form):
-        return None  # -v and %n set a variable, and run what stands in its subscript
-    return listed_paths(arguments)
+        return None  # -v and %n set a variable, and run commands in its subscript
+    return folders_listed(arguments)
 
 
 def _test(arguments: Sequence[Word]) -> list[str] | None:
@@ -143,7 +142,7 @@ def _bracket(arguments: Sequence[Word]) -> list[str] | None:
 
 
 def _command(arguments: Sequence[Word]) -> list[str] | None:
-    """`command -v name` tells where a command is."""
+    """Check `command -v name`, which prints where a command is."""
     values = [word.value for word in arguments]
     known = [value for value in values[1:] if value is not None]
     asks = values[:1] in (["-v"], ["-V"]) and known and len(known) == len(values) - 1
@@ -151,12 +150,12 @@ def _command(arguments: Sequence[Word]) -> list[str] | None:
 
 
 def _paths_among(operands: Sequence[str]) -> list[str]:
-    """Whether there is such a command tells whether there is such a file."""
+    """Return the operands that are paths: a lookup of such a command reveals whether the file exists."""
     return [operand for operand in operands if "/" in operand]
 
 
 def _sed(arguments: Sequence[Word]) -> list[str] | None:
-    """Addresses, and substitutions that run and write nothing."""
+    """Accept addresses, and substitutions that do not run or write anything."""
     scripts: list[str] = []
     operands: list[str] = []
     values = [word.value for word in arguments]
@@ -195,8 +194,8 @@ def _set(arguments: Sequence[Word]) -> list[str] | None:
     return [] if _SET.fullmatch(text) else None
 
 
-SPECIAL: Mapping[str, Callable[[Sequence[Word]], list[str] | None]] = {
-    "echo": listed_paths,
+CUSTOM_PARSERS: Mapping[str, Callable[[Sequence[Word]], list[str] | None]] = {
+    "echo": folders_listed,
     "printf": _printf,
     "test": _test,
     "[": _bracket,

@@ -1,4 +1,4 @@
-"""Here-documents: where one ends, and what is expanded in it, must be beyond doubt."""
+"""Check here-documents: where one ends and what is expanded in it must be certain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXT = re.compile(r"(?:[^\\$`]|\\[^\n])*", re.DOTALL)
 
 
 def heredoc_doubts(node: Node, source: bytes) -> list[str]:
-    """Why a here-document may not be what it seems; none if it is."""
+    """Return why a here-document may not be what it seems; none if it is certain."""
     parts = {child.type: child for child in node.children}
     start, end = parts.get("heredoc_start"), parts.get("heredoc_end")
     body = parts.get("heredoc_body")
@@ -23,20 +23,24 @@ def heredoc_doubts(node: Node, source: bytes) -> list[str]:
     form = _DELIMITER.fullmatch(written)
     line_end = source.find(b"\n", start.end_byte)
     if form is None or line_end < 0 or b"<<" in source[start.end_byte : line_end]:
-        return ["a here-document cannot be read for certain"]
+        return ["a here-document is ambiguous"]
     tabs = any(child.type == "<<-" for child in node.children)
     if _end_of_body(source, line_end + 1, form[form.lastindex or 0].encode(), tabs) != end.end_byte:
         return ["where a here-document ends is not certain"]
     beside = [child for child in node.children if child.type not in ("heredoc_body", "heredoc_end")]
     if any(child.end_byte > line_end for child in beside):
-        return ["a here-document cannot be read for certain"]
+        return ["a here-document is ambiguous"]
     if body is not None and (body.start_byte <= line_end or body.end_byte > end.start_byte):
-        return ["a here-document cannot be read for certain"]
-    return [] if written != form[0] or form[3] is None or written[0] == "\\" else _expanded(body, end, line_end, source)
+        return ["a here-document is ambiguous"]
+    return (
+        []
+        if written != form[0] or form[3] is None or written[0] == "\\"
+        else _expansion_doubts(body, end, line_end, source)
+    )
 
 
 def _end_of_body(source: bytes, at: int, delimiter: bytes, tabs: bool) -> int:
-    """Where bash finds the line that ends it; -1 if nowhere."""
+    """Return the end of the line with the delimiter, as bash finds it; -1 if there is none."""
     while at < len(source):
         line_end = source.find(b"\n", at)
         line_end = len(source) if line_end < 0 else line_end
@@ -47,8 +51,8 @@ def _end_of_body(source: bytes, at: int, delimiter: bytes, tabs: bool) -> int:
     return -1
 
 
-def _expanded(body: Node | None, end: Node, line_end: int, source: bytes) -> list[str]:
-    """Without quotes, what stands between the expansions that were found must have none itself."""
+def _expansion_doubts(body: Node | None, end: Node, line_end: int, source: bytes) -> list[str]:
+    """Return a doubt if the text between the known expansions of an unquoted here-document has others."""
     at = line_end + 1
     pieces: list[bytes] = []
     for child in body.children if body is not None else ():
