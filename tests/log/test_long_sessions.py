@@ -44,7 +44,7 @@ def open_at(seq: int) -> bool:
 
 def written(log: Log, entries: Iterable[Entry]) -> str:
     """A session with these entries."""
-    journal = log.begin()
+    journal = log.create()
     everything = list(entries)
     for start in range(0, len(everything), 500):
         journal.write_now(*everything[start : start + 500])
@@ -208,7 +208,7 @@ async def test_a_long_session_whose_beginning_cannot_be_read_says_so_instead_of_
     with open_session(log, ["never"], id=fork) as session:
         result = await session.run("one more")
         assert result.status == "error"
-        assert "entry 5 of a session is not there as it was written" in result.error
+        assert "entry 5 of a session is missing or damaged" in result.error
         assert session.provider.requests == []  # type: ignore[attr-defined]
         assert result.conversation == session.history.tail
         assert result.conversation[-1] == Message.user("one more")
@@ -301,7 +301,7 @@ def test_a_list_of_many_sessions_is_quick_and_in_order(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
 
         def begin(number: int) -> str:
-            journal = log.begin()
+            journal = log.create()
             journal.write_now(MessageEntry(Message.user(f"session {number}")))
             return journal.id
 

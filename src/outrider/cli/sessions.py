@@ -208,7 +208,7 @@ def _delete(log: Log, options: argparse.Namespace) -> None:
 
 
 def _gc(log: Log, options: argparse.Namespace) -> None:
-    count, size = log.remove_forgotten_files()
+    count, size = log.remove_unreferenced_files()
     print(f"{counted(count, 'file')} removed, {human_size(size)}.")
     print("What came within the last hour stays for now.", file=sys.stderr)
 
@@ -216,10 +216,10 @@ def _gc(log: Log, options: argparse.Namespace) -> None:
 def _recover(log: Log, options: argparse.Namespace) -> None:
     found = recover(Log(options.folder).folder if options.folder else log.folder)
     saved = f"{counted(found.sessions, 'session')} with {counted(found.entries, 'entry', 'entries')}"
-    if found.aside is None:
+    if found.backup is None:
         print(f"Nothing is wrong: {saved}, all of them whole.")
         return
-    print(f"Saved: {saved}. The damaged file is in {found.aside}.")
+    print(f"Saved: {saved}. The damaged file is in {found.backup}.")
     for name, count in found.lost.items():
         print(f"  {name[:8]} lost {count:,} of its entries")
     if not found.lost:

@@ -29,7 +29,7 @@ from outrider.tools.tool import Spawn, Tool, ToolContext
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
-    from outrider.log.write import Write
+    from outrider.log.pending_write import PendingWrite
 
 CANCELLED = "The call was cancelled before it finished."
 """How the answer to a call begins that was cancelled; front ends know it by that."""
@@ -141,7 +141,7 @@ class Call:
         self.begun = begun
         """The intent that is on disk already."""
         self.answer: CallResult | None = None
-        self.written: Write | None = None
+        self.written: PendingWrite | None = None
         """Done when the answer is on disk; None if there is no log."""
         self._loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[None] | None = None

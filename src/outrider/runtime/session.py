@@ -21,8 +21,8 @@ from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import ConversationError, LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import CallResult, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.open_calls import OpenCalls
+from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
-from outrider.log.write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.runtime.agent import Agent
@@ -149,7 +149,7 @@ class Session:
         try:
             recorded = journal.settings if journal else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), observer=observer, approve=approve)
-            journal = journal or log.begin(settings_of(session.agent, session._around.cwd))
+            journal = journal or log.create(settings_of(session.agent, session._around.cwd))
             session._take_up(journal, log)
             if log.warning:
                 session._emit(Notice(log.warning))
