@@ -101,7 +101,7 @@ def test_opening_a_long_session_reads_only_a_page_of_it(log: Log, long: tuple[Pa
         assert session.history.pending == ()
         assert session.history
         assert session.usage == Usage(2000, 2000)
-        assert not session.history.is_whole
+        assert not session.history.is_loaded
         assert reads.count == 0
 
 
@@ -112,7 +112,7 @@ def test_opening_a_long_session_reads_only_a_page_of_it(log: Log, long: tuple[Pa
         lambda session: session.history.messages,
         lambda session: [None] * len(session.history),
         lambda session: session.history.sendable(),
-        lambda session: session.history.complete() or session.history.tail,
+        lambda session: session.history.load() or session.history.tail,
     ],
     ids=["messages", "history", "len", "sendable", "complete"],
 )
@@ -127,7 +127,7 @@ def test_whoever_asks_for_all_of_it_gets_all_of_it_and_it_is_read_once(
         assert list(session.history.sendable()) == messages
         assert violations(session.history.sendable()) == []
         assert session.history.tail == messages
-        assert session.history.is_whole
+        assert session.history.is_loaded
         assert reads.count == 1
 
 
@@ -362,7 +362,7 @@ def test_a_history_in_two_parts_is_the_same_as_in_one(
     assert parts.messages == parts.tail == whole.messages
     assert (len(parts), parts.last, parts.pending) == (len(whole), whole.last, whole.pending)
     adopted = Message.assistant(ToolUseBlock("x", "read", {}), "b")
-    assert parts.adopted(adopted) == whole.adopted(adopted)
+    assert parts.normalized(adopted) == whole.normalized(adopted)
     assert earlier.asked == 1
 
 
@@ -374,7 +374,7 @@ def test_a_first_part_that_cannot_be_had_at_once_is_asked_for_again(
         "messages": lambda history: history.messages,
         "len": len,
         "sendable": lambda history: list(history.sendable()),
-        "adopted": lambda history: history.adopted(Message.assistant(ToolUseBlock("x", "read", {}))),
+        "adopted": lambda history: history.normalized(Message.assistant(ToolUseBlock("x", "read", {}))),
     }
     history = History(second, Earlier(first, failures=1))
     with pytest.raises(OSError, match="tired"):

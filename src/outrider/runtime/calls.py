@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.json_text import in_lines, shorten_json
+from outrider.conversation.json_text import indent_json, shorten_json
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, LogError, ValidationError
@@ -337,7 +337,7 @@ class Call:
         return CallResult(block, result.final, result.details)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
-        data = (in_lines(text) if is_json else text).encode()
+        data = (indent_json(text) if is_json else text).encode()
         mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
         file = Attachment(data, mime_type, f"{self.use.name}-{self.use.id}.{ending}")
         where, kept = await self._keep_whole(file, len(data))

@@ -315,7 +315,7 @@ class Session:
             if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
             raise
-        reply = msgspec.structs.replace(reply, message=self.history.adopted(reply.message))
+        reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
         try:
             await self._record_reply(reply, acting)
@@ -406,9 +406,9 @@ class Session:
 
     async def _have_all(self) -> None:
         """The whole of a long conversation, read beside the loop. Nothing is changed if this is cancelled."""
-        if not self.history.is_whole:
+        if not self.history.is_loaded:
             tail = self.history.tail
-            self.history.become(await self._around.threads.run(self.history.whole, tail), len(tail))
+            self.history.replace_with(await self._around.threads.run(self.history.loaded, tail), len(tail))
 
     async def _conversation(self) -> list[Message]:
         """All messages; only the end, where the log cannot be read any more."""
