@@ -36,7 +36,7 @@ def measure() -> Iterator[Figure]:
 async def _appends(folder: Path) -> list[Figure]:
     bare = open_for_writing(folder / "bare.db")
     with Log(folder / "appends") as log:
-        journal = log.begin()
+        journal = log.create()
         seconds = await _medians(
             {
                 "bare": lambda: _bare_appends(bare),

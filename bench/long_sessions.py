@@ -29,7 +29,7 @@ def measure() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         with Log(folder) as log:
             for name, count in (("long", LONG), ("short", SHORT)):
-                journal = log.begin()
+                journal = log.create()
                 _fill(journal.write_now, count)
                 Path(folder, name).write_text(journal.id)
                 journal.close()
@@ -68,7 +68,7 @@ def _fill(write: Callable[..., None], messages: int) -> None:
 
 def _fill_with_sessions(log: Log) -> None:
     """Ten thousand rows in the table of sessions, each with its entries."""
-    source = log.begin()
+    source = log.create()
     source.write_now(MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hello."), model=MODEL))
     source.close()
     for _ in range(SESSIONS):

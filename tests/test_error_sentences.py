@@ -308,9 +308,7 @@ def a_log_is_overwritten(where: Path) -> object:
     return log.sessions()
 
 
-@provokes(
-    errors.DamagedLogError, culprit="entry 1 .* not there as it was written", way_out="`outrider sessions recover`"
-)
+@provokes(errors.DamagedLogError, culprit="entry 1 .* missing or damaged", way_out="`outrider sessions recover`")
 def an_entry_is_changed_on_disk(where: Path) -> object:
     log, session = stored(where)
     change(log, "UPDATE event SET body = replace(body, '2+2', '3+3')")

@@ -1,4 +1,4 @@
-"""The numbers by which a process knows its files."""
+"""File descriptors of the process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 
 
 def fill_closed_streams() -> None:
-    """So that no file of ours, the log for one, gets the number of a standard stream that is closed."""
+    """Open /dev/null in place of closed standard streams, so that no other file gets their descriptor numbers."""
     while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(taken)
 
 
 def real_path(handle: int) -> str:
-    """Where an open file is, without links; empty where the system does not say."""
+    """Return the path of an open file with links resolved; empty if the system does not provide it."""
     try:
         return os.readlink(f"/proc/self/fd/{handle}")
     except OSError:

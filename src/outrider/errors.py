@@ -1,28 +1,28 @@
 """Every error that Outrider raises on purpose.
 
 OutriderError
-├── ConversationError      a conversation, message or block that cannot be understood (a ValueError)
+├── ConversationError      an invalid conversation, message or block (a ValueError)
 ├── SchemaError            a type or a JSON Schema that cannot be used (a TypeError)
 ├── ValidationError        data that does not satisfy its schema; names every violation (a ValueError)
 ├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
 ├── AttachmentError        a file that is missing, too large, or not what its label says
 ├── ConfigError            settings that cannot be used; names the file and the key (a ValueError)
-├── RunError            an agent was asked, and ended without an answer; has the result of its run
-├── UnknownModelError      a model name that no provider answers to (a ValueError)
-├── ProviderError              the model's side failed; the conversation is as it was
-│   ├── AuthenticationError    no key, or one that is not accepted
-│   ├── RequestRefusedError    the API does not take this request: a model, a limit, a schema
+├── RunError               an agent's run ended without an answer; has the result of the run
+├── UnknownModelError      a model name that no provider has (a ValueError)
+├── ProviderError              the request to the model failed; the conversation is unchanged
+│   ├── AuthenticationError    a missing or rejected key
+│   ├── RequestRefusedError    the API rejects this request: a model, a limit, a schema
 │   ├── RateLimitedError       too many requests, or no quota left
-│   ├── UnavailableError       the API cannot be reached, is overloaded or too slow
-│   └── IncompleteStreamError        the reply ended before it was complete
-├── SessionBusyError       a session was asked for a second thing before it finished the first
-├── SessionCancelledError  what was asked of a session was cancelled with cancel()
-└── LogError                   the durable log cannot be used; what was acknowledged is still on disk
-    ├── UnknownSessionError    the log has no session of this id (a ValueError)
+│   ├── UnavailableError       the API is unreachable, overloaded or too slow
+│   └── IncompleteStreamError  the stream ended before the reply was complete
+├── SessionBusyError       a call on a session that is still busy with another one
+├── SessionCancelledError  a call on a session was cancelled with cancel()
+└── LogError                   the durable log cannot be used; acknowledged entries are still on disk
+    ├── UnknownSessionError    the log has no session with this id (a ValueError)
     ├── SessionHeldError       another process, or another part of this one, has the session open
     ├── SessionLostError       the session was taken over by another process, or deleted
     ├── NewerLogError          the log was written by a newer version
-    └── DamagedLogError        the file is not whole; `outrider sessions recover` saves what is
+    └── DamagedLogError        the file is damaged; `outrider sessions recover` saves the intact entries
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from typing import Any
 
 
 class OutriderError(Exception):
-    """The root of the tree above: catch it to catch them all."""
+    """The base class of all errors above."""
 
 
 class ConversationError(OutriderError, ValueError):
-    """A conversation, message or block that cannot be understood."""
+    """An invalid conversation, message or block."""
 
 
 class SchemaError(OutriderError, TypeError):
@@ -48,7 +48,7 @@ class ValidationError(OutriderError, ValueError):
 
     def __init__(self, violations: Iterable[str]) -> None:
         self.violations = tuple(violations)
-        """Each violation as a sentence that names the place."""
+        """One sentence for each violation, with its location."""
         super().__init__("; ".join(self.violations))
 
 
@@ -65,20 +65,20 @@ class ConfigError(OutriderError, ValueError):
 
 
 class RunError(OutriderError):
-    """A run ended without an answer: it failed, a limit stopped it, or the model gave no report."""
+    """An agent's run ended without an answer: it failed, reached a limit, or returned no report."""
 
     def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)
         self.result = result
-        """How the run ended: a `RunResult`, with the conversation as far as it came."""
+        """The `RunResult` of the run, with the conversation up to its end."""
 
 
 class UnknownModelError(OutriderError, ValueError):
-    """A model name that no provider answers to."""
+    """A model name that no provider has."""
 
 
 class ProviderError(OutriderError):
-    """The model's side failed. The conversation is as it was before the request."""
+    """The request to the model failed. The conversation is unchanged."""
 
     def __init__(
         self,
@@ -91,21 +91,21 @@ class ProviderError(OutriderError):
     ) -> None:
         super().__init__(f"{message} (request {request_id})" if request_id else message)
         self.status = status
-        """The HTTP status, if there was an answer."""
+        """The HTTP status, if there was a response."""
         self.request_id = request_id
-        """The provider's own id of the request, for its support."""
+        """The provider's id of the request, for its support."""
         self.retryable = retryable
-        """Whether the same request may succeed a little later."""
+        """Whether a retry of the same request may succeed."""
         self.retry_after = retry_after
-        """Seconds to wait before that, if the provider said so."""
+        """Seconds to wait before a retry, if the provider gave them."""
 
 
 class AuthenticationError(ProviderError):
-    """No key, or one that is not accepted."""
+    """A missing or rejected key."""
 
 
 class RequestRefusedError(ProviderError):
-    """The API does not take this request: a model, a limit, a schema."""
+    """The API rejects this request: a model, a limit, a schema."""
 
 
 class RateLimitedError(ProviderError):
@@ -113,27 +113,27 @@ class RateLimitedError(ProviderError):
 
 
 class UnavailableError(ProviderError):
-    """The API cannot be reached, is overloaded or too slow."""
+    """The API is unreachable, overloaded or too slow."""
 
 
 class IncompleteStreamError(ProviderError):
-    """The reply ended before it was complete."""
+    """The stream ended before the reply was complete."""
 
 
 class SessionBusyError(OutriderError):
-    """A session was asked for a second thing before it finished the first."""
+    """A call on a session that is still busy with another one."""
 
 
 class SessionCancelledError(OutriderError):
-    """What was asked of a session was cancelled with cancel()."""
+    """A call on a session was cancelled with cancel()."""
 
 
 class LogError(OutriderError):
-    """The durable log cannot be used; what was acknowledged is still on disk."""
+    """The durable log cannot be used. Acknowledged entries are still on disk."""
 
 
 class UnknownSessionError(LogError, ValueError):
-    """The log has no session of this id."""
+    """The log has no session with this id."""
 
 
 class SessionHeldError(LogError):
@@ -149,4 +149,4 @@ class NewerLogError(LogError):
 
 
 class DamagedLogError(LogError):
-    """The file is not whole."""
+    """The file is damaged."""

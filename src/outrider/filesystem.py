@@ -1,4 +1,4 @@
-"""Folders for the owner alone, whose names survive a loss of power."""
+"""Create private folders and sync them to disk."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def make_private(folder: Path) -> None:
-    """Make the folder, and those above it that are not there, for the owner alone."""
+    """Create the folder and its missing parents with owner-only access."""
     for each in reversed([folder, *folder.parents]):
         if not each.exists():
             each.mkdir(mode=0o700, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in the folder on disk, not only the files behind them."""
+    """Flush the folder's entries to disk, so that file names survive a power failure."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

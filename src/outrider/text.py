@@ -1,4 +1,4 @@
-"""Text that can be sent: no lone surrogates, no more than a limit, cut between characters."""
+"""Text helpers: replace lone surrogates, shorten text, format sizes, counts and costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def clean(text: str) -> str:
-    """The text with each lone surrogate replaced, so that it can be encoded; usually the same object.
+    """Replace each lone surrogate, so that the text can be encoded. Return the same object if there is none.
 
     >>> clean("caf\\u00e9 \\ud800!") == "caf\\u00e9 \\ufffd!"
     True
@@ -20,18 +20,18 @@ def clean(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # A pair of surrogates that stands for one character becomes that character; the rest is replaced.
+        # A pair of surrogates becomes its character; lone ones are replaced.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
 def clean_value(value: Any) -> Any:
-    """A JSON value in which every string, keys included, has been cleaned; the same object if all were clean.
+    """Clean every string of a JSON value, keys included. Return the same object if all are clean.
 
-    Raises ValueError for a value that is nested too deeply to be looked through.
+    Raise ValueError if the value is nested too deeply.
     """
     try:
-        msgspec.json.encode(value)  # the quickest way to look at every string
+        msgspec.json.encode(value)  # the quickest way to check every string
     except (TypeError, ValueError, RecursionError):
         try:
             return _cleaned(value)
@@ -47,7 +47,7 @@ def _cleaned(value: Any) -> Any:
         cleaned: dict[Any, Any] = {}
         for key, item in value.items():
             name = _cleaned(key)
-            while name in cleaned:  # two keys that differ only in their surrogates: keep both values
+            while name in cleaned:  # two keys that differ only in surrogates: keep both values
                 name += REPLACEMENT
             cleaned[name] = _cleaned(item)
         return cleaned
@@ -57,10 +57,10 @@ def _cleaned(value: Any) -> Any:
 
 
 def shorten(text: str, limit: int, note: str) -> str:
-    """Head and tail of a text over the limit with a note between them; a text within it unchanged.
+    """Return the head and tail of a long text with a note between them. Text within the limit is unchanged.
 
-    The limit is on what is kept of the text; the note comes on top. It is a format string that may name
-    `{left_out}` and `{total}`, both in characters.
+    The limit applies to the kept text; the note comes on top. The note is a format string that may use `{left_out}`
+    and `{total}`, both in characters.
 
     >>> shorten("abcdefghij", 4, "[{left_out} of {total} left out]")
     'abc\\n[6 of 10 left out]\\nj'
@@ -71,12 +71,12 @@ def shorten(text: str, limit: int, note: str) -> str:
     head = limit - limit // 4  # the beginning usually says more than the end
     tail = limit - head
     ending = text[total - tail :] if tail else ""
-    said = note.format(left_out=f"{total - limit:,}", total=f"{total:,}")
-    return f"{text[:head]}\n{said}\n{ending}"
+    middle = note.format(left_out=f"{total - limit:,}", total=f"{total:,}")
+    return f"{text[:head]}\n{middle}\n{ending}"
 
 
 def human_size(size: int) -> str:
-    """A number of bytes as a person writes it.
+    """Format a number of bytes for people.
 
     >>> human_size(999), human_size(20_971_520)
     ('999 bytes', '20.0 MiB')
@@ -90,12 +90,12 @@ def human_size(size: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun, in the plural where that is due: "1 file", "1,200 files"."""
+    """Format a number with its noun in the singular or plural: "1 file", "1,200 files"."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def dollars(cost: float | None) -> str:
-    """A cost for people; empty where it is not known.
+    """Format a cost for people; empty if it is unknown.
 
     >>> dollars(0.0123), dollars(12.3), dollars(None)
     ('$0.0123', '$12.30', '')

@@ -376,7 +376,7 @@ def test_a_write_that_was_going_on_is_not_done_again_and_the_model_is_told(tools
     )
     (result,) = results()
     assert result.is_error
-    assert result.text.endswith('It was asked for: {"a":2,"b":3}')
+    assert result.text.endswith('Its arguments were: {"a":2,"b":3}')
     again = outrider("--continue", "-p", "Add 2 and 3", *only(tools))
     assert (again.returncode, begun(tools)) == (0, ["add", "add"]), "a new call is another matter"
 

@@ -60,7 +60,7 @@ def sessions(
 def store(*entries: Entry, model: str = "demo", parent: str = "") -> str:
     """A session with these entries in the data folder, which nobody holds; its id."""
     with default_log() as log:
-        return fill(log.begin(SessionSettings(model=model), parent=parent), *entries)
+        return fill(log.create(SessionSettings(model=model), parent=parent), *entries)
 
 
 def fill(journal: Journal, *entries: Entry) -> str:
@@ -77,7 +77,7 @@ def exchange(asked: str = "What is 2+2?", answered: str = "4", usage: Usage | No
 def store_with_file(file: Attachment = NOTES) -> tuple[str, AttachmentBlock]:
     """A session into which a file came."""
     with default_log() as log:
-        journal = log.begin(SessionSettings(model="demo"))
+        journal = log.create(SessionSettings(model="demo"))
         block = journal.files.put(file)
         return fill(
             journal, MessageEntry(Message.user("Look at this.", block)), MessageEntry(Message.assistant("A file."))
@@ -219,7 +219,7 @@ def test_sessions_in_which_nothing_was_said_and_those_of_sub_agents_are_not_list
 
 def test_the_list_has_the_newest_30_and_all_if_they_are_wanted(here: Run) -> None:
     with default_log() as log:
-        ids = [fill(log.begin(), *exchange(f"Number {number}")) for number in range(31)]
+        ids = [fill(log.create(), *exchange(f"Number {number}")) for number in range(31)]
     ended = sessions("list")
     assert (ended.returncode, ended.stderr) == (0, "To list all sessions: outrider sessions list --all\n")
     assert len(ended.stdout.splitlines()) == 31
@@ -245,7 +245,7 @@ def test_as_json_each_session_is_an_object_on_a_line_of_its_own() -> None:
 
 def test_a_session_that_is_open_is_marked_and_says_where() -> None:
     with default_log() as log:
-        journal = log.begin(SessionSettings(model="demo"))
+        journal = log.create(SessionSettings(model="demo"))
         journal.write_now(*exchange())
         assert "  ● What is 2+2?\n" in sessions().stdout
         shown = sessions("show", journal.id)
@@ -462,7 +462,7 @@ def test_without_its_files_a_session_comes_in_and_says_which_are_missing(tmp_pat
         "Its files are missing: notes.txt. To include them, export with --attachments."
     )
     assert all_of(session, tmp_path) == all_of(session)
-    with Log(tmp_path / "sessions") as log, pytest.raises(AttachmentError, match="did not come into this session"):
+    with Log(tmp_path / "sessions") as log, pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(session).read(file)
 
 
@@ -525,32 +525,44 @@ HELLO = line(2, MessageEntry(Message.user("Hello")))
 BROKEN = {
     "nothing": (b"", "there is nothing to import"),
     "only a header": (exported(), "there is nothing to import"),
-    "words": (b"Dear Sir or Madam\n", "line 1 is not one of an exported session: JSON is malformed"),
-    "another object": (b'{"version": 1}\n', "line 1 is not one of an exported session: Object missing required field"),
+    "words": (b"Dear Sir or Madam\n", "line 1 is not a line of an exported session: JSON is malformed"),
+    "another object": (
+        b'{"version": 1}\n',
+        "line 1 is not a line of an exported session: Object missing required field",
+    ),
     "a newer export": (
         exported(BEGAN, outrider_session=2),
-        "line 1 is not one of an exported session: it was written by",
+        "line 1 is not a line of an exported session: it was written by",
     ),
-    "half a line": (exported(BEGAN, HELLO)[:-9], "line 3 is not one of an exported session: Input data was truncated"),
-    "after a blank line": (exported(BEGAN) + b"\n\nwell\n", "line 5 is not one of an exported session: JSON is malf"),
+    "half a line": (
+        exported(BEGAN, HELLO)[:-9],
+        "line 3 is not a line of an exported session: Input data was truncated",
+    ),
+    "after a blank line": (
+        exported(BEGAN) + b"\n\nwell\n",
+        "line 5 is not a line of an exported session: JSON is malf",
+    ),
     "an entry that is not of its kind": (
         exported(BEGAN, HELLO | {"body": {"message": 3}}),
-        "line 3 is not one of an exported session: an entry of the kind 'message' was written by a newer version",
+        "line 3 is not a line of an exported session: an entry of kind 'message' was written by a newer version",
     ),
     "twice the same": (
         exported(BEGAN, HELLO, HELLO),
-        "line 4 is not one of an exported session: the entry 2 comes twi",
+        "line 4 is not a line of an exported session: the number of entry 2 is rep",
     ),
-    "bytes that are no text": (exported(BEGAN) + b'{"seq": 2, "kind": "\xff"}\n', "line 3 is not one of an exported"),
+    "bytes that are no text": (
+        exported(BEGAN) + b'{"seq": 2, "kind": "\xff"}\n',
+        "line 3 is not a line of an exported",
+    ),
     "a file that is none": (
         exported({"file": {"type": "attachment", "sha256": "../x", "mime_type": "a/b", "size": 1}, "data": ""}, BEGAN),
-        "line 2 is not one of an exported session: '../x' is not a SHA-256",
+        "line 2 is not a line of an exported session: '../x' is not a SHA-256",
     ),
     "bytes that are no base64": (
         exported(
             {"file": {"type": "attachment", "sha256": "a" * 64, "mime_type": "a/b", "size": 1}, "data": "!"}, BEGAN
         ),
-        "line 2 is not one of an exported session: ",
+        "line 2 is not a line of an exported session: ",
     ),
     "half a conversation": (
         b'[{"role": "user", "content": "Hello"}',
@@ -577,7 +589,7 @@ def test_what_is_no_session_is_refused_with_the_place_and_nothing_comes_in(
 def test_broken_input_is_an_error_of_the_program() -> None:
     ended = sessions("import", input=exported(BEGAN, HELLO)[:-9])
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == "outrider sessions: line 3 is not one of an exported session: Input data was truncated\n"
+    assert ended.stderr == "outrider sessions: line 3 is not a line of an exported session: Input data was truncated\n"
 
 
 def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path: Path, here: Run) -> None:
@@ -650,7 +662,7 @@ def test_a_fork_at_an_entry_that_is_not_there_is_refused(at: str, code: int, her
 
 def test_a_session_that_is_open_elsewhere_can_be_looked_at_and_copied_but_not_changed() -> None:
     with default_log() as log:
-        journal = log.begin(SessionSettings(model="demo"))
+        journal = log.create(SessionSettings(model="demo"))
         journal.write_now(*exchange())
         for command in (["rename", journal.id, "Mine"], ["delete", journal.id, "--yes"], ["recover"]):
             ended = sessions(*command)
@@ -804,9 +816,7 @@ def test_what_is_whole_in_a_damaged_log_is_saved_and_what_is_lost_is_said(own_da
     for command in (["show", hurt], ["export", hurt]):
         ended = sessions(*command)
         assert ended.returncode == 1
-        assert ended.stderr.endswith(
-            "is not there as it was written; `outrider sessions recover` saves what is whole\n"
-        )
+        assert ended.stderr.endswith("is missing or damaged; `outrider sessions recover` saves the intact entries\n")
     assert here("show", well).returncode == 0
     ended = sessions("recover")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -831,7 +841,9 @@ def test_a_file_that_is_no_database_is_refused_and_put_aside(own_data_folder: Pa
     for command in (["list"], ["show", "a"], ["fork", "a"], ["delete", "a", "--yes"]):
         ended = here(*command)
         assert (ended.returncode, ended.stdout) == (1, "")
-        assert "is damaged (file is not a database); `outrider sessions recover` saves what is whole" in ended.stderr
+        assert (
+            "is damaged (file is not a database); `outrider sessions recover` saves the intact entries" in ended.stderr
+        )
     ended = sessions("recover")
     assert (ended.returncode, ended.stdout.startswith("Saved: 0 sessions with 0 entries.")) == (0, True)
     assert here("list").stderr.startswith("There are no sessions yet")
@@ -853,7 +865,7 @@ def test_a_log_of_a_newer_version_is_refused_and_not_touched(own_data_folder: Pa
     for command in set(COMMANDS) - {"import"}:
         ended = here(command, *rest.get(command, ["a"]))
         assert (ended.returncode, ended.stdout) == (1, ""), command
-        assert f"{path} was written by a newer version of Outrider (format 99, this one knows up to" in ended.stderr
+        assert f"{path} was written by a newer version of Outrider (format 99, this version reads up to" in ended.stderr
     ended = sessions("import", input=exported(BEGAN, HELLO))
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "upgrade Outrider to use it" in ended.stderr
@@ -866,7 +878,7 @@ def test_a_database_of_another_program_is_refused(own_data_folder: Path) -> None
         connection.execute("CREATE TABLE recipes (name TEXT)")
     ended = sessions()
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "is a database of another program; name another folder for the log" in ended.stderr
+    assert "is a database of another program; choose another folder for the log" in ended.stderr
 
 
 def test_a_data_folder_that_can_be_none_is_an_error_in_a_sentence(tmp_path: Path) -> None:
@@ -885,7 +897,7 @@ def test_an_unknown_session_is_wrong_usage(command: str, here: Run) -> None:
     rest = {"rename": ["title"], "delete": ["--yes"]}.get(command, [])
     ended = sessions(command, "abc", *rest)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "no session was ever stored in" in ended.stderr
+    assert "has no log" in ended.stderr
     store(*exchange())
     for name in ("%", "0123456789abcdef" * 2):
         ended = here(command, name, *rest)

@@ -40,7 +40,7 @@ def shows_what_is_not_on_disk() -> None:
 
 def begins_anew_what_may_not_be_repeated() -> None:
     """On resume, a write counts as a call like any other."""
-    Replay.unsettled = lambda self: []  # type: ignore[method-assign]
+    Replay.unknown_outcomes = lambda self: []  # type: ignore[method-assign]
 
 
 def forgets_the_key() -> None:

@@ -233,6 +233,6 @@ def test_files_that_a_session_refers_to_are_kept_whatever_the_clock_says(
     last = trial.live()
     with Log(quick_folder / "log") as log:
         for clock.off in (-DAY, YEAR):
-            assert log.remove_forgotten_files() == (0, 0)
+            assert log.remove_unreferenced_files() == (0, 0)
     assert trial.verdict(last) == []
     assert os.listdir(quick_folder / "log" / "attachments")

@@ -99,7 +99,7 @@ async def faults_of(session: Session, log: Log, folder: Path, make_room: Callabl
             break
         assert result.status == "error"
         assert "the disk is full" in result.error
-        assert "Make room" in result.error
+        assert "Free some space" in result.error
     found = faults_of_lives(folder, [state_of(folder)])
     make_room()
     result = await converse(session)

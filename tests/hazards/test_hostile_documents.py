@@ -88,14 +88,14 @@ def test_any_bytes_are_no_notebook_or_one(data: bytes) -> None:
 def test_entities_that_grow_without_end_are_not_expanded(kind: str) -> None:
     lines = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
     bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "ha">{lines}]><x>&e29;</x>'
-    assert "declares a type" in read(changed(MADE[kind], XML[kind], bomb), kind)
+    assert "document type declaration" in read(changed(MADE[kind], XML[kind], bomb), kind)
 
 
 def test_an_entity_that_names_a_file_is_not_followed() -> None:
     trick = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x><p>&e;</p></x>'
     text = read(changed(MADE[kinds.ODT], "content.xml", trick), kinds.ODT)
     assert "root:" not in text
-    assert "declares a type" in text
+    assert "document type declaration" in text
 
 
 # Size
@@ -161,7 +161,7 @@ def test_a_list_of_members_that_is_huge_is_not_read() -> None:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_packing_that_no_office_program_uses_is_refused(method: int) -> None:
-    assert "packed in a way" in read(zipped({"word/document.xml": "<x/>"}, method), kinds.DOCX)
+    assert "compression method" in read(zipped({"word/document.xml": "<x/>"}, method), kinds.DOCX)
 
 
 def test_a_sheet_that_repeats_its_cells_without_end_stays_small() -> None:

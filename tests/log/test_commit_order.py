@@ -388,7 +388,7 @@ async def test_a_disk_that_is_full_ends_the_run_with_the_reason_and_the_next_run
     gate.open()
     result = await running
     assert result.status == "error"
-    assert "the disk is full. Make room, and go on" in result.error
+    assert "the disk is full. Free some space and continue" in result.error
     assert watched.of(RunFinished)[-1].error == result.error
     watched.check()
     gate.repair()

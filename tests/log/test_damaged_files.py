@@ -123,7 +123,7 @@ def write_sessions(log: Log) -> None:
         asyncio.run(waiting.think("Look, but wait."))
     with Session.open(log, agent=agent([call("look", size=3000), "Soon gone."])) as deleted:
         run(deleted, "Forget this.")
-    child = log.begin(SessionSettings(model="scripted"), parent=first.id)
+    child = log.create(SessionSettings(model="scripted"), parent=first.id)
     child.write_now(
         MessageEntry(Message.user("Go and see.")), UnknownEntry("hologram", msgspec.Raw(b'{"depth": 3,  "new":[true]}'))
     )
@@ -313,8 +313,8 @@ def process(script: str, *arguments: object) -> Iterator[int]:
 
 
 ADVICE = re.compile(
-    "`outrider sessions recover` saves what is whole|`outrider sessions` lists them|upgrade Outrider|"
-    "move it away|name another folder|Look at the folder's permissions|Make room|try again|open it again"
+    "`outrider sessions recover` saves the intact entries|`outrider sessions` lists them|upgrade Outrider|"
+    "move it away|choose another folder|Check the permissions of its folder|Free some space|try again|open it again"
 )
 
 
@@ -391,16 +391,16 @@ def check_recovery(folder: Path, original: Original, files: dict[str, bytes]) ->
     own = {key: value for key, value in saved.items() if value[1] != "recovered"}
     for key, (_, kind, body) in own.items():
         assert (kind, body) == original.rows[key][1:], f"event {key} is another"
-    if found.aside is None and len(files.get("log.db-wal", b"")) < len(original.files.get("log.db-wal", b"")):
+    if found.backup is None and len(files.get("log.db-wal", b"")) < len(original.files.get("log.db-wal", b"")):
         # Where the file ends within a commit, that is as if the process had been killed within it: it was never made.
         newest = dict(sorted(own))
         whole = {(session, seq) for session, seq in whole if seq <= newest.get(session, 0)}
     assert sorted(whole - own.keys()) == [], "events that are whole are gone"
     assert {key: own[key][0] for key in whole} == {key: original.rows[key][0] for key in whole}, "times are others"
     assert found.entries == len(own)
-    if found.aside:
-        check_aside(folder, found.aside, files)
-        assert recover(folder).aside is None
+    if found.backup:
+        check_aside(folder, found.backup, files)
+        assert recover(folder).backup is None
         check_recovered(folder, original, found, saved)
     elif "log.db-wal" not in original.files and files["log.db"]:
         assert own.keys() == original.rows.keys(), "something is gone, and it says that nothing was wrong"
@@ -680,8 +680,8 @@ def test_garbage_in_its_place_is_refused_and_put_aside(place: Path) -> None:
         assert is_clear(str(caught.value), place)
     found = recover(place)
     assert (found.sessions, found.entries, found.lost) == (0, 0, {})
-    assert found.aside
-    check_aside(place, found.aside, {"log.db": garbage})
+    assert found.backup
+    check_aside(place, found.backup, {"log.db": garbage})
     begin(Log(place))
 
 
@@ -694,7 +694,7 @@ USES: list[Callable[[Log], object]] = [
     Log.sessions,
     begin,
     lambda log: log.messages("0" * 32),
-    lambda log: log.remove_forgotten_files(),
+    lambda log: log.remove_unreferenced_files(),
     lambda log: import_session(log, [b'{"outrider_session":1,"id":""}', b'{"seq":1,"time":1,"kind":"x","body":{}}']),
 ]
 
@@ -725,7 +725,7 @@ def test_a_database_of_another_program_is_refused_and_not_changed(place: Path, m
         connection.executescript("INSERT INTO bookmark VALUES ('https://example.org')")
     before = (place / "log.db").read_bytes()
     for use in (*USES, lambda log: recover(log.folder)):
-        with pytest.raises(LogError, match="is a database of another program; name another folder"):
+        with pytest.raises(LogError, match="is a database of another program; choose another folder"):
             use(Log(place))
     assert [path.name for path in place.iterdir()] == ["log.db"]
     assert (place / "log.db").read_bytes() == before
@@ -782,7 +782,7 @@ def test_one_damaged_event_is_all_that_is_lost(whole: Path, closed: Original, sa
     spoil(whole, closed, said)
     number, seq = said
     name = closed.ids[number]
-    with pytest.raises(DamagedLogError, match=f"entry {seq} of a session is not there as it was written"):
+    with pytest.raises(DamagedLogError, match=f"entry {seq} of a session is missing or damaged"):
         Log(whole).messages(name)
     found = recover(whole)
     assert (found.sessions, found.entries, found.lost) == (len(closed.ids), len(closed.rows) - 1, {name: 1})
@@ -815,7 +815,7 @@ def test_two_recoveries_in_a_row_keep_both_damaged_files(whole: Path, closed: Or
     for key in (said, (said[0], said[1] - 3)):
         spoil(whole, closed, key)
         data = (whole / "log.db").read_bytes()
-        kept.append((recover(whole).aside, data))
+        kept.append((recover(whole).backup, data))
     for aside, data in kept:
         assert aside
         assert (aside / "log.db").read_bytes() == data
@@ -823,7 +823,7 @@ def test_two_recoveries_in_a_row_keep_both_damaged_files(whole: Path, closed: Or
 
 def test_a_second_recovery_tells_only_of_what_was_lost_since(whole: Path, closed: Original, said: Key) -> None:
     spoil(whole, closed, said)
-    aside = recover(whole).aside
+    aside = recover(whole).backup
     assert aside
     aside.rename(aside.with_name("first"))
     other = next(key for key in closed.rows if key[0] != said[0] and b"Read the large one." in closed.rows[key][2])
@@ -855,7 +855,7 @@ def test_it_is_refused_while_a_living_process_holds_a_session(
         with pytest.raises(LogError, match=r"the log is in use: .*\(this process\).*Close the sessions there first"):
             recover(whole)
         session.close()
-    assert bool(recover(whole).aside) is damaged
+    assert bool(recover(whole).backup) is damaged
 
 
 def test_it_is_refused_while_another_process_holds_a_session_and_goes_on_when_that_is_killed(
@@ -864,7 +864,7 @@ def test_it_is_refused_while_another_process_holds_a_session_and_goes_on_when_th
     spoil(whole, closed, said)
     with process(HOLD, whole, closed.ids[2]) as holder, pytest.raises(LogError, match=f"in use: .*process {holder}"):
         recover(whole)
-    assert recover(whole).aside
+    assert recover(whole).backup
 
 
 def test_it_is_refused_while_a_process_on_another_machine_holds_a_session(
@@ -925,7 +925,7 @@ def test_sessions_that_lost_their_beginning_are_saved(whole: Path, closed: Origi
             assert log.messages(name) in closed.messages.values()
             with Session.open(log, name, agent(["Still here."])) as session:
                 assert violations(session.history.sendable()) == []
-    assert recover(whole).aside is None
+    assert recover(whole).backup is None
 
 
 def test_a_session_of_which_nothing_is_left_is_told_of(whole: Path, closed: Original) -> None:
@@ -944,7 +944,7 @@ def test_deleted_sessions_do_not_come_back(place: Path) -> None:
         log.close()
         with Session.open(log, agent=agent([call("look", size=9000), "Forgotten."])) as deleted:
             run(deleted, "A secret.")
-        log.remove_forgotten_files()  # waits until it is let go
+        log.remove_unreferenced_files()  # waits until it is let go
         log.delete(deleted.id)
         files = {name: (log.folder / name).read_bytes() for name in FILES}
     assert b"A secret." in files["log.db-wal"], "its pages are still in the write-ahead log"
@@ -977,12 +977,12 @@ def test_a_file_that_did_not_come_with_an_import_stays_unreadable_after_a_recove
     with Log(whole) as log:
         lines = [b'{"outrider_session":1,"id":""}', line(1, SessionStarted("", "")), line(2, AttachmentStored(file))]
         thief = import_session(log, lines).id
-        with pytest.raises(AttachmentError, match="did not come into this session"):
+        with pytest.raises(AttachmentError, match="was never added to this session"):
             log.files(thief).read(file)
     spoil(whole, closed, said)
-    assert recover(whole).aside
+    assert recover(whole).backup
     assert Log(whole).files(owner).read(file) == files[file]
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         Log(whole).files(thief).read(file)
 
 
@@ -1004,7 +1004,7 @@ def test_an_import_that_poses_as_another_session_does_not_hinder_a_recovery(
         ]
         imported = import_session(log, lines).id
     spoil(whole, closed, said)
-    assert recover(whole).aside
+    assert recover(whole).backup
     assert Log(whole).messages(imported) == [Message.user("I")]
     assert Log(whole).session(closed.ids[1]).title == "What is in place 0?"
 
@@ -1042,7 +1042,7 @@ def test_a_session_goes_on_after_a_recovery_that_took_an_answer_from_it(whole: P
         if data.count(body) == 1:
             data[data.index(body) + len(body) // 2] ^= 1
             (whole / "log.db").write_bytes(data)
-            aside = recover(whole).aside
+            aside = recover(whole).backup
             assert aside
             shutil.rmtree(aside)
             with Log(whole) as log:

@@ -20,8 +20,8 @@ from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.log.database import (
     APPLICATION,
     MIGRATIONS,
-    explained,
-    in_words,
+    explain,
+    explain_errors,
     open_for_reading,
     open_for_writing,
     reading,
@@ -64,7 +64,7 @@ def mode(path: Path) -> int:
 
 def begun(log: Log, *words: str) -> str:
     """A session in which something was said."""
-    journal = log.begin()
+    journal = log.create()
     journal.write_now(*(MessageEntry(Message.user(word)) for word in words))
     journal.close()
     return journal.id
@@ -119,8 +119,8 @@ def test_a_folder_that_was_there_stays_as_it_was(tmp_path: Path) -> None:
 def test_looking_at_a_log_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     assert log.sessions() == []
-    assert log.remove_forgotten_files() == (0, 0)
-    with pytest.raises(LogError, match="no session was ever stored"):
+    assert log.remove_unreferenced_files() == (0, 0)
+    with pytest.raises(LogError, match="has no log"):
         log.messages("0123")
     assert list(tmp_path.iterdir()) == []
 
@@ -134,12 +134,12 @@ def test_a_file_of_a_newer_version_is_refused_with_what_to_do_and_left_as_it_is(
     change(log, f"PRAGMA user_version={VERSION + 1}")
     before = content_of(log.path)
     sentence = (
-        rf"log\.db was written by a newer version of Outrider \(format {VERSION + 1}, this one knows "
+        rf"log\.db was written by a newer version of Outrider \(format {VERSION + 1}, this version reads "
         rf"up to {VERSION}\); upgrade Outrider to use it"
     )
     for use in (
         log.sessions,
-        log.begin,
+        log.create,
         lambda: log.open(session),
         lambda: log.messages(session),
         lambda: log.delete(session),
@@ -159,8 +159,8 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Pa
         connection.commit()
     before = content_of(path)
     log = Log(tmp_path)
-    for use in (log.begin, log.sessions):
-        with pytest.raises(LogError, match=r"log\.db is a database of another program; name another folder"):
+    for use in (log.create, log.sessions):
+        with pytest.raises(LogError, match=r"log\.db is a database of another program; choose another folder"):
             use()
     log.close()
     assert content_of(path) == before
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_database_is_called_damaged_and_left_as_it_is(tmp_path
     path = tmp_path / "log.db"
     path.write_bytes(b"Dear diary, " * 1000)
     log = Log(tmp_path)
-    for use in (log.begin, log.sessions):
+    for use in (log.create, log.sessions):
         with pytest.raises(DamagedLogError, match=r"log\.db is damaged .*; `outrider sessions recover` saves"):
             use()
     assert path.read_bytes() == b"Dear diary, " * 1000
@@ -186,17 +186,17 @@ def test_an_empty_file_becomes_a_log(tmp_path: Path) -> None:
 def test_a_file_system_that_does_not_let_us_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LogError, match=r"file/log\.db cannot be written: Not a directory"):
-        Log(tmp_path / "file").begin()
+        Log(tmp_path / "file").create()
     (tmp_path / "folder" / "log.db").mkdir(parents=True)
-    with pytest.raises(LogError, match=r"folder/log\.db is a folder, where the file of the log should be"):
-        Log(tmp_path / "folder").begin()
+    with pytest.raises(LogError, match=r"folder/log\.db is a folder, but the log must be a file"):
+        Log(tmp_path / "folder").create()
 
 
 def test_who_failed_to_open_the_file_can_try_again(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     log = Log(tmp_path / "file")
     with pytest.raises(LogError):
-        log.begin()
+        log.create()
     (tmp_path / "file").unlink()
     assert log.messages(begun(log, "hello")) == [Message.user("hello")]
     log.close()
@@ -268,7 +268,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
         look(log, "SELECT * FROM sqlite_master"),
     )
     patch_everywhere(monkeypatch, MIGRATIONS=(*MIGRATIONS, *steps))
-    for use in (log.begin, log.sessions):
+    for use in (log.create, log.sessions):
         with pytest.raises(LogError, match=r"is damaged \((no such table|.*syntax error)"):
             use()
     assert version_of(log.path) == VERSION
@@ -292,7 +292,7 @@ def test_a_step_for_which_the_disk_is_too_small_says_so(tmp_path: Path, monkeypa
     """
     patch_everywhere(monkeypatch, MIGRATIONS=(*MIGRATIONS, large))
     with pytest.raises(LogError, match="the disk is full"):
-        log.begin()
+        log.create()
     log.close()
     assert version_of(log.path) == VERSION
 
@@ -511,8 +511,8 @@ def sqlite_error(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError
         (sqlite3.SQLITE_CORRUPT_INDEX, DamagedLogError, "is damaged"),
         (sqlite3.SQLITE_NOTADB, DamagedLogError, "is damaged"),
         (sqlite3.SQLITE_ERROR, DamagedLogError, "is damaged"),
-        (sqlite3.SQLITE_FULL, LogError, "cannot grow: the disk is full. Make room, and go on"),
-        (sqlite3.SQLITE_READONLY, LogError, "cannot be written: said by SQLite. Look at the folder's permissions"),
+        (sqlite3.SQLITE_FULL, LogError, "cannot grow: the disk is full. Free some space and continue"),
+        (sqlite3.SQLITE_READONLY, LogError, "cannot be written: said by SQLite. Check the permissions of its folder"),
         (sqlite3.SQLITE_READONLY_DIRECTORY, LogError, "cannot be written"),
         (sqlite3.SQLITE_CANTOPEN, LogError, "cannot be written"),
         (sqlite3.SQLITE_CANTOPEN_ISDIR, LogError, "cannot be written"),
@@ -531,7 +531,7 @@ def sqlite_error(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError
 def test_each_error_of_sqlite_becomes_a_sentence_that_says_what_to_do(
     code: int, kind: type[LogError], sentence: str
 ) -> None:
-    said = explained(sqlite_error(code), Path("/x/log.db"))
+    said = explain(sqlite_error(code), Path("/x/log.db"))
     assert type(said) is kind
     assert sentence in str(said)
     assert "/x/log.db" in str(said)
@@ -539,24 +539,27 @@ def test_each_error_of_sqlite_becomes_a_sentence_that_says_what_to_do(
 
 def test_two_rows_with_one_key_mean_that_the_file_is_damaged() -> None:
     error = sqlite_error(sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.IntegrityError)
-    assert type(explained(error, Path("/x/log.db"))) is DamagedLogError
+    assert type(explain(error, Path("/x/log.db"))) is DamagedLogError
 
 
 def test_an_error_without_a_code_has_its_own_words() -> None:
-    said = str(explained(sqlite3.ProgrammingError("no luck"), Path("/x/log.db")))
+    said = str(explain(sqlite3.ProgrammingError("no luck"), Path("/x/log.db")))
     assert said.endswith("cannot be written: no luck")
 
 
 def test_errors_of_the_file_system_become_errors_of_the_log_and_others_pass() -> None:
-    with pytest.raises(LogError, match="the log /x cannot be written: No space left on device"), in_words(Path("/x")):
+    with (
+        pytest.raises(LogError, match="the log /x cannot be written: No space left on device"),
+        explain_errors(Path("/x")),
+    ):
         raise OSError(28, "No space left on device")
-    with pytest.raises(KeyError), in_words(Path("/x")):
+    with pytest.raises(KeyError), explain_errors(Path("/x")):
         raise KeyError("x")
 
 
 def test_who_only_reads_is_not_told_about_writing() -> None:
     for error in (sqlite_error(sqlite3.SQLITE_CANTOPEN), sqlite_error(sqlite3.SQLITE_IOERR_READ), OSError(5, "no")):
-        with pytest.raises(LogError, match="the log /x cannot be read: "), in_words(Path("/x"), "read"):
+        with pytest.raises(LogError, match="the log /x cannot be read: "), explain_errors(Path("/x"), "read"):
             raise error
 
 

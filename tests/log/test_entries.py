@@ -308,7 +308,7 @@ async def test_a_session_with_a_message_that_cannot_be_read_is_shown_and_copied_
                 assert isinstance(found, UnknownEntry)
                 assert (found.name, bytes(found.body)) == (newer.name, bytes(newer.body))
             place = log.session(name).last
-            with pytest.raises(NewerLogError, match=f"entry {place}: an entry of the kind 'message' .*upgrade"):
+            with pytest.raises(NewerLogError, match=f"entry {place}: an entry of kind 'message' .*upgrade"):
                 log.messages(name)
             assert [message.text for message in log.messages(name, upto=place - 1)] == ["first", "One."]
             with pytest.raises(NewerLogError):
@@ -381,7 +381,7 @@ def test_what_is_nested_too_deeply_to_be_read_again_is_refused_when_it_is_writte
     entry = Intent("c", "write", "write", "k", asked)
     assert decode(*encode(entry)) == entry
     for depth in (MAX_DEPTH, 10 * MAX_DEPTH, 100_000):
-        with pytest.raises(LogError, match=r"nested more than 200 deep|cannot be stored"):
+        with pytest.raises(LogError, match=r"nested more than 200 levels deep|cannot be stored"):
             encode(Intent("c", "write", "write", "k", {"in": nested(depth)}))
 
 

@@ -57,7 +57,7 @@ def texts(log: Log, name: str) -> list[str]:
 
 
 def begun(log: Log, *words: str) -> str:
-    journal = log.begin()
+    journal = log.create()
     journal.write_now(*(MessageEntry(Message.user(word)) for word in words))
     journal.close()
     return journal.id
@@ -81,7 +81,7 @@ def forge(log: Log, holder: Holder, *, beaten: float = 0.0) -> None:
 
 def put_to_sleep(log: Log) -> None:
     """Have its heart stand still, before it was ever used."""
-    log._writer._every = 3600.0
+    log._writer._interval = 3600.0
 
 
 class Heart:
@@ -188,8 +188,8 @@ def test_a_held_session_is_not_renamed_or_deleted(log: Log) -> None:
 
 
 def test_a_held_session_that_is_not_deleted_keeps_its_sub_agents(log: Log) -> None:
-    parent = log.begin()
-    child = log.begin(parent=parent.id)
+    parent = log.create()
+    child = log.create(parent=parent.id)
     child.write_now(MessageEntry(Message.user("the child's task")))
     child.close()
     with pytest.raises(SessionHeldError):
@@ -209,7 +209,7 @@ def test_a_session_that_is_opened_while_it_is_being_deleted_stays(log: Log, monk
         opened.append(Log(log.folder).open(name))
 
     patch_everywhere(monkeypatch, check_free=check_free)
-    with pytest.raises(SessionHeldError, match="was opened this very moment; try again"):
+    with pytest.raises(SessionHeldError, match="was just opened; try again"):
         log.delete(name)
     opened[0].write_now(MessageEntry(Message.user("still here")))
     assert texts(log, name) == ["hello", "still here"]
@@ -223,7 +223,7 @@ def test_a_rename_leaves_the_order_of_the_sessions_and_needs_words(log: Log) -> 
         (first, "The first \N{REPLACEMENT CHARACTER}"),
     ]
     for title in ("", " \n\t "):
-        with pytest.raises(LogError, match="a title needs words"):
+        with pytest.raises(LogError, match="a title must not be empty"):
             log.rename(first, title)
     assert log.session(first).holder is None
     log.open(first).close()
@@ -231,8 +231,8 @@ def test_a_rename_leaves_the_order_of_the_sessions_and_needs_words(log: Log) -> 
 
 
 def test_a_session_whose_sub_agent_is_still_at_work_is_not_deleted(log: Log) -> None:
-    parent = log.begin()
-    child = log.begin(parent=parent.id)
+    parent = log.create()
+    child = log.create(parent=parent.id)
     parent.close()
     with pytest.raises(SessionHeldError):
         log.delete(parent.id)
@@ -288,7 +288,7 @@ def test_who_could_not_open_a_session_does_not_hold_it(log: Log) -> None:
     name = begun(log, "hello")
     change(log, "UPDATE event SET body = x'7b' WHERE seq = 2")
     for _ in range(2):
-        with pytest.raises(Exception, match="entry 2 of a session is not there as it was written"):
+        with pytest.raises(Exception, match="entry 2 of a session is missing or damaged"):
             open_session(log, id=name)
     assert log.session(name).holder is None
 
@@ -320,7 +320,7 @@ def test_a_killed_holder_is_taken_over_at_once(log: Log, bury: bool) -> None:
 @linux
 def test_a_process_id_that_was_given_again_does_not_hold(log: Log) -> None:
     name = begun(log, "hello")
-    here = Holder.here()
+    here = Holder.current()
     forge(log, here)
     with pytest.raises(SessionHeldError):
         log.open(name)
@@ -331,7 +331,7 @@ def test_a_process_id_that_was_given_again_does_not_hold(log: Log) -> None:
 @linux
 def test_a_process_that_is_not_there_does_not_hold(log: Log) -> None:
     name = begun(log, "hello")
-    forge(log, msgspec.structs.replace(Holder.here(), pid=2**22 + 1))
+    forge(log, msgspec.structs.replace(Holder.current(), pid=2**22 + 1))
     log.open(name).close()
 
 
@@ -402,28 +402,28 @@ def test_a_session_that_another_took_over_while_it_was_watched_is_not_taken_from
 
 
 def test_a_holder_on_another_machine_or_in_another_container_cannot_be_asked() -> None:
-    here = Holder.here()
-    assert here.lives()
-    assert elsewhere().lives() is None
-    assert msgspec.structs.replace(here, boot="").lives() is None
+    here = Holder.current()
+    assert here.is_alive()
+    assert elsewhere().is_alive() is None
+    assert msgspec.structs.replace(here, boot="").is_alive() is None
     if sys.platform == "linux":
         boot, *_ = here.boot.split(" ")
-        assert msgspec.structs.replace(here, boot=f"{boot} pid:[1]").lives() is None
+        assert msgspec.structs.replace(here, boot=f"{boot} pid:[1]").is_alive() is None
 
 
 @linux
 def test_a_holder_on_another_run_of_this_machine_is_dead(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Holder.here()
+    here = Holder.current()
     room = here.boot.split(" ")[1]
     before = msgspec.structs.replace(here, boot=f"another-run {room}")
-    assert before.lives() is False
-    assert msgspec.structs.replace(before, host="faraway").lives() is None
+    assert before.is_alive() is False
+    assert msgspec.structs.replace(before, host="faraway").is_alive() is None
     name = begun(log, "hello")
     forge(log, before, beaten=1)
     assert timed(lambda: log.open(name).close()) < 2, "nobody waited for its heart"
     monkeypatch.setattr(platform, "node", lambda: "localhost")
     nameless = msgspec.structs.replace(before, host="localhost")
-    assert nameless.lives() is None, "many machines have that name"
+    assert nameless.is_alive() is None, "many machines have that name"
 
 
 @pytest.mark.usefixtures("quick")
@@ -438,7 +438,7 @@ def test_where_the_system_does_not_tell_the_heart_decides(log: Log, monkeypatch:
 
 
 def test_a_holder_says_who_it_is() -> None:
-    here = Holder.here()
+    here = Holder.current()
     assert (here.pid, here.host) == (os.getpid(), platform.node())
     assert "(this process)" in str(here)
     assert str(elsewhere(host="", program="", since=0.0)).startswith("process 4711 on an unnamed host, since ")
@@ -458,7 +458,7 @@ def test_a_session_that_was_opened_and_is_idle_shows_that_its_holder_lives(
 ) -> None:
     patch_everywhere(monkeypatch, BEAT_SECONDS=0.02)
     with Log(tmp_path) as log:
-        journal = log.begin() if how == "begin" else log.open(begun(log, "hello"))
+        journal = log.create() if how == "begin" else log.open(begun(log, "hello"))
         before = beats(log, journal.id)
         until(lambda: beats(log, journal.id) > before + 2, seconds=2)
 
@@ -468,7 +468,7 @@ def test_the_heart_of_a_holder_beats_while_it_works_and_stops_when_it_lets_go(
 ) -> None:
     patch_everywhere(monkeypatch, BEAT_SECONDS=0.02)
     with Log(tmp_path) as log:
-        held, released = log.begin(), log.begin()
+        held, released = log.create(), log.create()
         released.close()
         after = beats(log, released.id)
         held.write_now(MessageEntry(Message.user("hello")))
@@ -518,21 +518,21 @@ def test_a_process_that_lost_its_session_hears_it_from_its_next_run(log: Log) ->
 @pytest.mark.usefixtures("quick")
 def test_who_holds_a_session_that_was_deleted_cannot_write_into_the_next_one(log: Log) -> None:
     put_to_sleep(log)
-    journal = log.begin()
+    journal = log.create()
     forge(log, elsewhere(), beaten=60)  # as the other machine sees it
     with Log(log.folder) as other:
         other.delete(journal.id)
-        following = other.begin()
+        following = other.create()
         with pytest.raises(SessionLostError, match="taken over by another process, or deleted"):
             journal.write_now(MessageEntry(Message.user("from the grave")))
         assert entries_of(log, following.id)[1:] == []
 
 
 async def test_a_session_that_was_closed_takes_nothing_more_whoever_has_it_now(log: Log) -> None:
-    first = log.begin()
+    first = log.create()
     first.write_now(MessageEntry(Message.user("one")))
     first.close()
-    closed = "the session was closed; open it again to go on"
+    closed = "the session was closed; open it again to continue"
     with Log(log.folder) as other:
         second = other.open(first.id)
         second.write_now(MessageEntry(Message.user("two")))
@@ -550,7 +550,7 @@ async def test_a_run_of_a_session_that_was_closed_says_so_and_asks_nobody(log: L
     await session.run("first")
     session.close()
     result = await session.run("second")
-    assert (result.status, result.error) == ("error", "the session was closed; open it again to go on")
+    assert (result.status, result.error) == ("error", "the session was closed; open it again to continue")
     assert [message.text for message in session.messages] == texts(log, session.id) == ["first", "One."]
     with pytest.raises(LogError, match="was closed"):
         await session.think("second")
@@ -564,7 +564,7 @@ def test_a_session_that_this_log_has_let_go_is_free_even_if_that_could_not_be_wr
 
     name = begun(log, "hello")
     with monkeypatch.context() as broken:
-        patch_everywhere(broken, let_go=fails)
+        patch_everywhere(broken, release=fails)
         journal = log.open(name)
         with pytest.raises(LogError, match="the disk is full"):
             journal.close()

@@ -44,7 +44,7 @@ def open_at(seq: int) -> bool:
 
 def written(log: Log, entries: Iterable[Entry]) -> str:
     """A session with these entries."""
-    journal = log.begin()
+    journal = log.create()
     everything = list(entries)
     for start in range(0, len(everything), 500):
         journal.write_now(*everything[start : start + 500])
@@ -101,7 +101,7 @@ def test_opening_a_long_session_reads_only_a_page_of_it(log: Log, long: tuple[Pa
         assert session.history.pending == ()
         assert session.history
         assert session.usage == Usage(2000, 2000)
-        assert not session.history.is_whole
+        assert not session.history.is_loaded
         assert reads.count == 0
 
 
@@ -112,7 +112,7 @@ def test_opening_a_long_session_reads_only_a_page_of_it(log: Log, long: tuple[Pa
         lambda session: session.history.messages,
         lambda session: [None] * len(session.history),
         lambda session: session.history.sendable(),
-        lambda session: session.history.complete() or session.history.tail,
+        lambda session: session.history.load() or session.history.tail,
     ],
     ids=["messages", "history", "len", "sendable", "complete"],
 )
@@ -127,7 +127,7 @@ def test_whoever_asks_for_all_of_it_gets_all_of_it_and_it_is_read_once(
         assert list(session.history.sendable()) == messages
         assert violations(session.history.sendable()) == []
         assert session.history.tail == messages
-        assert session.history.is_whole
+        assert session.history.is_loaded
         assert reads.count == 1
 
 
@@ -208,7 +208,7 @@ async def test_a_long_session_whose_beginning_cannot_be_read_says_so_instead_of_
     with open_session(log, ["never"], id=fork) as session:
         result = await session.run("one more")
         assert result.status == "error"
-        assert "entry 5 of a session is not there as it was written" in result.error
+        assert "entry 5 of a session is missing or damaged" in result.error
         assert session.provider.requests == []  # type: ignore[attr-defined]
         assert result.conversation == session.history.tail
         assert result.conversation[-1] == Message.user("one more")
@@ -301,7 +301,7 @@ def test_a_list_of_many_sessions_is_quick_and_in_order(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
 
         def begin(number: int) -> str:
-            journal = log.begin()
+            journal = log.create()
             journal.write_now(MessageEntry(Message.user(f"session {number}")))
             return journal.id
 
@@ -362,7 +362,7 @@ def test_a_history_in_two_parts_is_the_same_as_in_one(
     assert parts.messages == parts.tail == whole.messages
     assert (len(parts), parts.last, parts.pending) == (len(whole), whole.last, whole.pending)
     adopted = Message.assistant(ToolUseBlock("x", "read", {}), "b")
-    assert parts.adopted(adopted) == whole.adopted(adopted)
+    assert parts.normalized(adopted) == whole.normalized(adopted)
     assert earlier.asked == 1
 
 
@@ -374,7 +374,7 @@ def test_a_first_part_that_cannot_be_had_at_once_is_asked_for_again(
         "messages": lambda history: history.messages,
         "len": len,
         "sendable": lambda history: list(history.sendable()),
-        "adopted": lambda history: history.adopted(Message.assistant(ToolUseBlock("x", "read", {}))),
+        "adopted": lambda history: history.normalized(Message.assistant(ToolUseBlock("x", "read", {}))),
     }
     history = History(second, Earlier(first, failures=1))
     with pytest.raises(OSError, match="tired"):

@@ -117,7 +117,7 @@ def test_eight_processes_write_eight_sessions_of_one_log(tmp_path: Path) -> None
 
 def test_four_processes_fight_for_one_session_and_nothing_is_interleaved(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
-        journal = log.begin()
+        journal = log.create()
         journal.close()
         with ExitStack() as stack:
             arguments: list[tuple[object, ...]] = [(tmp_path, journal.id, n, ROUNDS) for n in range(4)]
@@ -138,7 +138,7 @@ def test_four_processes_fight_for_one_session_and_nothing_is_interleaved(tmp_pat
 
 def test_eight_processes_take_turns_in_eight_sessions(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
-        journals = [log.begin() for _ in range(8)]
+        journals = [log.create() for _ in range(8)]
         names = [journal.id for journal in journals]
         for journal in journals:
             journal.close()

@@ -16,7 +16,7 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, 
 from outrider.errors import ConversationError, ProviderError, SessionCancelledError
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings, SessionStarted
 from outrider.log.log import Log
-from outrider.log.replay import Replay, beginning_of_tail, changes, merged
+from outrider.log.replay import Replay, changes, merged, start_of_tail
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Cut, ScriptedModel, Step, call, malformed_call
 from outrider.runtime.agent import Agent
@@ -256,8 +256,8 @@ def check_cut(entries: Sequence[Entry]) -> None:
     """What every beginning of a log must satisfy."""
     expected = begun_without_answer(entries)
     replay = Replay(entries)
-    for answer in replay.unsettled():
-        replay.take(answer)
+    for answer in replay.unknown_outcomes():
+        replay.apply(answer)
     history = History(replay.messages)
     assert violations(history.sendable()) == []
     results = {result.tool_use_id: result for message in replay.messages for result in message.tool_results}
@@ -272,7 +272,9 @@ def check_cut(entries: Sequence[Entry]) -> None:
             assert call_id in pending
             assert call_id not in results
             assert replay.intents[call_id].key == call_begun.key
-    assert Replay([*entries, *Replay(entries).unsettled()]).unsettled() == [], "what was settled stays settled"
+    assert Replay([*entries, *Replay(entries).unknown_outcomes()]).unknown_outcomes() == [], (
+        "what was settled stays settled"
+    )
 
 
 @settings(max_examples=30)
@@ -325,7 +327,7 @@ def test_the_end_and_what_was_before_it_are_together_the_whole(log: Log, course:
         entries = entries_of(ill.log, ill.session.id)
         whole = Replay(entries)
         for start in range(len(entries)):
-            skipped = beginning_of_tail(entries[start:])
+            skipped = start_of_tail(entries[start:])
             if skipped is None:
                 continue
             cut = start + skipped
@@ -355,7 +357,7 @@ def test_the_results_of_a_reply_are_one_message_in_call_order_once_all_are_there
     )
     assert len(replay.messages) == 2
     assert list(replay.answers) == ["b"]
-    replay.take(answer(USES[0], "first"))
+    replay.apply(answer(USES[0], "first"))
     assert [result.text for result in replay.messages[2].tool_results] == ["first", "second"]
     assert (replay.answers, replay.intents) == ({}, {})
 
@@ -378,14 +380,14 @@ def test_who_speaks_instead_of_waiting_has_moved_on() -> None:
         [MessageEntry(Message.assistant(*USES)), intent(USES[1], "write"), answer(USES[0]), MessageEntry(spoken)]
     )
     assert replay.messages == [Message.assistant(*USES), spoken]
-    assert replay.unsettled() == []
-    replay.take(answer(USES[1], "too late"))
+    assert replay.unknown_outcomes() == []
+    replay.apply(answer(USES[1], "too late"))
     assert replay.messages == [Message.assistant(*USES), spoken]
 
 
 def test_a_begun_write_is_answered_with_what_was_asked_and_not_run_again() -> None:
     replay = Replay([MessageEntry(Message.assistant(*USES)), intent(USES[0], "read"), intent(USES[1], "write")])
-    (unknown,) = replay.unsettled()
+    (unknown,) = replay.unknown_outcomes()
     assert unknown.result.tool_use_id == "b"
     assert unknown.result.is_error
     assert "the program stopped while send was running" in unknown.result.text
@@ -394,12 +396,12 @@ def test_a_begun_write_is_answered_with_what_was_asked_and_not_run_again() -> No
 
 def test_an_effect_that_this_version_does_not_know_counts_as_a_write() -> None:
     replay = Replay([MessageEntry(Message.assistant(*USES)), intent(USES[0], "destroy")])
-    assert [each.result.tool_use_id for each in replay.unsettled()] == ["a"]
+    assert [each.result.tool_use_id for each in replay.unknown_outcomes()] == ["a"]
 
 
 def test_what_was_asked_is_shortened_in_the_answer() -> None:
     use = ToolUseBlock("a", "send", {"text": "x" * 100_000})
-    (unknown,) = Replay([MessageEntry(Message.assistant(use)), intent(use, "write")]).unsettled()
+    (unknown,) = Replay([MessageEntry(Message.assistant(use)), intent(use, "write")]).unknown_outcomes()
     assert len(unknown.result.text) < 1000
 
 
@@ -407,9 +409,9 @@ def test_a_final_answer_ends_the_run_until_something_is_said() -> None:
     replay = Replay([MessageEntry(Message.assistant(*USES)), answer(USES[0]), answer(USES[1], "the end", final=True)])
     assert replay.final
     assert replay.final.result.text == "the end"
-    replay.take(RunCancelled())
+    replay.apply(RunCancelled())
     assert replay.final
-    replay.take(MessageEntry(Message.user("more")))
+    replay.apply(MessageEntry(Message.user("more")))
     assert replay.final is None
 
 
@@ -417,7 +419,7 @@ def test_entries_that_say_nothing_about_the_conversation_change_nothing_of_it() 
     replay = Replay([SessionStarted("x", "1"), MessageEntry(Message.assistant(*USES)), intent(USES[0], "read")])
     before = (list(replay.messages), dict(replay.intents), dict(replay.answers))
     for entry in (RunCancelled(), SessionSettings(title="x"), SessionStarted("y", "2")):
-        replay.take(entry)
+        replay.apply(entry)
     assert (replay.messages, replay.intents, replay.answers) == before
 
 
@@ -454,6 +456,6 @@ def test_the_end_can_begin_at_a_reply_and_nowhere_else() -> None:
         MessageEntry(Message.assistant(*USES)),
         answer(USES[0]),
     ]
-    assert beginning_of_tail(entries) == 2
-    assert beginning_of_tail(entries[:2]) is None
-    assert beginning_of_tail([]) is None
+    assert start_of_tail(entries) == 2
+    assert start_of_tail(entries[:2]) is None
+    assert start_of_tail([]) is None

@@ -82,12 +82,12 @@ async def test_another_sessions_file_cannot_be_read(log: Log) -> None:
     other = open_session(log)
     for files in (other.store, log.files(other.id)):
         with pytest.raises(
-            AttachmentError, match=r"notes\.txt did not come into this session, which may therefore not"
+            AttachmentError, match=r"notes\.txt was never added to this session, so the session may not"
         ):
             files.read(reference)
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(other.id).chunks(reference)
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(other.id).read(AttachmentBlock("../../log.db", "text/plain", 1))
 
 
@@ -95,7 +95,7 @@ async def test_to_mention_another_sessions_file_is_not_to_have_it(log: Log) -> N
     _, reference = await shown(log)
     other = open_session(log, ["ok", "ok"])
     await other.run(["Look at this.", reference])
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         other.store.read(reference)
     other.close()
     with open_session(log, ["ok"], id=other.id) as again, pytest.raises(AttachmentError):
@@ -111,7 +111,7 @@ async def test_another_sessions_file_is_a_note_to_the_model_and_the_turn_goes_on
         assert (result.status, result.text) == ("done", "I cannot see it.")
         (request,) = server.requests
         assert b"secret.png" in request.body
-        assert b"did not come into this session" in request.body
+        assert b"was never added to this session" in request.body
         assert base64.b64encode(STORE.read(PNG))[:100] not in request.body
 
 
@@ -149,19 +149,19 @@ async def test_a_fork_may_read_what_came_before_it_was_made(log: Log) -> None:
     seqs = {type(record.entry): record.seq for record in reversed(list(log.records(session.id)))}
     with_file, without = log.fork(session.id), log.fork(session.id, at=seqs[AttachmentStored] - 1)
     assert log.files(with_file).read(reference) == NOTES.source
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(without).read(reference)
     session.close()
     log.delete(session.id)
     aged(path_of(log, reference))
-    assert log.remove_forgotten_files() == (0, 0)
+    assert log.remove_unreferenced_files() == (0, 0)
     with open_session(log, id=with_file) as fork:
         assert fork.store.read(reference) == NOTES.source
 
 
 async def test_a_fork_does_not_give_what_its_source_could_not_read(log: Log) -> None:
     _, reference = await shown(log)
-    thief = log.begin()
+    thief = log.create()
     thief.write_now(AttachmentStored(reference))
     change(log, "DELETE FROM reference WHERE session = (SELECT number FROM session WHERE id = ?)", thief.id)
     thief.close()
@@ -208,7 +208,7 @@ async def test_what_was_too_long_for_a_result_can_be_read_later(log: Log) -> Non
 
 
 async def test_a_file_whose_entry_could_not_be_written_is_recorded_with_the_next(log: Log) -> None:
-    journal = log.begin()
+    journal = log.create()
     reference = journal.files.put(NOTES)
     change(log, "UPDATE session SET fence = fence + 1")
     with pytest.raises(LogError):
@@ -267,7 +267,7 @@ def test_a_large_file_is_given_piece_by_piece_and_never_held_whole(log: Log, tmp
     large = tmp_path / "large.bin"
     with large.open("wb") as file:
         file.truncate(size)
-    journal = log.begin()
+    journal = log.create()
     tracemalloc.start()
     try:
         reference = journal.files.put(Attachment.from_path(large), size)
@@ -293,10 +293,10 @@ async def test_only_old_files_that_no_session_refers_to_are_removed(log: Log) ->
     log.delete(young_one.id)
     for reference in (kept, lost):
         aged(path_of(log, reference))
-    assert log.remove_forgotten_files() == (1, len(b"of no more use"))
+    assert log.remove_unreferenced_files() == (1, len(b"of no more use"))
     assert stored(log) == sorted([path_of(log, kept), path_of(log, young)])
     assert log.files(keeper.id).read(kept) == NOTES.source
-    assert log.remove_forgotten_files() == (0, 0)
+    assert log.remove_unreferenced_files() == (0, 0)
 
 
 async def test_a_file_of_two_sessions_stays_until_both_are_gone(log: Log) -> None:
@@ -307,7 +307,7 @@ async def test_a_file_of_two_sessions_stays_until_both_are_gone(log: Log) -> Non
     for session, removed in ((one, 0), (two, 1)):
         log.delete(session.id)
         aged(path_of(log, reference))
-        assert log.remove_forgotten_files()[0] == removed
+        assert log.remove_unreferenced_files()[0] == removed
     assert stored(log) == []
 
 
@@ -318,7 +318,7 @@ async def test_copies_that_were_broken_off_are_removed_when_they_are_old(log: Lo
     for path in (old, young):
         path.write_bytes(b"half a fi")
     aged(old)
-    log.remove_forgotten_files()
+    log.remove_unreferenced_files()
     assert stored(log) == sorted([path_of(log, reference), young])
     session.close()
 
@@ -328,12 +328,12 @@ async def test_a_file_that_was_put_again_just_now_is_not_forgotten(log: Log) -> 
     session.close()
     log.delete(session.id)
     aged(path_of(log, reference))
-    journal = log.begin()
+    journal = log.create()
     assert journal.files.put(NOTES) == reference  # and the log will be told of it in a moment
-    assert log.remove_forgotten_files() == (0, 0)
+    assert log.remove_unreferenced_files() == (0, 0)
     journal.write_now(MessageEntry(Message.user(reference)))
     aged(path_of(log, reference))
-    assert log.remove_forgotten_files() == (0, 0)
+    assert log.remove_unreferenced_files() == (0, 0)
     assert log.files(journal.id).read(reference) == NOTES.source
 
 
@@ -342,14 +342,14 @@ async def test_a_clock_that_was_set_back_does_not_keep_files_for_ever(log: Log) 
     session.close()
     log.delete(session.id)
     aged(path_of(log, reference), -UNREFERENCED_SECONDS / 2)
-    assert log.remove_forgotten_files() == (0, 0)
+    assert log.remove_unreferenced_files() == (0, 0)
     aged(path_of(log, reference), -OLD)
-    assert log.remove_forgotten_files()[0] == 1
+    assert log.remove_unreferenced_files()[0] == 1
 
 
 def test_where_there_are_no_files_none_are_removed(log: Log) -> None:
-    log.begin().close()
-    assert log.remove_forgotten_files() == (0, 0)
+    log.create().close()
+    assert log.remove_unreferenced_files() == (0, 0)
 
 
 # Another process, another provider

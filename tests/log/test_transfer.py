@@ -157,7 +157,7 @@ def test_without_its_files_it_names_those_that_are_missing(log: Log, other: Log,
     assert other.messages(talk) == log.messages(talk)
     assert after_the_first(other, talk) == after_the_first(log, talk)
     for file in stored(log, talk):
-        with pytest.raises(AttachmentError, match="did not come into this session"):
+        with pytest.raises(AttachmentError, match="was never added to this session"):
             other.files(talk).read(file)
 
 
@@ -261,7 +261,7 @@ def test_an_imported_session_goes_on(log: Log, other: Log, talk: str) -> None:
 
 
 def test_the_session_of_a_sub_agent_is_imported_as_one_of_its_own(log: Log, other: Log, talk: str) -> None:
-    child = log.begin(parent=talk)
+    child = log.create(parent=talk)
     child.write_now(MessageEntry(Message.user("Go and see.")))
     child.close()
     import_session(other, export(log, child.id))
@@ -278,7 +278,7 @@ def test_a_log_that_an_import_makes_is_for_the_owner_alone(tmp_path: Path) -> No
 
 def test_a_file_that_is_mentioned_twice_comes_back_once(log: Log, other: Log) -> None:
     """Its pieces must not be put together twice: the hash would be another."""
-    journal = log.begin()
+    journal = log.create()
     file = journal.files.put(Attachment(b"the same", name="n.txt"))
     journal.write_now(MessageEntry(Message.user("Look.", file)))
     journal.write_now(AttachmentStored(file), MessageEntry(Message.user("Look again.", file)))
@@ -307,7 +307,7 @@ def test_a_session_that_lost_its_files_can_still_be_exported(log: Log, other: Lo
 
 
 def test_a_session_that_lost_its_beginning_keeps_all_the_rest(log: Log, other: Log) -> None:
-    journal = log.begin()
+    journal = log.create()
     journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
@@ -329,7 +329,7 @@ def test_a_large_file_is_never_held_whole(tmp_path: Path, log: Log, other: Log) 
         large.truncate(size)
         large.seek(size // 2)
         large.write(b"in the middle")
-    journal = log.begin()
+    journal = log.create()
     file = journal.files.put(Attachment.from_path(tmp_path / "large.bin"), size)
     journal.write_now(MessageEntry(Message.user("A large one.", file)))
     journal.close()
@@ -364,7 +364,7 @@ def test_a_broken_line_anywhere_leaves_nothing(log: Log, other: Log, talk: str) 
     lines = list(export(log, talk, attachments=True))
     for number, whole in enumerate(lines, 1):
         broken = [*lines[: number - 1], whole[: len(whole) // 2] + b"\n", *lines[number:]]
-        with pytest.raises(LogError, match=f"line {number} is not one of an exported session: "):
+        with pytest.raises(LogError, match=f"line {number} is not a line of an exported session: "):
             import_session(other, broken)
     check_nothing_came(other)
     import_session(other, lines)
@@ -374,16 +374,19 @@ def test_a_broken_line_anywhere_leaves_nothing(log: Log, other: Log, talk: str) 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([b"hello"], "line 1 is not one of an exported session: JSON is malformed"),
+        ([b"hello"], "line 1 is not a line of an exported session: JSON is malformed"),
         ([b"[]"], "line 1 .*Expected `object`, got `array`"),
         ([b'{"id":"x"}'], "line 1 .*missing required field `outrider_session`"),
         ([BEGAN], "line 1 .*missing required field `outrider_session`"),
         ([HEADER, HEADER], "line 2 .*missing required field `seq`"),
         ([HEADER, b"\n", BEGAN, b"{}"], "line 4 .*missing required field `seq`"),
-        ([HEADER, BEGAN, BEGAN], "line 3 .*the entry 1 comes twice"),
-        ([HEADER, BEGAN, line(3, SessionSettings()), line(2, SessionSettings())], "line 4 .*the entry 2 comes twice"),
-        ([HEADER, line(0, SessionSettings())], "line 2 .*the entry 0 comes twice"),
-        ([HEADER, line(-1, SessionSettings())], "line 2 .*the entry -1 comes twice"),
+        ([HEADER, BEGAN, BEGAN], "line 3 .*the number of entry 1 is repeated"),
+        (
+            [HEADER, BEGAN, line(3, SessionSettings()), line(2, SessionSettings())],
+            "line 4 .*the number of entry 2 is repeated",
+        ),
+        ([HEADER, line(0, SessionSettings())], "line 2 .*the number of entry 0 is repeated"),
+        ([HEADER, line(-1, SessionSettings())], "line 2 .*the number of entry -1 is repeated"),
         ([HEADER, b'{"seq":"1","time":1,"kind":"x","body":{}}'], "line 2 .*Expected `int`, got `str`"),
         ([HEADER, b'{"seq":1.5,"time":1,"kind":"x","body":{}}'], "line 2 .*Expected `int`, got `float`"),
         ([HEADER, b'{"seq":1,"time":null,"kind":"x","body":{}}'], "line 2 .*Expected `float`, got `null`"),
@@ -453,19 +456,19 @@ def test_a_file_of_another_session_cannot_be_read_by_mentioning_it(log: Log, tal
     mentions = [line(2, AttachmentStored(file)), line(3, MessageEntry(Message.user("Show it.", file)))]
     imported = import_session(log, [HEADER, BEGAN, *mentions])
     assert imported.missing == (file.label,)
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(imported.id).read(file)
     session = Session.open(log, imported.id, agent(["No."])).now()
-    with session, pytest.raises(AttachmentError, match="did not come into this session"):
+    with session, pytest.raises(AttachmentError, match="was never added to this session"):
         session.store.read(file)
     fork = log.fork(imported.id)
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(fork).read(file)
 
 
 def test_other_bytes_under_the_hash_of_a_file_do_not_make_it_readable(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
-    with pytest.raises(LogError, match=r"the bytes of file\.txt are not those that were exported"):
+    with pytest.raises(LogError, match=r"the bytes of file\.txt do not match their SHA-256"):
         import_session(log, [HEADER, file_line(b"other bytes", file.sha256), BEGAN, line(3, AttachmentStored(file))])
     assert len(log.sessions()) == 1
 
@@ -490,7 +493,7 @@ def test_other_bytes_under_a_hash_are_never_read(log: Log, talk: str) -> None:
 
 def test_a_piece_that_is_not_base64_is_refused(log: Log) -> None:
     for data in ("AAA", "!!!!", "AA=A", "é", "AAAA AAAA", "AAAA\n"):
-        with pytest.raises(LogError, match="line 2 is not one of an exported session"):
+        with pytest.raises(LogError, match="line 2 is not a line of an exported session"):
             import_session(log, [HEADER, file_line(b"x", data=data), BEGAN])
     for data in (None, 7, ["AAAA"]):
         with pytest.raises(LogError, match=r"line 2 .*Expected `str`"):
@@ -556,7 +559,7 @@ def test_a_conversation_without_its_files_cannot_read_those_of_others(log: Log, 
     conversation = [Message.user("Show it.", file), Message.assistant("No.")]
     imported = import_conversation(log, outrider.dumps(conversation).encode())
     assert log.messages(imported.id) == conversation
-    with pytest.raises(AttachmentError, match="did not come into this session"):
+    with pytest.raises(AttachmentError, match="was never added to this session"):
         log.files(imported.id).read(file)
 
 
@@ -649,7 +652,7 @@ def test_whatever_comes_is_imported_or_refused(log: Log, first: list[bytes], res
 @given(data=st.data())
 def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, data: st.DataObject) -> None:
     if not log.path.exists():
-        journal = log.begin(SessionSettings(model="scripted"))
+        journal = log.create(SessionSettings(model="scripted"))
         journal.files.put(Attachment(b"notes", name="n.txt"))
         journal.write_now(MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hi.")))
         journal.close()

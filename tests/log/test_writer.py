@@ -19,7 +19,7 @@ from outrider.errors import LogError, SessionLostError
 from outrider.log import writer as writer_module
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
-from outrider.log.write import Write, deliver_cancel
+from outrider.log.pending_write import PendingWrite, deliver_cancel
 from outrider.log.writer import Work, Writer
 from tests.log import DEADLINE, Process, patch_everywhere, until
 
@@ -67,7 +67,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def writer(path: Path) -> Iterator[Writer]:
     made = Writer(path, {}, lambda connection: None, 60.0)
-    made.do(make_notes)
+    made.run(make_notes)
     yield made
     made.close()
 
@@ -130,7 +130,7 @@ class Doing:
 
     def _run(self, writer: Writer, work: Work[Any]) -> None:
         try:
-            self.outcome = writer.do(work)
+            self.outcome = writer.run(work)
         except BaseException as error:
             self.outcome = error
 
@@ -148,14 +148,14 @@ def test_what_waits_at_the_same_moment_shares_a_commit(trace: Trace, writer: Wri
     with Held(writer):
         for number in range(100):
             writer.post(note(number))
-    writer.do(lambda connection: None)
+    writer.run(lambda connection: None)
     assert notes(path) == list(range(100))
     assert trace.commits - before <= 3
 
 
 async def test_messages_of_many_sessions_share_commits(trace: Trace, tmp_path: Path) -> None:
     with Log(tmp_path) as log:
-        journals = [log.begin() for _ in range(20)]
+        journals = [log.create() for _ in range(20)]
         before = trace.commits
         writes = [
             journal.write(MessageEntry(Message.user(str(n)))) for n, journal in enumerate(journals) for _ in range(5)
@@ -170,12 +170,12 @@ async def test_messages_of_many_sessions_share_commits(trace: Trace, tmp_path: P
 def test_one_commit_holds_no_more_than_it_may(
     trace: Trace, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patch_everywhere(monkeypatch, TOGETHER=10)
+    patch_everywhere(monkeypatch, BATCH=10)
     before = trace.commits
     with Held(writer):
         for number in range(95):
             writer.post(note(number))
-    writer.do(lambda connection: None)
+    writer.run(lambda connection: None)
     assert notes(path) == list(range(95))
     assert 10 <= trace.commits - before <= 12
 
@@ -210,7 +210,7 @@ def test_what_ends_a_thread_does_not_end_the_writer_but_the_commit(writer: Write
     assert [type(outcome) for outcome in outcomes] == [LogError] * 3
     assert "cannot be written: SystemExit: 3" in str(outcomes[0])
     assert notes(path) == [], "who was told that it failed is right"
-    writer.do(note(3))
+    writer.run(note(3))
     assert notes(path) == [3]
 
 
@@ -243,7 +243,7 @@ def test_a_commit_that_fails_fails_for_all_who_share_it(
         connection.execute("PRAGMA foreign_keys=ON")
         return connection
 
-    writer.do(prepare)
+    writer.run(prepare)
     writer.close()
     monkeypatch.setattr(writer_module, "open_for_writing", strict)
     outcomes = done_together(writer, note(1), too_large, note(2))
@@ -261,7 +261,7 @@ def test_work_is_done_in_the_order_in_which_it_came(writer: Writer, path: Path) 
                 writer.post(note(number))
                 if error and number == 25:
                     writer.post(failing("never", error))
-        writer.do(lambda connection: None)
+        writer.run(lambda connection: None)
     assert notes(path) == [*range(50), *range(50)]
 
 
@@ -277,29 +277,29 @@ def test_the_value_of_work_is_given_to_who_asked_for_it(writer: Writer) -> None:
 async def test_it_counts_as_done_only_when_others_can_see_it(writer: Writer, path: Path) -> None:
     for number in range(20):
         seen: list[Any] = []
-        write = writer.send(note(number))
+        write = writer.submit(note(number))
         write.then(lambda seen=seen: seen.extend(notes(path)))
         await write.finished()
         assert seen == list(range(number + 1))
-    writer.do(note(20))
+    writer.run(note(20))
     assert notes(path) == list(range(21))
 
 
 async def test_who_waits_is_told_what_went_wrong(writer: Writer) -> None:
-    write = writer.send(failing("never", SessionLostError("gone")))
+    write = writer.submit(failing("never", SessionLostError("gone")))
     with pytest.raises(SessionLostError, match="gone"):
         await write.finished()
     with pytest.raises(SessionLostError, match="gone"):
         await write.finished()
     with pytest.raises(LogError, match=r"log\.db is damaged \(no such table: nowhere\)"):
-        writer.do(lambda connection: connection.execute("SELECT * FROM nowhere"))
+        writer.run(lambda connection: connection.execute("SELECT * FROM nowhere"))
     with pytest.raises(LogError, match=r"log\.db cannot be written: ValueError: what is that\?"):
-        writer.do(failing("never", ValueError("what is that?")))
-    await writer.send(note("still there")).finished()
+        writer.run(failing("never", ValueError("what is that?")))
+    await writer.submit(note("still there")).finished()
 
 
 async def test_what_comes_then_comes_at_once_if_the_work_is_done(writer: Writer) -> None:
-    write = writer.send(note(1))
+    write = writer.submit(note(1))
     heard: list[str] = []
     write.then(lambda: heard.append("later"))
     assert heard == []
@@ -310,7 +310,7 @@ async def test_what_comes_then_comes_at_once_if_the_work_is_done(writer: Writer)
 
 
 async def test_work_that_could_not_even_begin_has_failed_at_once() -> None:
-    write = Write.failed(SessionLostError("gone"))
+    write = PendingWrite.failed(SessionLostError("gone"))
     heard: list[BaseException | None] = []
     write.then(lambda: heard.append(write.error))
     assert [str(error) for error in heard] == ["gone"]
@@ -323,7 +323,7 @@ async def test_who_waits_is_woken_whatever_a_callback_does(writer: Writer) -> No
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
     heard: list[int] = []
     with Held(writer):
-        writes = [writer.send(note(number)) for number in range(3)]
+        writes = [writer.submit(note(number)) for number in range(3)]
         for number, write in enumerate(writes):
             write.then(lambda: 1 / 0)
             write.then(lambda number=number: heard.append(number))
@@ -336,7 +336,7 @@ async def test_who_waits_is_woken_whatever_a_callback_does(writer: Writer) -> No
 
 async def test_a_cancel_of_who_waits_takes_effect_when_the_work_is_done(writer: Writer, path: Path) -> None:
     with Held(writer):
-        write = writer.send(note("written"))
+        write = writer.submit(note("written"))
         waiting = asyncio.ensure_future(write.finished())
         await asyncio.sleep(0)
         for _ in range(3):
@@ -350,7 +350,7 @@ async def test_a_cancel_of_who_waits_takes_effect_when_the_work_is_done(writer: 
 
 async def test_a_cancel_goes_before_the_error_of_the_work(writer: Writer) -> None:
     with Held(writer):
-        write = writer.send(failing("never", SessionLostError("gone")))
+        write = writer.submit(failing("never", SessionLostError("gone")))
         waiting = asyncio.ensure_future(write.finished())
         await asyncio.sleep(0)
         waiting.cancel()
@@ -370,7 +370,7 @@ async def test_a_cancel_that_came_during_the_work_can_be_had_at_once(writer: Wri
         reached.append("beyond")
 
     with Held(writer):
-        write = writer.send(note(1))
+        write = writer.submit(note(1))
         waiting = asyncio.ensure_future(wait())
         await asyncio.sleep(0)
         waiting.cancel()
@@ -388,7 +388,7 @@ async def wait_and_then(waiting: asyncio.Future[None]) -> None:
 
 async def test_several_may_wait_for_the_same_work(writer: Writer) -> None:
     with Held(writer):
-        write = writer.send(note(1))
+        write = writer.submit(note(1))
         waiting = [asyncio.ensure_future(write.finished()) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
@@ -414,7 +414,7 @@ def test_closing_finishes_what_waits(writer: Writer, path: Path) -> None:
 
 def test_a_closed_writer_opens_the_file_again_when_it_is_used_again(writer: Writer, path: Path) -> None:
     for number in range(3):
-        writer.do(note(number))
+        writer.run(note(number))
         writer.close()
         writer.close()
     assert notes(path) == [0, 1, 2]
@@ -436,7 +436,7 @@ def test_work_that_comes_while_the_writer_is_being_closed_is_still_done(writer: 
 
     writer.close()
     writer._jobs = slow = Slow()
-    writer.do(note("first"))
+    writer.run(note("first"))
     slow.late = True
     assert Doing(writer, note("second")).wait(seconds=3) is None
     assert notes(path) == ["first", "second"]
@@ -444,7 +444,7 @@ def test_work_that_comes_while_the_writer_is_being_closed_is_still_done(writer: 
 
 def test_work_that_comes_after_the_order_to_close_is_done_and_the_writer_closed(path: Path) -> None:
     writer = Writer(path, {}, lambda connection: None, 60.0)
-    writer.do(make_notes)
+    writer.run(make_notes)
     with Held(writer):
         closing_it = threading.Thread(target=writer.close, daemon=True)
         closing_it.start()
@@ -459,12 +459,12 @@ def test_work_that_comes_after_the_order_to_close_is_done_and_the_writer_closed(
 
 def test_many_who_write_and_close_at_once_lose_nothing(path: Path) -> None:
     writer = Writer(path, {}, lambda connection: None, 0.02)
-    writer.do(make_notes)
+    writer.run(make_notes)
     outcomes: list[Any] = []
 
     def use() -> None:
         for number in range(20):
-            outcomes.append(writer.do(note(number)))
+            outcomes.append(writer.run(note(number)))
             writer.close()
 
     users = [threading.Thread(target=use, daemon=True) for _ in range(4)]
@@ -484,12 +484,12 @@ def test_a_loop_that_was_closed_meanwhile_is_nobodys_trouble(writer: Writer, pat
         loop = asyncio.new_event_loop()
 
         async def send() -> None:
-            writer.send(note("from a loop that ends"))
+            writer.submit(note("from a loop that ends"))
 
         with Held(writer):
             loop.run_until_complete(send())
             loop.close()
-        writer.do(note("from elsewhere"))
+        writer.run(note("from elsewhere"))
     finally:
         threading.excepthook = before
     assert notes(path) == ["from a loop that ends", "from elsewhere"]
@@ -505,7 +505,7 @@ def test_a_process_that_was_forked_is_told_to_open_the_log_again(tmp_path: Path)
             result = asyncio.run(session.run("in the child"))
             say("child:", result.status, result.error)
             try:
-                log.begin()
+                log.create()
             except LogError as error:
                 say("child:", type(error).__name__, error)
             with Log(arguments[0]) as own:
@@ -518,7 +518,7 @@ def test_a_process_that_was_forked_is_told_to_open_the_log_again(tmp_path: Path)
         say("parent:", [message.text for message in log.messages(session.id)])
         session.close()
     """
-    told = "this Log was made before the process was forked; make another one here"
+    told = "this Log was created before the process forked; create a new Log in the child process"
     with Process(script, tmp_path) as process:
         assert process.hear() == f"child: error {told}"
         assert process.hear() == f"child: LogError {told}"
@@ -531,7 +531,7 @@ def test_a_fork_while_another_thread_hands_work_to_the_log_does_not_hang_the_chi
     script = """
         import threading
         log = Log(arguments[0])
-        log.begin()
+        log.create()
         handing, done = threading.Event(), threading.Event()
 
         def hand_over():
@@ -544,15 +544,15 @@ def test_a_fork_while_another_thread_hands_work_to_the_log_does_not_hang_the_chi
         threading.Timer(0.2, done.set).start()
         if os.fork() == 0:
             try:
-                log.begin()
+                log.create()
             except LogError as error:
                 say("child:", error)
             os._exit(0)
         os.wait()
-        say("parent:", len(log.begin().id))
+        say("parent:", len(log.create().id))
     """
     with Process(script, tmp_path) as process:
-        assert process.hear(seconds=5).startswith("child: this Log was made before the process was forked")
+        assert process.hear(seconds=5).startswith("child: this Log was created before the process forked")
         assert process.hear() == "parent: 32"
 
 
@@ -560,12 +560,12 @@ def test_a_fork_in_the_middle_of_work_waits_for_it_and_harms_neither_process(tmp
     script = """
         import threading
         log = Log(arguments[0])
-        journals = [log.begin() for _ in range(3)]
+        journals = [log.create() for _ in range(3)]
         stop = threading.Event()
 
         def work(journal):
             while not stop.is_set():
-                journal.write_now(Said(Message.user("busy")))
+                journal.write_now(MessageEntry(Message.user("busy")))
                 written[journal.id] += 1
 
         written = {journal.id: 0 for journal in journals}
@@ -577,8 +577,8 @@ def test_a_fork_in_the_middle_of_work_waits_for_it_and_harms_neither_process(tmp
             child = os.fork()
             if child == 0:
                 with Log(arguments[0]) as own:
-                    mine = own.begin()
-                    mine.write_now(Said(Message.user("from a child")))
+                    mine = own.create()
+                    mine.write_now(MessageEntry(Message.user("from a child")))
                     os._exit(0 if len(own.messages(mine.id)) == 1 else 1)
             codes.append(os.waitpid(child, 0)[1])
         stop.set()
@@ -613,17 +613,17 @@ def test_a_file_that_stays_busy_is_given_up_with_a_sentence_and_can_be_used_late
 ) -> None:
     patch_everywhere(monkeypatch, BUSY_SECONDS=0.1)
     writer = Writer(path, {}, lambda connection: None, 60.0)
-    writer.do(make_notes)
+    writer.run(make_notes)
     with Process(HOLD, path) as other:
         assert other.hear() == "held"
         begun = time.monotonic()
         with pytest.raises(LogError, match=r"another process has been writing to the log .* for too long; try again"):
-            writer.do(note("never"))
+            writer.run(note("never"))
         took = time.monotonic() - begun
         assert 0.2 < took < 3, "each of a few attempts waited"
         other.tell()
         assert other.hear() == "free"
-    writer.do(note("at last"))
+    writer.run(note("at last"))
     writer.close()
     assert notes(path) == ["at last"]
 
@@ -631,7 +631,7 @@ def test_a_file_that_stays_busy_is_given_up_with_a_sentence_and_can_be_used_late
 def test_the_wait_for_a_busy_file_is_bounded_however_many_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patch_everywhere(monkeypatch, BUSY_SECONDS=0.1)
     writer = Writer(path, {}, lambda connection: None, 60.0)
-    writer.do(make_notes)
+    writer.run(make_notes)
     with Process(HOLD, path) as other:
         assert other.hear() == "held"
         begun = time.monotonic()
@@ -658,11 +658,11 @@ def beating(path: Path, every: float, held: dict[int, int], beat: Callable[[], N
 def test_the_pulse_goes_on_while_there_is_nothing_else_to_do_and_while_there_is(path: Path) -> None:
     beats: list[float] = []
     writer = beating(path, 0.01, {1: 1}, lambda: beats.append(time.monotonic()))
-    writer.do(make_notes)
+    writer.run(make_notes)
     wait_for_beats(beats, 3)
     there = len(beats)
     while len(beats) < there + 3:
-        writer.do(note("busy"))
+        writer.run(note("busy"))
     writer.close()
 
 
@@ -670,7 +670,7 @@ def test_the_pulse_begins_and_ends_with_what_is_held(path: Path) -> None:
     beats: list[float] = []
     held: dict[int, int] = {}
     writer = beating(path, 0.05, held, lambda: beats.append(time.monotonic()))
-    writer.do(make_notes)
+    writer.run(make_notes)
     assert beats == []
     held[1] = 1  # no word to the writer: its thread looks by itself
     wait_for_beats(beats, 2)
@@ -683,9 +683,9 @@ def test_the_pulse_begins_and_ends_with_what_is_held(path: Path) -> None:
 
 def test_a_writer_with_nothing_to_do_ends_its_thread_and_closes_the_file_and_begins_again(path: Path) -> None:
     writer = beating(path, 0.02, {}, lambda: None)
-    writer.do(make_notes)
+    writer.run(make_notes)
     for number in range(3):
-        writer.do(note(number))
+        writer.run(note(number))
         thread = writer._thread
         until(lambda: writer._thread is None)
         if thread:
@@ -697,9 +697,9 @@ def test_a_writer_with_nothing_to_do_ends_its_thread_and_closes_the_file_and_beg
 
 def test_work_that_comes_when_the_thread_is_about_to_end_is_done(path: Path) -> None:
     writer = beating(path, 0.001, {}, lambda: None)
-    writer.do(make_notes)
+    writer.run(make_notes)
     for number in range(200):
-        writer.do(note(number))
+        writer.run(note(number))
         time.sleep(0.001)  # about as long as it takes the thread to give up
     writer.close()
     assert notes(path) == list(range(200))
@@ -713,9 +713,9 @@ def test_a_pulse_that_fails_does_not_end_the_writer(path: Path) -> None:
         raise ValueError("no pulse")
 
     writer = beating(path, 0.01, {1: 1}, beat)
-    writer.do(make_notes)
+    writer.run(make_notes)
     wait_for_beats(beats, 2)
-    writer.do(note("alive"))
+    writer.run(note("alive"))
     writer.close()
     assert notes(path) == ["alive"]
 
@@ -724,10 +724,10 @@ def test_a_pulse_that_fails_does_not_end_the_writer(path: Path) -> None:
 
 
 def test_a_file_that_was_put_in_the_place_of_another_is_the_one_that_is_written(writer: Writer, path: Path) -> None:
-    writer.do(note("in the old one"))
+    writer.run(note("in the old one"))
     path.rename(path.with_name("aside.db"))
     for suffix in ("-wal", "-shm"):
         path.with_name(f"log.db{suffix}").unlink(missing_ok=True)
-    writer.do(make_notes)
-    writer.do(note("in the new one"))
+    writer.run(make_notes)
+    writer.run(note("in the new one"))
     assert notes(path) == ["in the new one"]

@@ -235,7 +235,7 @@ def test_a_call_that_the_session_renamed_goes_back_under_the_id_of_the_api() -> 
     history = History([Message.user("Go.")])
     for _ in range(2):
         call = ToolUseBlock("same", "Read", {}, state=state({"thoughtSignature": SIGNATURE, "id": "same"}))
-        adopted = history.adopted(Message.assistant(call))
+        adopted = history.normalized(Message.assistant(call))
         history.append(adopted)
         history.append(Message.user(result(adopted.tool_calls[0].id, "text")))
     contents = sent(history.sendable())

@@ -73,7 +73,7 @@ def test_a_document_that_cannot_be_opened_is_a_note_and_never_sent(placement: An
     (only,) = render(Capabilities(document=placement), result("c1", block), store=store).results
     assert not only.files
     assert "a.docx" in only.text
-    assert "cannot be shown: it is not a Word document that can be read" in only.text
+    assert "cannot be shown: it is not a readable Word document" in only.text
 
 
 OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)

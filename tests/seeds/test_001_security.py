@@ -175,7 +175,7 @@ async def test_another_sessions_file_is_not_read_by_knowing_its_hash(tmp_path: P
     with Session.open(log, agent=agent) as mine, Session.open(log, agent=agent) as theirs:
         reference = theirs.store.put(Attachment(PNG_BYTES))
         assert theirs.store.read(reference) == PNG_BYTES
-        with pytest.raises(AttachmentError, match="did not come into this session"):
+        with pytest.raises(AttachmentError, match="was never added to this session"):
             mine.store.read(reference)
 
 

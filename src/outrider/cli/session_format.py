@@ -43,7 +43,7 @@ def format_list(summaries: Sequence[Summary]) -> Iterator[str]:
         return
     yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
     for each in summaries:
-        is_open = "● " if each.holder and each.holder.lives() else ""
+        is_open = "● " if each.holder and each.holder.is_alive() else ""
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
         cost = dollars(each.usage.cost) or "–"
         yield safe_line(
@@ -68,7 +68,7 @@ def _header_lines(branch: Branch) -> Iterator[str]:
     yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {dollars(usage.cost) or '–'}"
     yield f"  size      {human_size(summary.size)}"
     if summary.holder:
-        state = "open in" if summary.holder.lives() is not False else "was left open by"
+        state = "open in" if summary.holder.is_alive() is not False else "was left open by"
         yield f"  {state:<9} {summary.holder}"
     if summary.parent:
         yield f"  parent    {summary.parent}"

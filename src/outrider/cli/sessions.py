@@ -203,7 +203,7 @@ def _delete(log: Log, options: argparse.Namespace) -> None:
 
 
 def _gc(log: Log, options: argparse.Namespace) -> None:
-    count, size = log.remove_forgotten_files()
+    count, size = log.remove_unreferenced_files()
     print(f"Deleted {counted(count, 'file')}, {human_size(size)}.")
     print("Files of the last hour are kept for now.", file=sys.stderr)
 
@@ -211,10 +211,10 @@ def _gc(log: Log, options: argparse.Namespace) -> None:
 def _recover(log: Log, options: argparse.Namespace) -> None:
     found = recover(Log(options.folder).folder if options.folder else log.folder)
     saved = f"{counted(found.sessions, 'session')} with {counted(found.entries, 'entry', 'entries')}"
-    if found.aside is None:
+    if found.backup is None:
         print(f"The log is intact: {saved}.")
         return
-    print(f"Saved: {saved}. The damaged file is in {found.aside}.")
+    print(f"Saved: {saved}. The damaged file is in {found.backup}.")
     for name, count in found.lost.items():
         print(f"  {name[:8]} lost {count:,} of its entries")
     if not found.lost:

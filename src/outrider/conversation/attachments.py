@@ -1,7 +1,7 @@
-"""A file on its way to a model: bytes or a path, with its type, its name and what it shows.
+"""Files for a model: bytes or a path, with a type, a name and a description.
 
-Nothing is read when an attachment is made. Its bytes are read when a store takes them, which checks the size and that
-the content is what the label says.
+Creating an attachment reads nothing. A store reads its bytes later, and checks the size and that the content matches
+the declared type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHUNK = 1024 * 1024
 
 _SELF_DESCRIBING = (kinds.ODT, kinds.ODS, kinds.ODP, kinds.EPUB)
 
-# What the first bytes say: bytes at an offset, all those of a line together. The first line that fits counts.
+# Magic bytes: all (offset, bytes) pairs of a line must match. The first matching line counts.
 _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("image/png", ((0, b"\x89PNG\r\n\x1a\n"),)),
     ("image/jpeg", ((0, b"\xff\xd8\xff"),)),
@@ -45,7 +45,7 @@ _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("application/pdf", ((0, b"%PDF-"),)),
     (kinds.RTF, ((0, b"{\\rtf"),)),
     (kinds.OLE, ((0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),)),
-    # Archives that begin with a file of this name say themselves what they are.
+    # These archives begin with a file named "mimetype" that holds their type.
     *((kind, ((0, b"PK\x03\x04"), (30, b"mimetype" + kind.encode()))) for kind in _SELF_DESCRIBING),
     (kinds.ZIP, ((0, b"PK\x03\x04"),)),
     ("application/gzip", ((0, b"\x1f\x8b"),)),
@@ -81,7 +81,7 @@ _BY_SUFFIX: Mapping[str, str] = {
     **kinds.BY_SUFFIX,
 }
 
-# Containers of which only the name says what is in them.
+# Containers whose content type follows only from the file name.
 _BY_NAME: Mapping[str, frozenset[str]] = {
     kinds.ZIP: kinds.ZIPPED,
     kinds.OLE: frozenset({kinds.DOC, kinds.XLS, kinds.PPT}),
@@ -93,7 +93,7 @@ _TEXT_TYPES = re.compile(
     r"|application/(?:toml|javascript|ecmascript|x-javascript|typescript|x-sh|sql|graphql|x-ndjson|jsonl)"
 )
 
-# What the first bytes may show under a label; a label that is not here promises no more than its family.
+# The types that the first bytes may show for a declared type. A declared type that is not here must match its family.
 _HEIF = frozenset({"image/heic", "image/heif"})
 _MP4 = frozenset({"audio/mp4", "video/mp4"})
 _PROMISED: Mapping[str, frozenset[str | None]] = {
@@ -107,7 +107,7 @@ _PROMISED: Mapping[str, frozenset[str | None]] = {
     **dict.fromkeys(("audio/mpeg", "audio/mp3"), frozenset({"audio/mpeg", None})),  # other bytes may come first
 }
 _ANYWHERE = frozenset({kinds.ZIP, "application/gzip"})
-"""Packing that files of every family use."""
+"""Compression formats that files of any family use."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -118,9 +118,9 @@ class Attachment(msgspec.Struct, frozen=True):
     """
 
     source: bytes | Path
-    """The bytes themselves, or the file that has them."""
+    """The bytes, or the path of a file."""
     mime_type: str = ""
-    """Told from the content, then from the name, when left out."""
+    """If empty, it is detected from the content, then from the name."""
     name: str = ""
     description: str = ""
 
@@ -135,17 +135,17 @@ class Attachment(msgspec.Struct, frozen=True):
     def from_path(
         cls, path: str | os.PathLike[str], mime_type: str = "", *, name: str = "", description: str = ""
     ) -> Attachment:
-        """A file on disk. It is not opened before it is needed."""
+        """Attach a file on disk. It is opened when it is needed."""
         path = Path(path)
         return cls(path, mime_type, name or path.name, description)
 
     def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
-        """The bytes as a stream, once it is known that they are a file's and within the limit."""
+        """Return the bytes as a stream, after checking that the source is a regular file within the limit."""
         if isinstance(self.source, bytes):
             _check_size(len(self.source), max_bytes, self.label)
             return io.BytesIO(self.source)
         try:
-            # Non-blocking, so that a FIFO without a writer is refused instead of waited for.
+            # Non-blocking, so that a FIFO without a writer is rejected instead of blocking.
             handle = os.open(self.source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from None
@@ -160,7 +160,7 @@ class Attachment(msgspec.Struct, frozen=True):
         return os.fdopen(handle, "rb")
 
     def held(self, max_bytes: int = MAX_BYTES) -> OpenFile:
-        """The file at the path, open, so that it can be judged before it is read. Raises AttachmentError."""
+        """Open the file, so that permission can be checked on what is then read. Raise AttachmentError on failure."""
         file = self.open(max_bytes)
         try:
             real = _real_path(file, self)
@@ -170,7 +170,7 @@ class Attachment(msgspec.Struct, frozen=True):
         return OpenFile(self.source, self.mime_type, self.name, self.description, file=file, real=real)
 
     def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
-        """The bytes piece by piece; a file that grows over the limit while it is read is refused too."""
+        """Yield the bytes in chunks. Raise AttachmentError if the file grows over the limit meanwhile."""
         total = 0
         with self.open(max_bytes) as file:
             while chunk := self._read(file):
@@ -190,24 +190,24 @@ class Attachment(msgspec.Struct, frozen=True):
         return AttachmentError(f"{where} cannot be read: {reason}")
 
     def type_of(self, head: bytes) -> str:
-        """The MIME type, given the first bytes; refused if the label is none, or promises something else."""
+        """Return the MIME type, given the first bytes. Raise AttachmentError if the declared type is wrong."""
         found = sniff(head)
         label = self.mime_type.partition(";")[0].strip().lower()
         label = "image/jpeg" if label == "image/jpg" else label  # a common misspelling
         if not label:
-            return self._told(found, head)
+            return self._detect_type(found, head)
         if not _LABEL.fullmatch(label):
             raise AttachmentError(
                 f"{self.label} is labelled {self.mime_type[:80]!r}, which is not a MIME type; "
-                "write it as in image/png, or leave it out to have it told from the content"
+                "write it as in image/png, or leave it out to detect it from the content"
             )
         if not _agrees(label, found, head):
             truth = found or "something else"
             raise AttachmentError(f"{self.label} is labelled {label} but is {truth}; correct its type")
         return label
 
-    def _told(self, found: str | None, head: bytes) -> str:
-        """What the content shows; what the name says where the content leaves that open and does not belie it."""
+    def _detect_type(self, found: str | None, head: bytes) -> str:
+        """Return the type of the content, or of the name if the content is inconclusive and does not contradict it."""
         by_name = _BY_SUFFIX.get(Path(self.name).suffix.lower(), "")
         if found:
             return by_name if by_name in _BY_NAME.get(found, ()) else found
@@ -217,26 +217,26 @@ class Attachment(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """What to call it in a sentence."""
+        """A name for error messages."""
         return self.name or (str(self.source) if isinstance(self.source, Path) else "the attachment")
 
 
 class OpenFile(Attachment, frozen=True):
-    """A file that is open already: what was judged is what is read, wherever its path leads by now."""
+    """An open file: the file that was checked is the file that is read, even if its path now leads elsewhere."""
 
     file: BinaryIO | None = None
     real: str = ""
-    """Where the open file is, without links."""
+    """The path of the open file with links resolved."""
 
     def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
-        """The open file, once it is known that it is within the limit."""
+        """Return the open file, after checking the limit."""
         assert self.file is not None
         _check_size(os.fstat(self.file.fileno()).st_size, max_bytes, self.label)
         return self.file
 
 
 def sniff(head: bytes) -> str | None:
-    """The MIME type that the first bytes of a file show, if they are known.
+    """Return the MIME type of a file from its first bytes, or None if they are unknown.
 
     >>> sniff(b"%PDF-1.7")
     'application/pdf'
@@ -248,14 +248,14 @@ def sniff(head: bytes) -> str | None:
 
 
 def sha256(data: bytes) -> str:
-    """The name of these bytes in a store."""
-    import hashlib  # brings OpenSSL, which nobody needs before the first file
+    """Return the hash that names these bytes in a store."""
+    import hashlib  # loads OpenSSL, which is slow and not needed before the first file
 
     return hashlib.sha256(data).hexdigest()
 
 
 def is_text_type(mime_type: str) -> bool:
-    """Whether files of this type are text, which can be read as it is.
+    """Return whether files of this type are plain text.
 
     >>> is_text_type("text/csv"), is_text_type("application/ld+json"), is_text_type("image/png")
     (True, True, False)
@@ -264,7 +264,7 @@ def is_text_type(mime_type: str) -> bool:
 
 
 def _agrees(label: str, found: str | None, head: bytes) -> bool:
-    """Whether content that begins like this, and shows this type, may have the label."""
+    """Return whether content with these first bytes and this detected type may have the declared type."""
     if is_text_type(label):
         return _is_text(head, found)
     if label in _PROMISED:
@@ -274,14 +274,14 @@ def _agrees(label: str, found: str | None, head: bytes) -> bool:
 
 
 def _is_text(head: bytes, found: str | None) -> bool:
-    # Text may begin with the letters that mark a picture, but does not go on like one.
+    # Text may begin with the magic bytes of another type, but then the rest is still UTF-8.
     if found == "application/pdf" or (found and not is_utf8(head)):
         return False
     return not head or encoding_of(head) is not None
 
 
 def _real_path(file: BinaryIO, attachment: Attachment) -> str:
-    """Where an open file is. Raises AttachmentError if nobody can say."""
+    """Return the path of an open file. Raise AttachmentError if it cannot be determined."""
     status = os.fstat(file.fileno())
     if not status.st_nlink:
         raise AttachmentError(f"{attachment.label} was removed while it was opened")

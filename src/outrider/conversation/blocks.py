@@ -1,4 +1,4 @@
-"""Blocks as plain data: dicts and strings in, blocks out, each mistake named with its place."""
+"""Parse blocks from dicts and strings. Errors name the location of each mistake."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from outrider.text import clean_value
 _OPTIONAL = {
     "text": ("state",),
     "thinking": ("thinking", "state"),
-    "tool_use": ("input", "arguments", "invalid_input", "state"),  # one of the first two has to be there
+    "tool_use": ("input", "arguments", "invalid_input", "state"),  # one of the first two is required
     "tool_result": ("content", "is_error", "whole"),
     "attachment": ("name", "description"),
 }
-"""The fields of each block that may be left out, and may therefore be null as well."""
+"""The optional fields of each block, which may also be null."""
 
 
 def read_content(content: Any, place: str) -> Iterator[tuple[str, Block]]:
-    """The blocks of a content, each with its place as the writer counts; an empty string makes none."""
+    """Yield the blocks of content, each with its location counted from one. Skip empty strings."""
     if isinstance(content, str):
         content = [content]
     if not isinstance(content, list | tuple):
         raise ConversationError(
-            f"the content of {place} is {kind_of(content)}; it must be a string or a list of blocks"
+            f"the content of {place} is {describe_type(content)}; it must be a string or a list of blocks"
         )
     for number, item in enumerate(content, 1):
         if item != "":
@@ -35,13 +35,13 @@ def read_content(content: Any, place: str) -> Iterator[tuple[str, Block]]:
 
 
 def read_block(value: Any, place: str) -> Block:
-    """A block, a string, or a dict in the documented shape, as a block."""
+    """Convert a string, or a dict in the documented shape, to a block."""
     if isinstance(value, Block):
         return value
     if isinstance(value, str):
         return TextBlock(clean_value(value))
     if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {kind_of(value)}; a block is a dict with a type")
+        raise ConversationError(f"{place} is {describe_type(value)}; a block is a dict with a type")
     kind = value.get("type")
     if kind not in BLOCK_TYPES:
         raise ConversationError(f"{place} has the unknown type {kind!r}; known types: {', '.join(BLOCK_TYPES)}")
@@ -60,17 +60,17 @@ def read_block(value: Any, place: str) -> Block:
 
 
 def _without_nulls(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The fields of a block without those that are null and may as well be left out."""
+    """Drop optional fields that are null."""
     return {name: item for name, item in value.items() if item is not None or name not in _OPTIONAL[kind]}
 
 
 def _with_input(fields: dict[str, Any], place: str) -> dict[str, Any]:
-    """The fields of a call whose input stands under its other name."""
+    """Rename the field `arguments` of a call to `input`."""
     arguments = fields["arguments"]
     if not isinstance(arguments, dict):
-        raise ConversationError(f"the arguments of {place} are {kind_of(arguments)}; give them as a dict")
+        raise ConversationError(f"the arguments of {place} are {describe_type(arguments)}; give them as a dict")
     if fields.get("input", arguments) != arguments:
-        raise ConversationError(f"the arguments of {place} are not its input; leave out the one or the other")
+        raise ConversationError(f"the arguments of {place} differ from its input; leave out one of them")
     return {**{name: item for name, item in fields.items() if name != "arguments"}, "input": arguments}
 
 
@@ -84,6 +84,6 @@ def _read_result_content(content: Any, place: str) -> list[TextBlock | Attachmen
     return blocks
 
 
-def kind_of(value: Any) -> str:
-    """What a value is, for an error that says what it should be."""
+def describe_type(value: Any) -> str:
+    """Describe the type of a value for an error message."""
     return "missing" if value is None else f"of type {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""A conversation as plain data: dicts and JSON in, messages out, each mistake named with its place; and back."""
+"""Convert conversations from and to dicts and JSON. Errors name the location of each mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 import msgspec
 
 from outrider.conversation.attachments import Attachment, sha256
-from outrider.conversation.blocks import kind_of, read_block, read_content
+from outrider.conversation.blocks import describe_type, read_block, read_content
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
@@ -30,7 +30,7 @@ _TOOL_KEYS = (*_KEYS, "tool_use_id", "tool_call_id", "is_error")
 
 
 def to_json(conversation: Iterable[MessageLike], store: AttachmentStore | None = None) -> str:
-    """The conversation as JSON: files by reference, or with their bytes when a store is given to read them from."""
+    """Encode a conversation as JSON. Files are references; with a store, their bytes are included."""
     plain = [_plain(message, f"message {number}") for number, message in enumerate(read_conversation(conversation), 1)]
     if store is not None:
         for _, block in _attachments(plain):
@@ -40,28 +40,28 @@ def to_json(conversation: Iterable[MessageLike], store: AttachmentStore | None =
 
 
 def from_json(text: str | bytes, store: AttachmentStore) -> list[Message]:
-    """The conversation that the JSON holds; bytes that it brings along go into the store, once all of it is sound."""
+    """Decode a conversation from JSON. Included bytes go into the store once the conversation is valid."""
     if not isinstance(text, str | bytes | bytearray):
         raise TypeError(f"a conversation is read from JSON text, not from {type(text).__name__}")
     plain = parse_json(text)
-    brought = [(place, block, block.pop("data")) for place, block in _attachments(plain) if "data" in block]
+    included = [(place, block, block.pop("data")) for place, block in _attachments(plain) if "data" in block]
     conversation = read_conversation(plain)
-    files = [_file(place, msgspec.convert(block, AttachmentBlock), data) for place, block, data in brought]
+    files = [_file(place, msgspec.convert(block, AttachmentBlock), data) for place, block, data in included]
     for file in files:
         store.put(file, len(file.source) if isinstance(file.source, bytes) else 0)
     return conversation
 
 
 def _plain(message: Message, place: str) -> Any:
-    """A message as dicts and lists that JSON can hold."""
+    """Convert a message to dicts and lists for JSON."""
     try:
         return clean_value(msgspec.to_builtins(message))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConversationError(f"{place} holds what JSON cannot: {error}") from None
+        raise ConversationError(f"{place} has a value that JSON cannot hold: {error}") from None
 
 
 def _attachments(plain: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each attachment block of a conversation in plain form with its place, those of tool results included."""
+    """Yield each attachment block of a plain conversation with its location, including those of tool results."""
     for number, message in _dicts(plain):
         for position, block in _dicts(message.get("content")):
             inside = [block]
@@ -73,13 +73,13 @@ def _attachments(plain: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _dicts(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The dicts of a list with their numbers; none if it is no list."""
+    """Yield the dicts of a list with their numbers; nothing if the value is not a list."""
     items = value if isinstance(value, list | tuple) else ()
     return ((number, each) for number, each in enumerate(items, 1) if isinstance(each, dict))
 
 
 def _file(place: str, reference: AttachmentBlock, data: Any) -> Attachment:
-    """The file of a block that brings its bytes, if they are what the block says."""
+    """Return the file of a block with included bytes, after checking them against the block."""
     place = f"{place} ({reference.label})"
     try:
         content = base64.b64decode(data, validate=True)
@@ -96,7 +96,7 @@ def _file(place: str, reference: AttachmentBlock, data: Any) -> Attachment:
 
 
 def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
-    """Messages, or dicts in the documented shape, as a list of messages of its own."""
+    """Convert messages, or dicts in the documented shape, to a new list of messages."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ConversationError(
             f"a conversation is a list of messages, not {type(value).__name__}; "
@@ -107,7 +107,7 @@ def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
     for number, item in enumerate(value, 1):
         message = read_message(item, f"message {number}")
         is_result = message is not item and item["role"] == "tool"
-        if is_result and in_results:  # all results of a turn are one message
+        if is_result and in_results:  # all results of a turn go into one message
             message = Message("user", messages.pop().content + message.content)
         messages.append(message)
         in_results = is_result
@@ -115,14 +115,14 @@ def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
 
 
 def read_message(value: MessageLike, place: str = "the message") -> Message:
-    """A message, or a dict in the documented shape, as a message; one with the role `tool` as the user's."""
+    """Convert a dict in the documented shape to a message. The role `tool` becomes `user`."""
     if isinstance(value, Message):
         _check_role(value.role, place)
         if all(isinstance(block, Block) for block in value.content):
             return value
         value = {"role": value.role, "content": value.content}
     if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {kind_of(value)}; a message is a dict with role and content")
+        raise ConversationError(f"{place} is {describe_type(value)}; a message is a dict with role and content")
     is_tool = value.get("role") == "tool"
     role = "user" if is_tool else _check_role(value.get("role"), place)
     _check_keys(value, _TOOL_KEYS if is_tool else _KEYS, place)
@@ -134,7 +134,7 @@ def read_message(value: MessageLike, place: str = "the message") -> Message:
     else:
         blocks = [block for _, block in read_content(value.get("content"), place)]
     message = Message(role, _with_calls(blocks, calls, place))
-    _check_claim(value.get("has_tool_calls"), message, place)
+    _check_has_calls(value.get("has_tool_calls"), message, place)
     return message
 
 
@@ -147,24 +147,24 @@ def _check_keys(value: Mapping[str, Any], known: tuple[str, ...], place: str) ->
         )
 
 
-def _check_claim(has_calls: Any, message: Message, place: str) -> None:
-    """Whether `has_tool_calls` is true of the message, if it is there."""
+def _check_has_calls(has_calls: Any, message: Message, place: str) -> None:
+    """Check that `has_tool_calls`, if given, matches the message."""
     if has_calls is None or has_calls is message.has_tool_calls:
         return
     if not isinstance(has_calls, bool):
-        raise ConversationError(f"has_tool_calls of {place} is {kind_of(has_calls)}; it must be true or false")
-    there = "it has calls" if message.has_tool_calls else "it has no calls"
-    raise ConversationError(f"has_tool_calls of {place} is {str(has_calls).lower()}, but {there}; leave it out")
+        raise ConversationError(f"has_tool_calls of {place} is {describe_type(has_calls)}; it must be true or false")
+    actual = "it has calls" if message.has_tool_calls else "it has no calls"
+    raise ConversationError(f"has_tool_calls of {place} is {str(has_calls).lower()}, but {actual}; leave it out")
 
 
 def _read_calls(value: Any, role: Role, place: str) -> list[ToolUseBlock] | None:
-    """The calls that stand beside the content of a message; None if it says nothing about calls."""
+    """Read the calls in a message's `tool_calls`; None if the field is missing."""
     if value is None:
         return None
     if not isinstance(value, list | tuple):
-        raise ConversationError(f"tool_calls of {place} is {kind_of(value)}; it must be a list of calls")
+        raise ConversationError(f"tool_calls of {place} is {describe_type(value)}; it must be a list of calls")
     if value and role != "assistant":
-        raise ConversationError(f"{place} has tool_calls; only a message with the role 'assistant' asks for calls")
+        raise ConversationError(f"{place} has tool_calls; only a message with the role 'assistant' can have them")
     return [_read_call(call, f"{place}, call {number}") for number, call in enumerate(value, 1)]
 
 
@@ -173,7 +173,7 @@ def _read_call(value: Any, place: str) -> ToolUseBlock:
         return value
     advice = "a call is a dict with id, name and arguments"
     if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {kind_of(value)}; {advice}")
+        raise ConversationError(f"{place} is {describe_type(value)}; {advice}")
     kind = value.get("type") or "tool_use"
     if kind != "tool_use":
         raise ConversationError(f"{place} has the type {kind!r}; {advice}, and no type or 'tool_use'")
@@ -181,31 +181,31 @@ def _read_call(value: Any, place: str) -> ToolUseBlock:
 
 
 def _with_calls(blocks: list[Block], calls: list[ToolUseBlock] | None, place: str) -> tuple[Block, ...]:
-    """The blocks with the calls behind them, unless they have the same calls already."""
+    """Append the calls to the blocks, unless the blocks already contain them."""
     inside = [block for block in blocks if isinstance(block, ToolUseBlock)]
     if calls is None:
         return tuple(blocks)
     if not inside:
         return (*blocks, *calls)
     try:
-        if len(calls) == len(inside) and all(map(_agree, calls, inside)):
+        if len(calls) == len(inside) and all(map(_matches, calls, inside)):
             return tuple(blocks)
     except RecursionError:
         raise ConversationError(f"the tool_calls of {place} are nested too deeply") from None
     raise ConversationError(
-        f"the tool_calls of {place} are not the tool_use blocks of its content; leave out the one or the other"
+        f"the tool_calls of {place} differ from the tool_use blocks of its content; leave out one of them"
     )
 
 
-def _agree(call: ToolUseBlock, block: ToolUseBlock) -> bool:
-    """Whether a call that may be abbreviated says what the block says."""
+def _matches(call: ToolUseBlock, block: ToolUseBlock) -> bool:
+    """Return whether a call, possibly without its optional fields, equals the block."""
     return (call.id, call.name, call.input) == (block.id, block.name, block.input) and all(
-        said in (None, known) for said, known in ((call.invalid_input, block.invalid_input), (call.state, block.state))
+        a in (None, b) for a, b in ((call.invalid_input, block.invalid_input), (call.state, block.state))
     )
 
 
 def _read_tool_message(value: Mapping[str, Any], place: str) -> list[Block]:
-    """The results of a message with the role `tool`: one by the id of its call, or those in its content."""
+    """Read the results of a message with the role `tool`: one, given the id of its call, or those in its content."""
     ids = [value[name] for name in ("tool_use_id", "tool_call_id") if value.get(name) not in (None, "")]
     if len(ids) == 2 and ids[0] != ids[1]:
         raise ConversationError(f"{place} answers two calls, {ids[0]!r} and {ids[1]!r}; give one id")
@@ -217,17 +217,19 @@ def _read_tool_message(value: Mapping[str, Any], place: str) -> list[Block]:
         if blocks and all(isinstance(block, ToolResultBlock) for block in blocks):
             return blocks
     raise ConversationError(
-        f"{place} has the role 'tool' and no tool_use_id; give the id of the call that it answers, "
+        f"{place} has the role 'tool' and no tool_use_id; give the id of its call, "
         "or put the result into a user message as a tool_result block"
     )
 
 
 def read_tool_result(value: ToolResultBlock | Mapping[str, Any], place: str = "the result") -> ToolResultBlock:
-    """A result block, or a dict with tool_use_id, content and perhaps is_error, as a result block."""
+    """Convert a dict with tool_use_id, content and optionally is_error to a result block."""
     if isinstance(value, ToolResultBlock):
         return value
     if not isinstance(value, Mapping):
-        raise ConversationError(f"{place} is {kind_of(value)}; a tool result is a dict with tool_use_id and content")
+        raise ConversationError(
+            f"{place} is {describe_type(value)}; a tool result is a dict with tool_use_id and content"
+        )
     block = read_block({**value, "type": value.get("type") or "tool_result"}, place)
     if not isinstance(block, ToolResultBlock):
         raise ConversationError(f"{place} is a {value['type']} block; it must be a tool_result")
@@ -235,7 +237,7 @@ def read_tool_result(value: ToolResultBlock | Mapping[str, Any], place: str = "t
 
 
 def read_tool_results(values: Iterable[ToolResultBlock | Mapping[str, Any]]) -> dict[str, ToolResultBlock]:
-    """Results by the call that each answers."""
+    """Read results and index them by call id."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise TypeError(f"tool_results is a list of results, not {type(values).__name__}")
     results: dict[str, ToolResultBlock] = {}
@@ -259,18 +261,18 @@ def _check_role(role: Any, place: str) -> Role:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Decoded JSON; what is broken is named with line and column, lone surrogates are let through."""
+    """Decode JSON. Errors give line and column; lone surrogates are accepted."""
     text = text.removeprefix("\ufeff") if isinstance(text, str) else text
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
         pass
-    import json  # says where it broke, and reads lone surrogates
+    import json  # reports positions, and accepts lone surrogates
 
     try:
         return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except RecursionError:
-        raise ConversationError("the conversation is nested too deeply to be one") from None
+        raise ConversationError("the conversation is nested too deeply") from None
     except UnicodeError as error:
         raise ConversationError(f"the conversation is not UTF-8 text: {error}") from None
     except ValueError as error:
@@ -283,4 +285,4 @@ def _finite(text: str) -> float:
 
 
 def _refuse_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number that JSON has")
+    raise ValueError(f"{text} is not a JSON number")

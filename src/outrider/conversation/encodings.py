@@ -1,4 +1,4 @@
-"""How text becomes bytes, and back: told from the bytes themselves, since files seldom say it."""
+"""Detect the encoding of text files from their bytes, and decode and encode without loss."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import codecs
 import msgspec
 
 HEAD = 8192
-"""The bytes at the beginning by which a file is judged."""
+"""The number of bytes at the beginning of a file that are examined."""
 
 _CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\r\f\b\x1b"))
 _MOST_CONTROLS = 0.1
-"""The share of control characters over which bytes that are not UTF-8 are taken for something else than text."""
+"""The share of control characters above which bytes that are not UTF-8 count as binary."""
 _ASCII_SHARE = 0.4
-"""The share of characters with a zero byte over which text without a mark is taken for UTF-16."""
+"""The share of characters with a zero byte above which text without a byte order mark counts as UTF-16."""
 
 _FEWEST = 4
-"""Characters that are too few to tell."""
+"""The smallest number of characters in which UTF-16 is detected."""
 
 
 class Encoding(msgspec.Struct, frozen=True):
-    """How the text of a file becomes bytes, and back without any loss."""
+    """A lossless text encoding: a codec and an optional byte order mark."""
 
     codec: str = "utf-8"
     mark: bytes = b""
@@ -28,15 +28,15 @@ class Encoding(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> str:
-        """What is not valid survives: single bytes in UTF-8, lone halves of a pair in the others."""
+        """The error handler that preserves invalid input: single bytes in UTF-8, lone surrogates in the others."""
         return "surrogateescape" if self.codec == "utf-8" else "surrogatepass"
 
     def decode(self, data: bytes) -> str:
-        """The text without the mark. Encoding it gives the same bytes; raises UnicodeDecodeError where it cannot."""
+        """Return the text without the mark. Encoding it restores the bytes. Raise UnicodeDecodeError if impossible."""
         return data[len(self.mark) :].decode(self.codec, self.errors)
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a text, after the mark."""
+        """Return the mark and the bytes of a text."""
         return self.mark + text.encode(self.codec, self.errors)
 
 
@@ -50,7 +50,7 @@ _MARKED = (
 
 
 def encoding_of(head: bytes) -> Encoding | None:
-    """How a file that begins with these bytes is encoded; None if it is not text.
+    """Return the encoding of a file from its first bytes; None if it is not text.
 
     >>> encoding_of(b"plain").codec, encoding_of(b"\\x7fELF\\0"), encoding_of("plain".encode("utf-16-le")).codec
     ('utf-8', None, 'utf-16-le')
@@ -65,13 +65,13 @@ def encoding_of(head: bytes) -> Encoding | None:
 
 
 def is_utf8(head: bytes) -> bool:
-    """Whether the bytes are UTF-8, as far as they go: a character that is cut off at the end is no fault."""
-    return _decodes(head, "utf-8") is not None
+    """Return whether the bytes are UTF-8. A truncated character at the end is accepted."""
+    return _try_decode(head, "utf-8") is not None
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file for reading, whatever its encoding: by its mark, else UTF-16 or UTF-8 if it is that, else
-    Windows' Latin, in which nearly all other Western text is written. NUL characters are made visible.
+    """Decode a file for reading: by its byte order mark, else as UTF-16 or UTF-8 if valid, else as Windows-1252, the
+    encoding of nearly all other Western text. NUL characters become visible.
 
     >>> decoded("déjà".encode("utf-16")), decoded("déjà".encode("latin-1")), decoded(b"a\\0b")
     ('déjà', 'déjà', 'a␀b')
@@ -92,7 +92,7 @@ def _utf8_or_latin(data: bytes) -> str:
     escaped = data.decode("utf-8", "surrogateescape")
     faults = len(escaped) - len(escaped.encode("utf-8", "ignore").decode())
     high = len(data) - len(data.translate(None, bytes(range(128, 256))))
-    # Bad bytes among as many valid characters of two bytes and more do not make it another encoding.
+    # Text is still UTF-8 if invalid bytes are no more than the bytes of valid multi-byte characters.
     return data.decode("utf-8" if high - faults >= faults else "cp1252", "replace")
 
 
@@ -104,19 +104,19 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _unmarked_utf16(head: bytes) -> Encoding | None:
-    """UTF-16 without a mark, as Windows' tools write it: every other byte of most of its characters is zero."""
+    """Detect UTF-16 without a mark, as Windows tools write it: every other byte is mostly zero."""
     pairs = len(head) // 2
     even, odd = head[::2].count(0), head[1::2].count(0)
     if len(head) % 2 or pairs < _FEWEST or min(even, odd) or max(even, odd) <= _ASCII_SHARE * pairs:
         return None
     codec = "utf-16-le" if odd > even else "utf-16-be"
-    text = _decodes(head, codec)
+    text = _try_decode(head, codec)
     if text is None or len(text) - len(text.translate(dict.fromkeys(_CONTROLS))) > _MOST_CONTROLS * len(text):
         return None
     return Encoding(codec)
 
 
-def _decodes(head: bytes, codec: str) -> str | None:
+def _try_decode(head: bytes, codec: str) -> str | None:
     try:
         return codecs.getincrementaldecoder(codec)().decode(head)
     except UnicodeDecodeError:

@@ -1,12 +1,12 @@
-"""A conversation that only grows, and beside it the form of it that every provider accepts.
+"""An append-only conversation and its sendable form, which every provider accepts.
 
-What may be sent satisfies these invariants, whatever was put in (`violations` names those that do not hold):
-- it begins with a user message, and user and assistant take turns;
-- each tool call has an id of its own and is answered exactly once, in the next message, results first, in call order;
-- no message and no text is blank, no block stands in a message of the wrong role, and all text can be encoded.
+The sendable form satisfies these invariants for any input (`violations` lists those that do not hold):
+- it begins with a user message, and user and assistant alternate;
+- each tool call has a unique id and exactly one result, in the next message, results first, in call order;
+- no message and no text is blank, no block is in a message of the wrong role, and all text can be encoded.
 
-A call without a result is answered with an error that says so. A second result and a result without its call are left
-out. The history itself is never changed: it keeps what really happened.
+A call without a result gets an error result. Duplicate results and results without a call are left out. The history
+itself keeps the messages as they were added.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ BEGINNING = "(The conversation goes on from here.)"
 
 
 def repair(messages: Iterable[Message]) -> list[Message]:
-    """The messages in the form that every provider accepts. Pure; repairing twice changes nothing."""
+    """Return the messages in the form that every provider accepts. Pure and idempotent."""
     return list(History(messages).sendable())
 
 
 class History:
-    """Append-only messages with their sendable form, kept up to date by looking at each new message once.
+    """Append-only messages with their sendable form, which is updated incrementally.
 
-    Where a conversation is long, only its end need be there: `earlier` gives the rest when it is first asked for.
+    A long conversation may start with its tail only: `earlier` loads the rest on first use.
     """
 
     def __init__(
@@ -51,19 +51,19 @@ class History:
         self._messages: list[Message] = []
         self._sendable: list[Message] = []
         self._ids = _Ids()
-        self._adopted: Message | None = None
-        """The last message that was given its form here, and need not be looked at again."""
-        self._given = 0
-        """How many of the sendable messages were handed out, and must stay as they are."""
+        self._normalized: Message | None = None
+        """The last message that `normalized` returned; `append` need not clean it again."""
+        self._shared = 0
+        """The number of sendable messages that callers hold and that must not change."""
         self._calls: tuple[_Call, ...] = ()
         """The calls of the assistant message before the open user message."""
         self._open: list[Message] | None = None
-        """The user messages since the last assistant message: they become one, and may still grow."""
+        """The user messages since the last assistant message. They are sent as one, which may still grow."""
         for message in messages:
             self.append(message)
 
     def __len__(self) -> int:
-        self.complete()
+        self.load()
         return len(self._messages)
 
     def __bool__(self) -> bool:
@@ -71,13 +71,13 @@ class History:
 
     @property
     def messages(self) -> list[Message]:
-        """All messages as they were added; a list of its own."""
-        self.complete()
+        """A copy of all messages as they were added."""
+        self.load()
         return self._messages.copy()
 
     @property
     def tail(self) -> list[Message]:
-        """The messages that are there already: all of them, or the end of a long conversation."""
+        """A copy of the loaded messages: all of them, or the tail of a long conversation."""
         return self._messages.copy()
 
     @property
@@ -87,9 +87,9 @@ class History:
 
     @property
     def pending(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that wait to be run: those of the newest assistant message that have no result yet.
+        """The calls of the newest assistant message that have no result yet.
 
-        None if anything but results was said since: whoever speaks instead of waiting has moved on.
+        Empty if a user message with anything but results followed: the conversation has then moved on.
         """
         answered: set[str] = set()
         for message in reversed(self._messages):
@@ -100,18 +100,18 @@ class History:
             answered.update(result.tool_use_id for result in message.tool_results)
         return ()
 
-    def adopted(self, message: Message) -> Message:
-        """A model's message in the form in which it can be added: no blank text, and for each call an id of its own."""
-        self.complete()
+    def normalized(self, message: Message) -> Message:
+        """Return a model's message ready to be added: without blank text, and with a unique id for each call."""
+        self.load()
         if message.role != "assistant":
             message = Message("assistant", message.content)
-        self._adopted = _with_own_ids(_clean(message), self._ids)[0]
-        return self._adopted
+        self._normalized = _with_unique_ids(_clean(message), self._ids)[0]
+        return self._normalized
 
     def append(self, message: Message) -> None:
-        """Add a message. What was sendable before stays as it was, except for an open user message at the end."""
+        """Add a message. The sendable form only grows, except for an open user message at its end."""
         self._messages.append(message)
-        cleaned = message if message is self._adopted else _clean(message)
+        cleaned = message if message is self._normalized else _clean(message)
         if not cleaned.content:
             return
         if cleaned.role == "assistant":
@@ -120,34 +120,34 @@ class History:
             self._append_user(cleaned)
 
     def sendable(self) -> Sequence[Message]:
-        """The messages that may be sent now. Later messages do not change what was returned."""
-        self.complete()
+        """Return the messages to send. Later messages do not change the returned sequence."""
+        self.load()
         if self._calls and self._open is None:
             return (*self._sendable, _answered(self._calls, ()))
-        self._given = len(self._sendable)
-        return _Prefix(self._sendable, self._given)
+        self._shared = len(self._sendable)
+        return _Prefix(self._sendable, self._shared)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all messages are there, and not only the end of a long conversation."""
+    def is_loaded(self) -> bool:
+        """Whether all messages are loaded, and not only the tail of a long conversation."""
         return self._earlier is None
 
-    def complete(self) -> None:
-        """Have the whole conversation, not only its end, which may take a moment."""
-        if not self.is_whole:
+    def load(self) -> None:
+        """Load the earlier messages, which may take a moment."""
+        if not self.is_loaded:
             tail = self.tail
-            self.become(self.whole(tail), len(tail))
+            self.replace_with(self.loaded(tail), len(tail))
 
-    def whole(self, tail: Sequence[Message]) -> History:
-        """All that came before, and this end of it, as another history. It changes nothing, so a thread may do it."""
+    def loaded(self, tail: Sequence[Message]) -> History:
+        """Return a new history of the earlier messages and this tail. Thread-safe: it does not change this one."""
         return History((*(self._earlier() if self._earlier else ()), *tail))
 
-    def become(self, whole: History, known: int) -> None:
-        """Be the whole, unless it is already: so many messages of the end were known when that was made."""
-        if not self.is_whole:
-            for message in self._messages[known:]:
-                whole.append(message)
-            self.__dict__.update(whole.__dict__)
+    def replace_with(self, loaded: History, count: int) -> None:
+        """Take over the state of a loaded history that was built from the first `count` messages of the tail."""
+        if not self.is_loaded:
+            for message in self._messages[count:]:
+                loaded.append(message)
+            self.__dict__.update(loaded.__dict__)
 
     def _append_assistant(self, message: Message) -> None:
         if self._calls and self._open is None:
@@ -155,7 +155,7 @@ class History:
         elif not self._sendable:
             self._sendable.append(Message.user(BEGINNING))
         self._open = None
-        message, self._calls = _with_own_ids(message, self._ids)
+        message, self._calls = _with_unique_ids(message, self._ids)
         self._ids.taken.update([call.id for call in self._calls])
         self._put(message)
 
@@ -171,47 +171,47 @@ class History:
         self._open = [*opened, message]
 
     def _put(self, message: Message) -> None:
-        """Add to the sendable form; a second message in a row of one role joins the first."""
+        """Add to the sendable form. Adjacent messages of the same role are merged."""
         if self._sendable and self._sendable[-1].role == message.role:
             self._replace_last(Message(message.role, self._sendable[-1].content + message.content))
         else:
             self._sendable.append(message)
 
     def _replace_last(self, message: Message) -> None:
-        if self._given >= len(self._sendable):
-            # A new list: requests that hold a prefix of the old one go on seeing what they were given.
-            self._sendable, self._given = self._sendable.copy(), 0
+        if self._shared >= len(self._sendable):
+            # Copy the list, so that requests that hold a prefix of the old one do not change.
+            self._sendable, self._shared = self._sendable.copy(), 0
         self._sendable[-1] = message
 
 
 class _Ids:
-    """The ids of calls that are taken, and for each that was used twice the number of its next name."""
+    """The call ids in use, and the next suffix for each id that occurred more than once."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
         self._next: dict[str, int] = {}
 
     def free(self, call_id: str, siblings: Set[str]) -> str:
-        """The id itself if nobody has it, else the first of a series that is free."""
+        """Return the id if it is free, else the id with the first free suffix."""
         candidate = call_id
         number = self._next.get(call_id, 2)
         while not candidate or candidate in self.taken or candidate in siblings:
             candidate = f"{call_id or 'call'}-{number}"
             number += 1
         if candidate != call_id:
-            self._next[call_id] = number - 1  # not the one after: it is free until the message is added
+            self._next[call_id] = number - 1  # the id stays free until the message is added
         return candidate
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A call under the id that the model gave it and the one that it is sent with."""
+    """The id that the model gave a call, and the id that is sent."""
 
     original: str
     id: str
 
 
 class _Prefix(Sequence[Message]):
-    """The first messages of a list that only grows: a snapshot without a copy."""
+    """The first messages of an append-only list: a snapshot without a copy."""
 
     __slots__ = ("_length", "_messages")
 
@@ -231,7 +231,7 @@ class _Prefix(Sequence[Message]):
             start, stop, step = index.indices(self._length)
             if start < 0:  # backwards from before the beginning
                 return []
-            # Counting backwards to the beginning ends at -1, which a list would take for its last place.
+            # A backward slice to the beginning has the stop -1, which a list would read as its last index.
             return self._messages[start : None if stop < 0 else stop : step]
         if not -self._length <= index < self._length:
             raise IndexError(index)
@@ -250,7 +250,7 @@ class _Prefix(Sequence[Message]):
 
 
 def _clean(message: Message) -> Message:
-    """The message without blank text and misplaced blocks, its text encodable; the same object if nothing is amiss."""
+    """Remove blank text and misplaced blocks, and clean all text. Return the same object if nothing changes."""
     blocks: list[Block] = []
     changed = False
     for block in message.content:
@@ -305,24 +305,24 @@ def _clean_result(block: ToolResultBlock) -> ToolResultBlock:
     return ToolResultBlock(call_id, content, block.is_error, block.whole)
 
 
-def _with_own_ids(message: Message, ids: _Ids) -> tuple[Message, tuple[_Call, ...]]:
-    """The message with a new id for each call whose id is empty or was used before, and the calls."""
+def _with_unique_ids(message: Message, ids: _Ids) -> tuple[Message, tuple[_Call, ...]]:
+    """Give a new id to each call whose id is empty or in use. Return the message and its calls."""
     calls: dict[str, _Call] = {}
     blocks: list[Block] = []
     renamed = False
     for block in message.content:
         if isinstance(block, ToolUseBlock):
-            own = ids.free(block.id, calls.keys())
-            calls[own] = _Call(block.id, own)
-            if own != block.id:
-                block = msgspec.structs.replace(block, id=own)
+            unique = ids.free(block.id, calls.keys())
+            calls[unique] = _Call(block.id, unique)
+            if unique != block.id:
+                block = msgspec.structs.replace(block, id=unique)
                 renamed = True
         blocks.append(block)
     return Message(message.role, tuple(blocks)) if renamed else message, tuple(calls.values())
 
 
 def _answered(calls: Sequence[_Call], messages: Sequence[Message]) -> Message:
-    """One user message: the result of each call in call order, then all that is not a result."""
+    """Merge messages into one: the result of each call in call order, then all other blocks."""
     if len(messages) == 1 and _is_answer(calls, messages[0]):
         return messages[0]
     results: dict[str, list[ToolResultBlock]] = {}
@@ -337,7 +337,7 @@ def _answered(calls: Sequence[_Call], messages: Sequence[Message]) -> Message:
 
 
 def _is_answer(calls: Sequence[_Call], message: Message) -> bool:
-    """Whether the message begins with exactly the results that the calls want."""
+    """Return whether the message begins with exactly one result for each call, in order."""
     ids = [block.tool_use_id for block in message.content if isinstance(block, ToolResultBlock)]
     if ids != [call.id for call in calls] or any(call.id != call.original for call in calls):
         return False
@@ -345,7 +345,7 @@ def _is_answer(calls: Sequence[_Call], message: Message) -> bool:
 
 
 def _result_of(call: _Call, results: dict[str, list[ToolResultBlock]]) -> ToolResultBlock:
-    """The first result that is left for the call's id, under the id that the call is sent with."""
+    """Return the first unused result for the call, with the id that is sent."""
     waiting = results.get(call.original) or (results.get(call.id) if call.id != call.original else None)
     if not waiting:
         return unanswered(call.id)
@@ -356,7 +356,7 @@ def _result_of(call: _Call, results: dict[str, list[ToolResultBlock]]) -> ToolRe
 
 
 def unanswered(call_id: str) -> ToolResultBlock:
-    """The result of a call that nobody answered."""
+    """Return the error result of a call that has no result."""
     return ToolResultBlock(call_id, (TextBlock(UNANSWERED),), is_error=True)
 
 
@@ -367,7 +367,7 @@ def _without_results(message: Message) -> Message:
 
 
 def violations(messages: Sequence[Message]) -> list[str]:
-    """What is wrong with messages that are to be sent; empty if every provider can take them."""
+    """Return the problems of messages to send; empty if every provider accepts them."""
     found: list[str] = []
     seen: Counter[str] = Counter()
     if messages and messages[0].role != "user":

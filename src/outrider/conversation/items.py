@@ -1,4 +1,4 @@
-"""Reading by item as well as by attribute: `turn["content"]`, `call.get("input")`, `dict(message)`."""
+"""Access to attributes as items: `turn["content"]`, `call.get("input")`, `dict(message)`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 class ByItem:
     """A mixin for structs whose fields and properties can also be read as the items of a dict.
 
-    A tuple is read as a list. It is no Mapping: without a length it stays true even when it is empty, and without an
-    iterator no function takes it for a list of its keys.
+    Tuples are returned as lists. It is not a Mapping: without `__len__` an instance is always true, and without
+    `__iter__` no function mistakes it for a list of its keys.
     """
 
-    __slots__ = ()  # no cost for an instance
-    __iter__: ClassVar[None] = None  # or Python would try the items 0, 1, 2, …
+    __slots__ = ()  # adds no instance dict
+    __iter__: ClassVar[None] = None  # otherwise Python would iterate over the items 0, 1, 2, …
 
     if TYPE_CHECKING:
         __struct_fields__: ClassVar[tuple[str, ...]]
 
     def keys(self) -> tuple[str, ...]:
-        """The names that `dict(…)` and `{**…}` take."""
+        """Return the names that `dict(…)` and `{**…}` use."""
         return self.__struct_fields__
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The item of this name, or the default if there is none."""
+        """Return the item with this name, or the default."""
         try:
             return self[name]
         except KeyError:

@@ -1,4 +1,4 @@
-"""JSON within a limit of characters: what is too long is shortened, and is JSON still."""
+"""Shorten JSON to a limit of characters. The result is still JSON."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 
 MARK = "…"
 ITEM, FIELD = 200, 24
-"""Characters that each item of a list, and each field of an object, keeps before whole ones are left out.
+"""The characters that each list item, or object field, keeps before others are left out.
 
-Fewer items that can be read are worth more than many that cannot; of an object, its fields say most.
+A few readable items are worth more than many unreadable ones; for an object, the fields matter most.
 """
 
 
 def shorten_json(text: str, limit: int, note: str) -> str:
-    """Return JSON within the limit as it is; of longer JSON, an object with a note and the data with its parts cut.
+    """Return short JSON unchanged; for longer JSON, return an object with a note and the shortened data.
 
-    The limit counts the note too, and only a limit below the note's own length is exceeded. The note is a format string
-    that may name `{total}`, in characters. Raises ValueError for text that is not JSON.
+    The limit includes the note; it is exceeded only if it is below the note's length. The note is a format string that
+    may use `{total}`, in characters. Raise ValueError if the text is not JSON.
 
     >>> shorten_json('["a","b"]', 9, "")
     '["a","b"]'
@@ -34,15 +34,15 @@ def shorten_json(text: str, limit: int, note: str) -> str:
     compact = _json(value)
     if len(compact) <= limit:
         return compact
-    said = note.format(total=f"{len(text):,}")
-    shell = len(_json({"shortened": said, "data": ""})) - len('""')
-    return _json({"shortened": said, "data": _within(value, limit - shell)})
+    message = note.format(total=f"{len(text):,}")
+    overhead = len(_json({"shortened": message, "data": ""})) - len('""')
+    return _json({"shortened": message, "data": _fit(value, limit - overhead)})
 
 
-def in_lines(text: str) -> str:
-    """Return JSON with a line for each of its parts, as those read it who read by lines; other text as it is.
+def indent_json(text: str) -> str:
+    """Return JSON with line breaks and indentation, for readers that work by lines. Other text is unchanged.
 
-    >>> in_lines('{"a":[1]}').splitlines()
+    >>> indent_json('{"a":[1]}').splitlines()
     ['{', '  "a": [', '    1', '  ]', '}']
     """
     try:
@@ -51,8 +51,8 @@ def in_lines(text: str) -> str:
         return text
 
 
-def _within(value: Any, room: int) -> Any:
-    """The value, cut so that its JSON fits into the room; a mark where nothing of it does."""
+def _fit(value: Any, room: int) -> Any:
+    """Shorten a value so that its JSON fits into the room. Return a mark if nothing of it fits."""
     if len(_json(value)) <= room:
         return value
     if isinstance(value, str):
@@ -63,7 +63,7 @@ def _within(value: Any, room: int) -> Any:
 
 
 def _cut(text: str, room: int) -> str:
-    """Head and tail of a string, with what was left out between them. Some characters take more than one in JSON."""
+    """Return the head and tail of a string. Search for the length, because some characters are escaped in JSON."""
     fits, too_many = -1, min(len(text), max(room, 0)) + 1
     while too_many - fits > 1:
         kept = (fits + too_many) // 2
@@ -104,7 +104,7 @@ def _object(fields: dict[str, Any], room: int) -> Any:
 
 
 class _Parts:
-    """The parts of a list or an object that fit: all of them, cut, or the first and the last."""
+    """The parts of a list or an object that fit: all of them, shortened, or the first and the last ones."""
 
     def __init__(self, names: Sequence[str], values: Sequence[Any], room: int, mark: int, smallest: int) -> None:
         self._values = values
@@ -112,7 +112,7 @@ class _Parts:
         self._fixed = [len(name) + bool(name) + 1 for name in names]  # the name, its colon, a comma
         inside = room - len("[]")
         self.count = self._most(inside, mark + 1, smallest)
-        """How many are kept; None if there is no room even for the mark."""
+        """The number of kept parts; None if not even the mark fits."""
         self._room = inside - (0 if self.is_complete else mark + 1)
 
     @property
@@ -122,22 +122,22 @@ class _Parts:
 
     @property
     def head(self) -> int:
-        """How many of those that are kept stand before what is left out."""
+        """The number of kept parts before the gap."""
         count = self.count or 0
         return count - count // 4
 
     @property
     def shown(self) -> list[Any]:
-        """Those that are kept, each cut to its share: what is short leaves its room to the others."""
+        """The kept parts, each shortened to its share. Short parts leave their room to the others."""
         sizes = self.chosen(self._sizes)
         share = _share(sizes, self._room - sum(self.chosen(self._fixed)))
         kept = zip(self.chosen(self._values), sizes, strict=True)
-        return [value if size <= share else _within(value, share) for value, size in kept]
+        return [value if size <= share else _fit(value, share) for value, size in kept]
 
-    def chosen(self, all_of_them: Sequence[Any]) -> list[Any]:
-        """The first and the last."""
+    def chosen(self, items: Sequence[Any]) -> list[Any]:
+        """Return the first and the last items that are kept."""
         tail = (self.count or 0) // 4
-        return [*all_of_them[: self.head], *(all_of_them[-tail:] if tail else ())]
+        return [*items[: self.head], *(items[-tail:] if tail else ())]
 
     def _most(self, room: int, mark: int, smallest: int) -> int | None:
         least = [fixed + min(size, smallest) for fixed, size in zip(self._fixed, self._sizes, strict=True)]
@@ -154,7 +154,7 @@ class _Parts:
 
 
 def _share(sizes: Sequence[int], room: int) -> int:
-    """The most that each may take so that all of them fit into the room.
+    """Return the largest size for each part with which all of them fit into the room.
 
     >>> _share([2, 100, 40], 92)
     50
@@ -172,4 +172,4 @@ def _json(value: Any) -> str:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

@@ -1,19 +1,19 @@
-"""What a conversation is made of: messages of blocks, as plain frozen data.
+"""Messages and their blocks, as plain frozen data.
 
-The JSON form of each type is its fields, with `type` telling the blocks apart:
+The JSON form of each type is its fields; the field `type` distinguishes the blocks:
 
     {"role": "assistant", "content": [{"type": "text", "text": "I'll look."},
                                       {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a"}}]}
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1",
                                   "content": [{"type": "text", "text": "…"}], "is_error": true}]}
 
-A string stands for one text block wherever content is read. `is_error` stands only when it is true. There is no
-`tool` role and no system message: results go into a user message, the system prompt belongs to the agent.
+Wherever content is read, a string means one text block. `is_error` is written only if true. There is no `tool` role and
+no system message: results go into a user message, and the system prompt belongs to the agent.
 
-All of it can be read by item as well: `message["role"]`, `block["type"]`, `dict(message)`. Items have the short form in
-which people write messages: a content of one text is a string, and an assistant message has `has_tool_calls` and, where
-there are any, `tool_calls`. What is read so is accepted wherever messages are, and a message with the role `tool`
-as a user message with a result.
+Fields can also be read as items: `message["role"]`, `block["type"]`, `dict(message)`. Items use the short form of
+messages: content with a single text is a string, and an assistant message has `has_tool_calls` and, if there are calls,
+`tool_calls`. The short form is accepted wherever messages are. A message with the role `tool` is accepted as a user
+message with a result.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from outrider.conversation.items import ByItem
 
 
 class _Plain(ByItem, msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Frozen, short in JSON, and loud about a field that it does not know: what is read is never half lost.
+    """Frozen, without defaults in JSON, and strict: decoding rejects unknown fields instead of dropping them.
 
-    Plain data has no cycles, so the garbage collector need not look at it: long conversations cost it nothing.
+    Plain data has no cycles, so the garbage collector skips it (`gc=False`).
     """
 
 
 class ProviderState(_Plain, frozen=True, gc=False):
-    """What a provider wants back verbatim: a signature, an encrypted reasoning item. Opaque to everyone else."""
+    """Opaque data that a provider wants back verbatim: a signature, an encrypted reasoning item."""
 
     provider: str
     model: str
-    """Replayed only to the provider, model and route that made it."""
+    """The state is sent only to the provider, model and route that created it."""
     data: Any
     route: str = ""
 
 
 class _Block(_Plain, frozen=True, gc=False):
-    """A part of a message, told from the others by its type."""
+    """A part of a message."""
 
     @property
     def type(self) -> str:
-        """Which block it is: `text`, `thinking`, `tool_use`, `tool_result` or `attachment`."""
+        """The type: `text`, `thinking`, `tool_use`, `tool_result` or `attachment`."""
         return str(self.__struct_config__.tag)
 
     def keys(self) -> tuple[str, ...]:
-        """The names that its JSON form has: the type, and the fields except for those that say nothing."""
+        """Return the names in its JSON form: the type, and the fields that differ from their defaults."""
         fields, defaults = self.__struct_fields__, self.__struct_defaults__
         required = len(fields) - len(defaults)
         optional = zip(fields[required:], defaults, strict=True)
@@ -60,37 +60,37 @@ class _Block(_Plain, frozen=True, gc=False):
 
 
 class TextBlock(_Block, frozen=True, gc=False, tag_field="type", tag="text"):
-    """Words."""
+    """Text."""
 
     text: str
     state: ProviderState | None = None
 
 
 class ThinkingBlock(_Block, frozen=True, gc=False, tag_field="type", tag="thinking"):
-    """A model's reasoning, as far as it shows it."""
+    """The visible part of a model's reasoning."""
 
     thinking: str = ""
     state: ProviderState | None = None
 
 
 class ToolUseBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool_use"):
-    """A call that the model asks for."""
+    """A tool call by the model."""
 
     id: str
     name: str
     input: dict[str, Any]
     invalid_input: str | None = None
-    """The arguments as the model wrote them, when they are not a JSON object; `input` is then empty."""
+    """The model's raw arguments, if they are not a JSON object; `input` is then empty."""
     state: ProviderState | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Another name of `input`."""
+        """An alias of `input`."""
         return self.input
 
 
 class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="attachment"):
-    """A file by reference: its bytes live in an attachment store under their SHA-256."""
+    """A reference to a file, whose bytes are in an attachment store under their SHA-256."""
 
     sha256: str
     mime_type: str
@@ -100,22 +100,22 @@ class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="atta
 
     @property
     def label(self) -> str:
-        """What to call it when speaking to a person or a model."""
+        """A name for people and models."""
         return self.name or f"{self.mime_type} {self.sha256[:12]}"
 
 
 class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool_result"):
-    """The one answer to a call."""
+    """The result of a tool call."""
 
     tool_use_id: str
     content: tuple[TextBlock | AttachmentBlock, ...]
     is_error: bool = False
     whole: AttachmentBlock | None = None
-    """Where the whole text is stored, when `content` has only its head and tail. Not sent to the model."""
+    """The full text, stored as a file, if `content` has only its head and tail. Not sent to the model."""
 
     @property
     def text(self) -> str:
-        """The words of the result, without its files."""
+        """The text of the result, without its files."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     @property
@@ -134,7 +134,7 @@ BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "attachment")
 
 
 class Message(_Plain, frozen=True, gc=False):
-    """One side's contribution: a role and a tuple of blocks.
+    """A role and a tuple of blocks.
 
     >>> Message.user("Hello").text
     'Hello'
@@ -144,7 +144,7 @@ class Message(_Plain, frozen=True, gc=False):
 
     role: Role
     content: tuple[Block, ...]
-    """A string is taken too, and kept as one text block."""
+    """The constructor also accepts a string, which becomes one text block."""
 
     def __post_init__(self) -> None:
         content: object = self.content
@@ -154,17 +154,17 @@ class Message(_Plain, frozen=True, gc=False):
 
     @classmethod
     def user(cls, *parts: str | Block) -> Message:
-        """What the person, or a tool, says."""
+        """Create a user message, for a prompt or tool results."""
         return cls("user", blocks_of(parts))
 
     @classmethod
     def assistant(cls, *parts: str | Block) -> Message:
-        """What the model says."""
+        """Create an assistant message."""
         return cls("assistant", blocks_of(parts))
 
     @property
     def text(self) -> str:
-        """The words. Blocks side by side are one text; what stands between them makes a paragraph."""
+        """The text. Adjacent text blocks are joined; other blocks between them separate paragraphs."""
         paragraphs: list[str] = []
         previous: Block | None = None
         for block in self.content:
@@ -178,21 +178,21 @@ class Message(_Plain, frozen=True, gc=False):
 
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that the message asks for, in order."""
+        """The tool calls, in order."""
         return tuple([block for block in self.content if isinstance(block, ToolUseBlock)])
 
     @property
     def has_tool_calls(self) -> bool:
-        """Whether the message asks for calls."""
+        """Whether the message has tool calls."""
         return any(isinstance(block, ToolUseBlock) for block in self.content)
 
     @property
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
-        """The results that the message brings, in order."""
+        """The tool results, in order."""
         return tuple([block for block in self.content if isinstance(block, ToolResultBlock)])
 
     def keys(self) -> tuple[str, ...]:
-        """The names that its short form has: those of calls are the assistant's."""
+        """Return the names in its short form. Only assistant messages have those of calls."""
         if self.role != "assistant":
             return "role", "content"
         calls = ("tool_calls",) if self.has_tool_calls else ()
@@ -204,12 +204,12 @@ class Message(_Plain, frozen=True, gc=False):
 
 
 class Usage(_Plain, frozen=True, gc=False):
-    """What a reply, a turn or a run has used."""
+    """The tokens and the cost of a reply, a turn or a run."""
 
     input_tokens: int = 0
-    """All that was read, the cached part included."""
+    """All input, including the cached part."""
     output_tokens: int = 0
-    """All that was written, the reasoning included."""
+    """All output, including the reasoning."""
     cached_tokens: int = 0
     """The part of the input that came from the provider's cache."""
     cache_write_tokens: int = 0
@@ -217,7 +217,7 @@ class Usage(_Plain, frozen=True, gc=False):
     reasoning_tokens: int = 0
     """The part of the output that was reasoning."""
     cost: float | None = None
-    """US dollars; None where the price is not known."""
+    """US dollars; None if the price is unknown."""
 
     @property
     def total_tokens(self) -> int:
@@ -237,7 +237,7 @@ class Usage(_Plain, frozen=True, gc=False):
 
 
 def files_in(message: Message) -> list[AttachmentBlock]:
-    """The files of a message, those of its results included."""
+    """Return the files of a message, including those of its results."""
     files: list[AttachmentBlock] = []
     for block in message.content:
         if isinstance(block, AttachmentBlock):
@@ -248,12 +248,12 @@ def files_in(message: Message) -> list[AttachmentBlock]:
 
 
 def blocks_of(parts: Iterable[str | Block]) -> tuple[Block, ...]:
-    """Strings as text blocks; an empty string makes no block."""
+    """Convert strings to text blocks and drop empty strings."""
     return tuple(TextBlock(part) if isinstance(part, str) else part for part in parts if part != "")
 
 
 def _short(content: list[Block]) -> str | list[Block]:
-    """The content as people write it: a string where that says the same, or the blocks."""
+    """Return the short form of content: a string if nothing is lost, else the blocks."""
     match content:
         case []:
             return ""

@@ -1,4 +1,4 @@
-"""What a person says: text, files, or several of both, on the way into a message."""
+"""Prompts: text and files that become a user message."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outrider.text import clean
 
 Part: TypeAlias = TextBlock | AttachmentBlock | Attachment
 Prompt: TypeAlias = str | Attachment | Sequence[str | Attachment | TextBlock | AttachmentBlock]
-"""What a person says: text, a file, or several of both."""
+"""Text, a file, or a list of both."""
 
 
 def parts_of(prompt: Prompt) -> list[Part]:
-    """Its parts, with text that can be encoded; empty text is none. Files are still to be stored."""
+    """Return the parts of a prompt with clean text, without empty text. Files are not stored yet."""
     if isinstance(prompt, str | Attachment):
         prompt = [prompt]
     elif isinstance(prompt, Mapping) or not isinstance(prompt, Iterable):

@@ -1,6 +1,6 @@
-"""Where the bytes of attachments live: each file once, under its SHA-256.
+"""Attachment stores: each file is stored once, under its SHA-256.
 
-A history refers to files by hash and holds no bytes, so whoever sends it to a model reads them here.
+A history refers to files by hash and holds no bytes. Requests to a model read them from a store.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from outrider.filesystem import make_private, sync_folder
 from outrider.text import clean
 
 CHUNK = 3 * 2**18
-"""Bytes that are read at once: a number of which base64 makes no padding."""
+"""The size of a read in bytes: a multiple of three, so that base64 needs no padding."""
 
 
 SIZE_UNKNOWN = -1
-"""The size in the reference of those who know a file by its hash alone."""
+"""The size in a reference if only the hash is known."""
 
 
 class AttachmentStore(Protocol):
-    """Takes files and gives them back by reference. Both raise AttachmentError, and only that."""
+    """Stores files and returns them by reference. Both methods raise only AttachmentError."""
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
-        """Store the bytes, if they are not there yet, and return the reference."""
+        """Store the bytes if they are new, and return the reference."""
         ...
 
     def read(self, reference: AttachmentBlock) -> bytes:
-        """The bytes, checked against the reference."""
+        """Return the bytes, after checking them against the reference."""
         ...
 
 
 class MemoryStore:
-    """A store that ends with the process."""
+    """A store in memory."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -52,7 +52,7 @@ class MemoryStore:
         return AttachmentBlock(name, mime_type, len(data), clean(attachment.name), clean(attachment.description))
 
     def read(self, reference: AttachmentBlock) -> bytes:
-        """The bytes as they were put."""
+        """Return the stored bytes."""
         try:
             return _checked(self._files[reference.sha256], reference)
         except KeyError:
@@ -60,30 +60,30 @@ class MemoryStore:
 
 
 class FolderStore:
-    """A store in a folder: a temporary file, fsync, then a rename to the hash. For the owner alone."""
+    """A store in a folder with owner-only access. Each file is written to a temporary file, synced and renamed."""
 
     def __init__(self, folder: str | os.PathLike[str] | Callable[[], Path]) -> None:
-        self._where = folder
+        self._source = folder
 
     @cached_property
     def folder(self) -> Path:
-        """Where the files are. A function that finds it is called when the first file comes or goes."""
-        return self._where() if callable(self._where) else Path(self._where)
+        """The folder. If it was given as a function, the first use calls it."""
+        return self._source() if callable(self._source) else Path(self._source)
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
-        """Copy the bytes piece by piece, so that a large file is never held whole."""
+        """Copy the bytes in chunks, so that a large file is never in memory as a whole."""
         try:
             make_private(self.folder)
             temporary = self.folder / f"incoming-{os.urandom(8).hex()}"
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
-                return self._take(attachment, max_bytes, handle, temporary)
+                return self._copy(attachment, max_bytes, handle, temporary)
             finally:
                 temporary.unlink(missing_ok=True)
         except OSError as error:
             raise AttachmentError(f"the attachment store {self.folder} cannot be written: {error.strerror}") from error
 
-    def _take(self, attachment: Attachment, max_bytes: int, handle: int, temporary: Path) -> AttachmentBlock:
+    def _copy(self, attachment: Attachment, max_bytes: int, handle: int, temporary: Path) -> AttachmentBlock:
         import hashlib
 
         digest, size, head = hashlib.sha256(), 0, b""
@@ -99,14 +99,14 @@ class FolderStore:
         label, note = clean(attachment.name), clean(attachment.description)
         reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
         path = self._path(reference.sha256)
-        if not _is_wanted_again(path, reference.sha256):
+        if not _refresh(path, reference.sha256):
             make_private(path.parent)
             os.replace(temporary, path)
             sync_folder(path.parent)
         return reference
 
     def read(self, reference: AttachmentBlock) -> bytes:
-        """The bytes, verified: a file that was changed on disk is refused."""
+        """Return the bytes. Raise AttachmentError if the file changed on disk."""
         try:
             data = self._path(reference.sha256).read_bytes()
         except OSError:
@@ -116,40 +116,40 @@ class FolderStore:
         return _checked(data, reference)
 
     def chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
-        """The bytes piece by piece, so that a large file is never held whole; verified before the first is given."""
+        """Return the bytes in chunks, after verifying all of them. A large file is never in memory as a whole."""
         path = self._path(reference.sha256)
         if not path.is_file():
             raise _missing(reference)
         if not _holds(path, reference.sha256):
             raise _changed(reference)
-        return _pieces(path)
+        return _read_chunks(path)
 
     def _path(self, name: str) -> Path:
-        # The name may come from a conversation that someone else wrote: only a hash may become a path.
+        # The name may come from an untrusted conversation: only a hash may become a path.
         if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
             raise AttachmentError(f"{name[:80]!r} is not a SHA-256")
         return self.folder / name[:2] / name
 
 
-def _is_wanted_again(path: Path, name: str) -> bool:
-    """Whether the file is there and whole; its age then counts from now, for those who remove what nobody refers to."""
+def _refresh(path: Path, name: str) -> bool:
+    """Return whether the file exists intact. If so, update its time, so that the cleanup sees it as new."""
     try:
         if _holds(path, name):
             os.utime(path)
             return True
-    except FileNotFoundError:  # removed this very moment
+    except FileNotFoundError:  # just removed by another process
         pass
     return False
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(CHUNK):
-            yield piece
+        while chunk := file.read(CHUNK):
+            yield chunk
 
 
 def _holds(path: Path, name: str) -> bool:
-    """Whether the file is there and whole: a damaged one is replaced when its content comes again."""
+    """Return whether the file exists with the right content. A damaged file is replaced by the next `put`."""
     import hashlib
 
     try:
@@ -168,7 +168,7 @@ def _checked(data: bytes, reference: AttachmentBlock) -> bytes:
 
 
 def _changed(reference: AttachmentBlock) -> AttachmentError:
-    return AttachmentError(f"{reference.label} was changed in the attachment store and is not used")
+    return AttachmentError(f"{reference.label} was changed in the attachment store and cannot be used")
 
 
 def _missing(reference: AttachmentBlock) -> AttachmentError:

@@ -1,10 +1,10 @@
-"""The durable log: every session as a series of entries that only grows, and the files that they refer to.
+"""The durable log: each session is an append-only sequence of entries, plus the files that they refer to.
 
 The commit order is a contract:
-- what the person says is on disk before the model is asked;
-- a reply is on disk before any of its calls is carried out, and before observers are told of it;
+- a prompt is on disk before the request to the model;
+- a reply is on disk before any of its calls runs, and before observers see it;
 - the intent of a call (its arguments, its effect, its idempotency key) is on disk before its tool runs;
-- the result of a call is on disk before observers are told of it, and before the model is asked again.
+- the result of a call is on disk before observers see it, and before the next request.
 
-So what a person was shown as done is there after a crash, and what was going on can be settled: see `replay`.
+So everything that the user saw survives a crash, and interrupted calls can be settled: see `replay`.
 """

@@ -1,4 +1,4 @@
-"""Sessions made out of entries that are there already: forks, and those that come from elsewhere."""
+"""Create sessions from existing entries: forks and imports."""
 
 from __future__ import annotations
 
@@ -14,80 +14,79 @@ from outrider.log.entries import CallResult, SessionStarted, decode_if_known, en
 from outrider.log.replay import Replay
 from outrider.log.rows import INSERT, Row, read_rows, row
 from outrider.log.summary import SessionRow, find, insert
-from outrider.log.tally import Tally, references
+from outrider.log.summary_update import SummaryUpdate, references
 from outrider.version import __version__
 
-Foreign: TypeAlias = tuple[int, float, str, bytes]
-"""An entry from elsewhere: seq, time, kind, body."""
+ImportedEntry: TypeAlias = tuple[int, float, str, bytes]
+"""An entry from an export: seq, time, kind, body."""
 
 NOT_IN_THIS_COPY = (
-    "This call was not carried out in this copy of the session. It may have been in the original: "
-    "check before you repeat it."
+    "This call was not run in this copy of the session. It may have run in the original: check before you repeat it."
 )
 
 
 class Fork:
-    """A copy of a session up to one of its entries: work for the writer.
+    """A job for the writer that copies a session up to one of its entries.
 
-    What the original does with calls that are open at that point is its own affair: in the copy they are answered.
+    Calls that are open at that point get an error result in the copy. The original does not change.
     """
 
     def __init__(self, source: SessionRow, cut: int, reader: sqlite3.Connection) -> None:
         self._source, self._cut = source, cut
-        self.began = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
-        self._tally, replay = Tally(), Replay()
-        self._tally.take(self.began, 0)
-        for each in _without_beginning(read_rows(reader, source.extent, upto=cut)):
+        self.started = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
+        self._update, replay = SummaryUpdate(), Replay()
+        self._update.add(self.started, 0)
+        for each in _without_first(read_rows(reader, source.extent, upto=cut)):
             entry = decode_if_known(each[3], each[4])
-            self._tally.take(entry, len(each[4]))
-            replay.take(entry)
-        self._tally.usage = Usage()  # what was spent was spent by the other
-        self._answers = [CallResult(_not_here(call)) for call in replay.open_calls]
-        for answer in self._answers:
-            self._tally.take(answer, 0)
+            self._update.add(entry, len(each[4]))
+            replay.apply(entry)
+        self._update.usage = Usage()  # it counts for the original
+        self._results = [CallResult(_not_run(call)) for call in replay.open_calls]
+        for result in self._results:
+            self._update.add(result, 0)
 
     def __call__(self, connection: sqlite3.Connection) -> None:
-        """Copy the entries; they are numbered as in the original."""
+        """Copy the entries, with the same numbers as in the original."""
         source = self._source
         if not find(connection, "number = ?", source.number):
-            raise UnknownSessionError(f"the session {source.summary.id[:8]} was deleted this very moment")
-        self._tally.files = [*references(connection, source.number) & set(self._tally.files)]
-        number = insert(connection, self.began)
-        _begin(connection, number, self.began)
-        for each in _without_beginning(read_rows(connection, source.extent, upto=self._cut)):
+            raise UnknownSessionError(f"the session {source.summary.id[:8]} was just deleted")
+        self._update.files = [*references(connection, source.number) & set(self._update.files)]
+        number = insert(connection, self.started)
+        _insert_first(connection, number, self.started)
+        for each in _without_first(read_rows(connection, source.extent, upto=self._cut)):
             connection.execute(INSERT, row(number, *each[1:5]))
         last = self._cut
-        for answer in self._answers:
+        for result in self._results:
             last += 1
-            connection.execute(INSERT, row(number, last, time.time(), *encode(answer)))
-        self._tally.add_to(connection, number, last)
+            connection.execute(INSERT, row(number, last, time.time(), *encode(result)))
+        self._update.write(connection, number, last)
 
 
-def add(connection: sqlite3.Connection, name: str, entries: Sequence[Foreign], files: Set[str]) -> str:
-    """A session that comes from elsewhere, under its id if that is free; its id."""
+def add(connection: sqlite3.Connection, name: str, entries: Sequence[ImportedEntry], files: Set[str]) -> str:
+    """Store an imported session under its own id, or a new one if that is taken. Return the id."""
     taken = find(connection, "id = ?", name)
-    began = SessionStarted(os.urandom(16).hex() if taken else name, __version__)
-    number = insert(connection, began)
-    _begin(connection, number, began)
-    tally = Tally()
-    tally.take(began, 0)
+    started = SessionStarted(os.urandom(16).hex() if taken else name, __version__)
+    number = insert(connection, started)
+    _insert_first(connection, number, started)
+    update = SummaryUpdate()
+    update.add(started, 0)
     for seq, when, kind, body in entries:
         connection.execute(INSERT, row(number, seq, when, kind, body))
-        tally.take(decode_if_known(kind, body), len(body))
-    # A file may be read by a session into which its bytes came: knowing its hash is not enough.
-    tally.files = [name for name in tally.files if name in files]
-    tally.add_to(connection, number, entries[-1][0] if entries else 1)
-    return began.session
+        update.add(decode_if_known(kind, body), len(body))
+    # A session may read only files whose bytes were imported with it: knowing a hash is not enough.
+    update.files = [name for name in update.files if name in files]
+    update.write(connection, number, entries[-1][0] if entries else 1)
+    return started.session
 
 
-def _begin(connection: sqlite3.Connection, number: int, began: SessionStarted) -> None:
-    connection.execute(INSERT, row(number, 1, time.time(), *encode(began)))
+def _insert_first(connection: sqlite3.Connection, number: int, started: SessionStarted) -> None:
+    connection.execute(INSERT, row(number, 1, time.time(), *encode(started)))
 
 
-def _without_beginning(rows: Iterable[Row]) -> Iterator[Row]:
-    """A copy has a beginning of its own, which takes the place of the other."""
+def _without_first(rows: Iterable[Row]) -> Iterator[Row]:
+    """Skip the first entry: a copy has its own."""
     return (each for each in rows if each[1] != 1)
 
 
-def _not_here(call: ToolUseBlock) -> ToolResultBlock:
+def _not_run(call: ToolUseBlock) -> ToolResultBlock:
     return ToolResultBlock(call.id, (TextBlock(NOT_IN_THIS_COPY),), is_error=True)

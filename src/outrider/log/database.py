@@ -1,4 +1,4 @@
-"""The SQLite file of the log: how it is opened, what is in it, and what its errors mean in words."""
+"""The SQLite file of the log: opening, schema, migrations and error messages."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from outrider.log.filesystem import network_file_system
 from outrider.log.wal import lost_commits
 
 APPLICATION = 0x4F555452
-"""Written into the file, so that a database of someone else is not taken for a log."""
+"""SQLite's application id, which tells a log from the database of another program."""
 BUSY_SECONDS = 10.0
-"""How long to wait for another process that is writing."""
+"""How long to wait while another process is writing."""
 
 MIGRATIONS = (
     """
     CREATE TABLE session (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice
+        number INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused
         id TEXT NOT NULL UNIQUE,
         parent TEXT NOT NULL DEFAULT '',
         title TEXT NOT NULL DEFAULT '',
         model TEXT NOT NULL DEFAULT '',
-        settings TEXT NOT NULL DEFAULT '{}', -- the newest value of each
+        settings TEXT NOT NULL DEFAULT '{}', -- the newest value of each setting
         created REAL NOT NULL,
         updated REAL NOT NULL,
-        opened INTEGER NOT NULL,          -- counts up with every opening: an order that no clock can upset
-        last INTEGER NOT NULL DEFAULT 0,  -- the seq of its newest event
+        opened INTEGER NOT NULL,          -- counts up with every opening, independent of clocks
+        last INTEGER NOT NULL DEFAULT 0,  -- the seq of the newest event
         turns INTEGER NOT NULL DEFAULT 0,
         size INTEGER NOT NULL DEFAULT 0,
-        entries INTEGER NOT NULL DEFAULT 0, -- as many as `last`, unless some were lost
+        entries INTEGER NOT NULL DEFAULT 0, -- equal to `last`, unless events were lost
         input_tokens INTEGER NOT NULL DEFAULT 0,
         output_tokens INTEGER NOT NULL DEFAULT 0,
         cached_tokens INTEGER NOT NULL DEFAULT 0,
         cache_write_tokens INTEGER NOT NULL DEFAULT 0,
         reasoning_tokens INTEGER NOT NULL DEFAULT 0,
         cost REAL,
-        holder TEXT NOT NULL DEFAULT '',  -- who has it open
-        fence INTEGER NOT NULL DEFAULT 0, -- counts up with every holder: whoever has an older number lost it
-        beat INTEGER NOT NULL DEFAULT 0,  -- counts up while the holder lives
+        holder TEXT NOT NULL DEFAULT '',  -- the process that has it open
+        fence INTEGER NOT NULL DEFAULT 0, -- counts up with every holder; writes with an older number fail
+        beat INTEGER NOT NULL DEFAULT 0,  -- counts up while the holder is alive
         beaten REAL NOT NULL DEFAULT 0
     );
     CREATE INDEX session_opened ON session (opened);
@@ -65,16 +65,16 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     """,
 )
-"""What makes each version of the file out of the one before. The events are the truth; the rest follows from them."""
+"""The scripts that upgrade the file, one a version. The events are authoritative; the other tables derive from them."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """A connection that makes the file if there is none, for the owner alone, and brings it to this version."""
-    with in_words(path):
+    """Return a connection. Create the file with owner-only access if it is missing, and upgrade it if it is old."""
+    with explain_errors(path):
         if _exists(path):
-            open_for_reading(path).close()  # which does not touch it, whatever is wrong with it
+            open_for_reading(path).close()  # detects damage without changing the file
         else:
-            _make(path)
+            _create(path)
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             _version(connection, path)
@@ -87,15 +87,15 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing and waits for no writer. Raises LogError if the file is not a whole log."""
-    with in_words(path, "read"):
+    """Return a read-only connection that does not wait for writers. Raise LogError if the file is not an intact log."""
+    with explain_errors(path, "read"):
         _exists(path)
-        # Where a commit was cut off without a write-ahead log, whoever comes next has to undo its half.
-        half = _size(path.with_name(f"{path.name}-journal"))
+        # Without a write-ahead log, the next connection must roll back an interrupted commit, which needs write access.
+        interrupted = _size(path.with_name(f"{path.name}-journal"))
         try:
-            connection = _connect_for_reading(path, "mode=rw" if half else "mode=ro")
+            connection = _connect_for_reading(path, "mode=rw" if interrupted else "mode=ro")
         except sqlite3.OperationalError:
-            # Nothing can be written beside the file. It can still be read, if all of it is in the file itself.
+            # The folder is read-only. The file can still be read if there is no write-ahead log.
             if _size(path.with_name(f"{path.name}-wal")):
                 raise
             connection = _connect_for_reading(path, "mode=ro&immutable=1")
@@ -112,14 +112,14 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection for reading, within one view of the file, its errors in words."""
+    """Open a connection for reading within one transaction, and translate its errors."""
     connection = open_for_reading(path)
     try:
         if _version(connection, path) < len(MIGRATIONS):
             connection.close()
             open_for_writing(path).close()
             connection = open_for_reading(path)
-        with in_words(path, "read"):
+        with explain_errors(path, "read"):
             yield connection
     finally:
         connection.close()
@@ -129,7 +129,7 @@ def _connect_for_reading(path: Path, mode: str) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?{mode}"
     connection = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
-        connection.execute("PRAGMA user_version").fetchone()  # only now the file is really opened
+        connection.execute("PRAGMA user_version").fetchone()  # SQLite opens the file at the first statement
     except BaseException:
         connection.close()
         raise
@@ -138,11 +138,11 @@ def _connect_for_reading(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _text(data: bytes) -> str:
-    return data.decode(errors="replace")  # a damaged name should not keep the rest from being read
+    return data.decode(errors="replace")  # damaged text should not prevent reading the rest
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is something to be read. Raises LogError where that is not a log, or not the whole of it."""
+    """Return whether the file has content. Raise LogError if it is a folder, or empty beside a write-ahead log."""
     refuse_folder(path)
     if _size(path):
         return True
@@ -152,13 +152,13 @@ def _exists(path: Path) -> bool:
 
 
 def refuse_folder(path: Path) -> None:
-    """Raises LogError if there is a folder where the file should be."""
+    """Raise LogError if the path is a folder."""
     if path.is_dir():
-        raise LogError(f"{path} is a folder, where the file of the log should be; move it away")
+        raise LogError(f"{path} is a folder, but the log must be a file; move it away")
 
 
-def _make(path: Path) -> None:
-    """Make the file, for the owner alone."""
+def _create(path: Path) -> None:
+    """Create the file with owner-only access."""
     make_private(path.parent)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -169,27 +169,27 @@ def _make(path: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.text_factory = _text
-    # Memory that is shared through a file, which the write-ahead log needs, does not reach across machines.
+    # The write-ahead log needs memory shared through a file, which does not work across machines.
     _set_journal_mode(connection, "truncate" if network_file_system(path.parent) else "wal")
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA fullfsync=ON")  # macOS: through to the disk; elsewhere nothing
-    connection.execute("PRAGMA secure_delete=ON")  # what is deleted is gone
+    connection.execute("PRAGMA fullfsync=ON")  # macOS: flush the drive's cache; no effect elsewhere
+    connection.execute("PRAGMA secure_delete=ON")  # overwrite deleted content
 
 
 def _set_journal_mode(connection: sqlite3.Connection, mode: str) -> None:
-    """Wait for others as long as for anything else: SQLite itself does not wait here."""
-    until = time.monotonic() + BUSY_SECONDS
+    """Set the journal mode, with our own wait for other processes: SQLite does not wait here."""
+    deadline = time.monotonic() + BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != mode:
         try:
             connection.execute(f"PRAGMA journal_mode={mode}")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    with _one_view(connection):  # another process may be making the file at this moment
+    with _transaction(connection):  # another process may be creating the file
         application: int = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if (application, version) == (APPLICATION, len(MIGRATIONS)):
@@ -198,20 +198,20 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     if empty and version == 0 and application in (0, APPLICATION):
         return 0
     if application == APPLICATION and version <= 0:
-        raise damaged(path, f"it says that its format is {version}")
+        raise damaged(path, f"its format number is {version}")
     if application != APPLICATION:
-        raise LogError(f"{path} is a database of another program; name another folder for the log")
+        raise LogError(f"{path} is a database of another program; choose another folder for the log")
     if version > len(MIGRATIONS):
         raise NewerLogError(
-            f"{path} was written by a newer version of Outrider (format {version}, this one knows up to "
+            f"{path} was written by a newer version of Outrider (format {version}, this version reads up to "
             f"{len(MIGRATIONS)}); upgrade Outrider to use it"
         )
     return version
 
 
 @contextmanager
-def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
-    """Within one transaction, the one that there is or one of its own."""
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Use the open transaction, or open one and roll it back at the end."""
     own = not connection.in_transaction
     if own:
         connection.execute("BEGIN")
@@ -219,12 +219,12 @@ def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         if own:
-            with suppress(sqlite3.Error):  # a damaged file ends it by itself
+            with suppress(sqlite3.Error):  # on damage SQLite may have ended it already
                 connection.execute("ROLLBACK")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to this version, all or nothing, whoever else is trying the same."""
+    """Upgrade the file to this version in one transaction, even if other processes try the same."""
     if _version(connection, path) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -250,37 +250,37 @@ def _statements(script: str) -> Iterator[str]:
 
 
 @contextmanager
-def in_words(path: Path, verb: str = "written") -> Iterator[None]:
-    """SQLite's errors, and the file system's, as a LogError that says what to do."""
+def explain_errors(path: Path, verb: str = "written") -> Iterator[None]:
+    """Raise errors of SQLite and the file system as a LogError that says what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise explained(error, path, verb) from error
-    except UnicodeDecodeError as error:  # SQLite tells of a name in the file that is no text
-        raise damaged(path, "it has names that are no text") from error
+        raise explain(error, path, verb) from error
+    except UnicodeDecodeError as error:  # from a table or column name
+        raise damaged(path, "it has names that are not text") from error
     except OSError as error:
         raise LogError(f"the log {path} cannot be {verb}: {error.strerror or error}; check its folder") from error
 
 
-def explained(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError:
-    """An error of SQLite in words."""
+def explain(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError:
+    """Return an error of SQLite as a LogError that says what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    # What is asked of it is always the same: that it cannot be understood (SQLITE_ERROR) is damage too.
+    # The SQL is fixed and correct, so SQLITE_ERROR (a statement that cannot be compiled) means damage too.
     broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
     if code in broken or isinstance(error, sqlite3.IntegrityError):
         return damaged(path, str(error))
     if code == sqlite3.SQLITE_FULL:
-        return LogError(f"the log {path} cannot grow: the disk is full. Make room, and go on: what was shown is stored")
+        return LogError(f"the log {path} cannot grow: the disk is full. Free some space and continue: nothing is lost")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return LogError(f"the log {path} cannot be {verb}: {error}. Look at the folder's permissions")
+        return LogError(f"the log {path} cannot be {verb}: {error}. Check the permissions of its folder")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LogError(f"another process has been writing to the log {path} for too long; try again")
     return LogError(f"the log {path} cannot be {verb}: {error}")
 
 
 def damaged(path: Path, why: str) -> DamagedLogError:
-    """That the file is not whole, and what helps."""
-    return DamagedLogError(f"the log {path} is damaged ({why}); `outrider sessions recover` saves what is whole")
+    """Return an error that says why the log is damaged and how to recover it."""
+    return DamagedLogError(f"the log {path} is damaged ({why}); `outrider sessions recover` saves the intact entries")
 
 
 def _size(path: Path) -> int:

@@ -1,8 +1,8 @@
-"""Looking into files that SQLite has locked.
+"""Read files that SQLite has locked.
 
-The locks of a process on a file are gone as soon as it closes any descriptor of that file, also one that has nothing to
-do with them. Whoever comes next would then believe that nobody is there, and make SQLite's shared memory anew under a
-process that uses it, which dies of that. So a descriptor that was opened here stays open: it belongs to the process.
+POSIX drops all locks of a process on a file when the process closes any descriptor of that file. Another process would
+then find no lock, and truncate SQLite's shared memory while this process uses it, which crashes this process. So
+descriptors opened here stay open for the life of the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _kept: list[int] = []
 
 
 def peek(path: Path, size: int, offset: int = 0) -> bytes:
-    """Bytes of a file that SQLite may have locked. Raises OSError."""
+    """Read bytes of a file that SQLite may have locked. Raise OSError if that fails."""
     with _guard:
         return os.pread(_descriptor(path), size, offset)
 
@@ -27,7 +27,7 @@ def _descriptor(path: Path) -> int:
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) == (wanted.st_dev, wanted.st_ino):
             return descriptor
-        if status.st_nlink == 0:  # nobody can find the file any more, and nobody need fear for its locks
+        if status.st_nlink == 0:  # the file was deleted, so its locks no longer matter
             _kept.remove(descriptor)
             os.close(descriptor)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

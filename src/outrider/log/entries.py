@@ -1,7 +1,7 @@
-"""What the log holds of a session, one entry after the other. Nothing is rewritten: a correction is another entry.
+"""The entries of a session's log. The log is append-only: a correction is another entry.
 
-An entry is stored as its kind and its fields in JSON. A kind that this version does not know was written by a newer
-one: it is kept, shown and copied, and otherwise passed over.
+An entry is stored as its kind and its fields in JSON. An unknown kind was written by a newer version: it is kept, shown
+and copied, and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -18,87 +18,87 @@ from outrider.text import clean, clean_value
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened. Fields that a newer version adds are passed over when it is read."""
+    """One event of a session. Decoding ignores fields that a newer version added."""
 
     kind: ClassVar[str] = ""
 
 
 class SessionStarted(Entry, frozen=True):
-    """A session begins: the first entry of each."""
+    """The first entry of every session."""
 
     kind: ClassVar[str] = "began"
     session: str
     version: str
-    """The version of Outrider that began it."""
+    """The version of Outrider that created it."""
     forked_from: str = ""
-    """The session whose first entries follow, if it is a fork."""
+    """For a fork, the session whose entries were copied."""
     forked_at: int = 0
     parent: str = ""
-    """The session that sent this one out, if it is a sub-agent's."""
+    """For a sub-agent's session, the session that started it."""
 
 
 class SessionSettings(Entry, frozen=True):
-    """Who answers, and how. What is None is as it was."""
+    """The settings of a session. None means unchanged."""
 
     kind: ClassVar[str] = "settings"
     title: str | None = None
     model: str | None = None
     system: str | None = None
     tools: tuple[str, ...] | None = None
-    """The names of the tools: functions cannot be stored."""
+    """The names of the tools; functions cannot be stored."""
     limits: dict[str, Any] | None = None
     cwd: str | None = None
 
 
 class MessageEntry(Entry, frozen=True):
-    """A message stands in the history."""
+    """A message was added to the history."""
 
     kind: ClassVar[str] = "message"
     message: Message
     usage: Usage | None = None
-    """What it used, if it is a reply."""
+    """The tokens that a reply used."""
     stop_reason: str = ""
     model: str = ""
-    """Who said it, if it is a reply."""
+    """The model that wrote a reply."""
 
 
 class Intent(Entry, frozen=True):
-    """A call is about to be carried out."""
+    """A call is about to run."""
 
     kind: ClassVar[str] = "tool_started"
     call_id: str
     name: str
     effect: str
     key: str
-    """The same when the call is carried out again: whoever sees it twice need act only once."""
+    """The idempotency key. It stays the same when the call runs again, so a receiver can ignore the second call."""
     input: dict[str, Any]
 
 
 class CallResult(Entry, frozen=True):
-    """A call has its answer. When all calls of a reply have theirs, the message with the results stands."""
+    """The result of a call. Once every call of a reply has one, replay builds the message with the results."""
 
     kind: ClassVar[str] = "tool_finished"
     result: ToolResultBlock
     final: bool = False
     details: Any = None
-    """What the tool has for people to see."""
+    """Data that the tool provides for the user interface."""
 
 
 class AttachmentStored(Entry, frozen=True):
-    """A file came into the session, which may read it from now on."""
+    """A file was added to the session, which may read it from now on."""
 
     kind: ClassVar[str] = "attachment"
     attachment: AttachmentBlock
 
 
 class RunCancelled(Entry, frozen=True):
-    """What the session was doing was cancelled."""
+    """A run of the session was cancelled."""
 
     kind: ClassVar[str] = "cancelled"
 
 
 class SubagentLinked(Entry, frozen=True):
-    """A call is carried out by a sub-agent in a session of its own."""
+    """A sub-agent runs a call in a session of its own."""
 
     kind: ClassVar[str] = "subagent"
     call_id: str
@@ -106,13 +106,13 @@ class SubagentLinked(Entry, frozen=True):
 
 
 class SessionRecovered(Entry, frozen=True):
-    """The log was damaged, and what was whole was saved."""
+    """The log was damaged, and its intact entries were recovered."""
 
     kind: ClassVar[str] = "recovered"
     lost: tuple[int, ...]
-    """The numbers of the entries that are gone; at most the first hundred."""
+    """The numbers of the lost entries; at most the first hundred."""
     count: int
-    """How many they are."""
+    """How many entries were lost."""
 
 
 class UnknownEntry(Entry, frozen=True):
@@ -123,7 +123,7 @@ class UnknownEntry(Entry, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """An entry where it stands in the log."""
+    """An entry with its position in the log."""
 
     seq: int
     time: float
@@ -145,73 +145,73 @@ KINDS: dict[str, type[Entry]] = {
     )
 }
 MAX_DEPTH = 200
-"""How deeply the JSON of an entry may be nested, so that it can be read again wherever it is read."""
+"""The limit on the nesting of an entry's JSON, so that every reader can decode it."""
 
 
 def encode(entry: Entry) -> tuple[str, bytes]:
-    """The kind and the body. What is not JSON is kept in words; raises LogError for what cannot be kept at all."""
+    """Return the kind and the body. Replace values that are not JSON by their repr. Raise LogError if that fails."""
     if isinstance(entry, UnknownEntry):
         return entry.name, bytes(entry.body)
     try:
         body = _encoder.encode(entry)
-    except Exception:  # noqa: BLE001 - whatever a tool put into its details; said below if it cannot be helped
+    except Exception:  # noqa: BLE001 - a tool's details can hold anything; the next line raises if it fails too
         body = _encode_cleaned(entry)
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
-        raise LogError(f"an entry is nested more than {MAX_DEPTH} deep, and cannot be stored")
+        raise LogError(f"an entry cannot be stored: its JSON is nested more than {MAX_DEPTH} levels deep")
     return entry.kind, body
 
 
 def decode(kind: str, body: bytes) -> Entry:
-    """The entry of a row that is whole; raises NewerLogError where it is not what this version knows by that kind."""
+    """Return the entry of an intact row. Raise NewerLogError if this version knows the kind but not its form."""
     if kind not in KINDS:
         return UnknownEntry(kind, msgspec.Raw(body))
     try:
         return _decoder(kind).decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise NewerLogError(
-            f"an entry of the kind {kind!r} was written by a newer version of Outrider ({error}); upgrade to go on"
+            f"an entry of kind {kind!r} was written by a newer version of Outrider ({error}); upgrade to continue"
         ) from None
 
 
 def decode_if_known(kind: str, body: bytes) -> Entry:
-    """The entry; what this version cannot read is passed over as unknown."""
+    """Return the entry, or an `UnknownEntry` if this version cannot read it."""
     try:
         return decode(kind, body)
     except NewerLogError:
         return UnknownEntry(kind, msgspec.Raw(body))
 
 
-@cache  # made when the first entry of its kind is read: each takes a while
+@cache  # built on first use: each decoder takes a while to build
 def _decoder(kind: str) -> msgspec.json.Decoder[Entry]:
     return msgspec.json.Decoder(KINDS[kind])
 
 
 def _encode_cleaned(entry: Entry) -> bytes:
-    """With text that can be encoded, and without details that cannot."""
+    """Encode the entry with clean text and with details that JSON can hold."""
     if isinstance(entry, CallResult):
         entry = msgspec.structs.replace(entry, details=_stored_details(entry.details))
     try:
-        return _encoder.encode(clean_value(msgspec.to_builtins(entry, enc_hook=_in_words)))
-    except Exception as error:  # noqa: BLE001 - objects of a tool may raise anything when they are looked into
-        raise LogError(f"an entry of the kind {entry.kind!r} cannot be stored: {error}") from None
+        return _encoder.encode(clean_value(msgspec.to_builtins(entry, enc_hook=_repr)))
+    except Exception as error:  # noqa: BLE001 - objects of a tool may raise anything while they are encoded
+        raise LogError(f"an entry of kind {entry.kind!r} cannot be stored: {error}") from None
 
 
 def _stored_details(details: Any) -> Any:
     try:
-        return msgspec.json.decode(_encoder.encode(clean_value(msgspec.to_builtins(details, enc_hook=_in_words))))
+        return msgspec.json.decode(_encoder.encode(clean_value(msgspec.to_builtins(details, enc_hook=_repr))))
     except Exception:  # noqa: BLE001 - as above
-        return _in_words(details)
+        return _repr(details)
 
 
-def _in_words(value: Any) -> str:
+def _repr(value: Any) -> str:
     try:
         return clean(repr(value))
-    except Exception:  # noqa: BLE001 - its own code may fail in any way
+    except Exception:  # noqa: BLE001 - a __repr__ may raise anything
         return f"({type(value).__name__})"
 
 
 def _depth(body: bytes) -> int:
-    """How deeply JSON is nested; brackets within strings do not count."""
+    """Return the nesting depth of JSON. Brackets inside strings do not count."""
     depth = deepest = 0
     for token in _BRACKETS.finditer(body):
         if token[0] in (b"[", b"{"):
@@ -222,5 +222,5 @@ def _depth(body: bytes) -> int:
     return deepest
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_in_words)
+_encoder = msgspec.json.Encoder(enc_hook=_repr)
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')

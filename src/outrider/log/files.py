@@ -1,4 +1,4 @@
-"""The files of sessions: stored once each, and readable only through a session that they came into."""
+"""The files of sessions. Each is stored once, and a session can read only the files that were added to it."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ from outrider.errors import AttachmentError, LogError
 from outrider.log.entries import AttachmentStored
 
 UNREFERENCED_SECONDS = 3600.0
-"""How old a file must be to count as forgotten: a session stores a file first and refers to it a moment later."""
+"""The age from which an unreferenced file is removed: a session stores a file first and refers to it later."""
 
 
 class SessionFiles:
-    """The attachment store as one session sees it. Used by several threads."""
+    """The attachment store of one session. Safe to use from several threads."""
 
     def __init__(self, store: FolderStore, referenced: Callable[[], Set[str]]) -> None:
         self._store = store
         self._referenced = referenced
-        """What the log says that the session may read."""
+        """Returns the hashes that the session may read, according to the log."""
         self._known: set[str] = set()
         self._new: deque[AttachmentStored] = deque()
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
-        """Store the bytes; the session may read them from now on."""
+        """Store the bytes and allow the session to read them."""
         stored = self._store.put(attachment, max_bytes)
-        if not self._knows(stored.sha256):
+        if not self._may_read(stored.sha256):
             self._known.add(stored.sha256)
             self._new.append(AttachmentStored(stored))
         return stored
 
     def read(self, reference: AttachmentBlock) -> bytes:
-        """The bytes, if the file came into this session."""
+        """Return the bytes of a file of this session."""
         self._check(reference)
         return self._store.read(reference)
 
     def chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
-        """The bytes piece by piece, verified before the first is given."""
+        """Return the bytes in chunks, after verifying all of them."""
         self._check(reference)
         return self._store.chunks(reference)
 
-    def take_new(self) -> list[AttachmentStored]:
-        """The files that came in since the last time, to be written to the log before what mentions them."""
+    def pop_new(self) -> list[AttachmentStored]:
+        """Return the files added since the last call, to write to the log before the entries that mention them."""
         return [self._new.popleft() for _ in range(len(self._new))]
 
-    def give_back(self, files: list[AttachmentStored]) -> None:
-        """They could not be written: the next time has them again."""
+    def restore_new(self, files: list[AttachmentStored]) -> None:
+        """Put files back after a failed write, for the next `pop_new`."""
         self._new.extendleft(reversed(files))
 
     def _check(self, reference: AttachmentBlock) -> None:
-        if not self._knows(reference.sha256):
-            raise AttachmentError(f"{reference.label} did not come into this session, which may therefore not read it")
+        if not self._may_read(reference.sha256):
+            raise AttachmentError(f"{reference.label} was never added to this session, so the session may not read it")
 
-    def _knows(self, name: str) -> bool:
+    def _may_read(self, name: str) -> bool:
         if name not in self._known:
             try:
                 self._known |= self._referenced()
             except LogError as error:
-                raise AttachmentError(f"the log cannot be asked for the session's files: {error}") from None
+                raise AttachmentError(f"cannot read the list of the session's files: {error}") from None
         return name in self._known
 
 
-def remove_forgotten(store: FolderStore, referenced: Set[str]) -> tuple[int, int]:
-    """Remove the files that no session refers to, and what broken-off copies left; how many, and their bytes."""
+def remove_unreferenced(store: FolderStore, referenced: Set[str]) -> tuple[int, int]:
+    """Remove unreferenced files and the leftovers of interrupted copies. Return how many files, and their bytes."""
     count = size = 0
     for path in store.folder.glob("??/*"):
         if len(path.name) == 64 and path.name not in referenced and (found := _remove_if_old(path)) is not None:
@@ -80,11 +80,12 @@ def remove_forgotten(store: FolderStore, referenced: Set[str]) -> tuple[int, int
 
 
 def _remove_if_old(path: Path) -> int | None:
-    """Remove a file that has not been wanted for long; its size if it is gone."""
+    """Remove a file that was not touched for long. Return its size, or None if it stays."""
     with contextlib.suppress(OSError):
         if not _is_old(path):
             return None
-        # Out of reach first: whoever wants it from now on stores it again. Whoever wanted it just before made it young.
+        # Rename first, so that a process that needs the file from now on stores it again. A process that needed it just
+        # before has updated its time, which the second check sees.
         doomed = path.with_name(f"incoming-doomed-{path.name}")
         path.rename(doomed)
         if _is_old(doomed):
@@ -96,4 +97,4 @@ def _remove_if_old(path: Path) -> int | None:
 
 
 def _is_old(path: Path) -> bool:
-    return abs(time.time() - path.stat().st_mtime) > UNREFERENCED_SECONDS  # also after a clock that was set back
+    return abs(time.time() - path.stat().st_mtime) > UNREFERENCED_SECONDS  # abs: the clock may have been set back

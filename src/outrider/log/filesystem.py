@@ -1,4 +1,4 @@
-"""Whether a folder is on a disk of this machine: SQLite's fast mode needs memory that only one machine shares."""
+"""Detect network file systems. SQLite's WAL mode needs shared memory, which works on one machine only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NETWORK = (
     r"9p|afs|afpfs|beegfs|ceph|cifs|coda|davfs|drvfs|glusterfs|gpfs|lustre|ncpfs|nfs[34]?|orangefs|prl_fs|smb[23]|smbfs|"
     r"vboxsf|virtiofs|webdav|fuse\.(sshfs|rclone|s3fs|gcsfuse|glusterfs|ceph|davfs2?|goofys|smbnetfs)"
 )
-"""File systems that another machine serves, or the host of a virtual one."""
+"""File systems served by another machine, or by the host of a virtual machine."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def network_file_system(folder: Path) -> str:
-    """The kind of network file system that the folder is on; empty if it is a disk of this machine, or unknown."""
+    """Return the type of the network file system that holds the folder; empty if it is local or unknown."""
     try:
         folder = folder.resolve()
         kind = _kind_on_linux(folder) if sys.platform == "linux" else _kind_by_mount(folder)
@@ -30,7 +30,7 @@ def _kind_on_linux(folder: Path) -> str:
 
 
 def kind_in_mountinfo(mounts: str, folder: Path) -> str:
-    """The type of the file system that the folder is on, by Linux's list of mounts. A later mount covers an earlier."""
+    """Return the folder's file system type, given Linux's list of mounts. A later mount covers an earlier one."""
     found, depth = "", -1
     for line in mounts.splitlines():
         before, separator, after = line.partition(" - ")
@@ -44,12 +44,12 @@ def kind_in_mountinfo(mounts: str, folder: Path) -> str:
 
 
 def _kind_by_mount(folder: Path) -> str:
-    """The same by the lines of `mount`, as on macOS: `//server/share on /Volumes/share (smbfs, nodev)`."""
+    """Read the type from the output of `mount`, as on macOS: `//server/share on /Volumes/share (smbfs, nodev)`."""
     if sys.platform == "win32":
         return "smb2" if str(folder).startswith("\\\\") else ""
-    said = subprocess.run(["/sbin/mount"], capture_output=True, text=True, timeout=5, check=True).stdout
+    output = subprocess.run(["/sbin/mount"], capture_output=True, text=True, timeout=5, check=True).stdout
     found, depth = "", -1
-    for match in re.finditer(r"^.* on (.+) \((\w+)[,)]", said, re.MULTILINE):
+    for match in re.finditer(r"^.* on (.+) \((\w+)[,)]", output, re.MULTILINE):
         point = Path(match[1])
         if folder.is_relative_to(point) and len(point.parts) >= depth:
             found, depth = match[2], len(point.parts)

@@ -1,7 +1,7 @@
-"""Who has a session open, and whether it still lives.
+"""The process that holds a session, and whether it is still alive.
 
-On one machine the process table answers that, and no clock is asked. Of a holder elsewhere (another machine, another
-container) only its heartbeat is known: a counter, because clocks differ and jump.
+On the same machine the process table decides, without a clock. A holder on another machine or in another container is
+known only by its heartbeat: a counter, because clocks differ and jump.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 from outrider.text import clean
 
 BEAT_SECONDS = 10.0
-"""How often a holder shows that it lives."""
+"""The interval between heartbeats."""
 STALE_SECONDS = 35.0
-"""A holder elsewhere that has not been heard of for so long is looked at more closely."""
+"""The age of a remote holder's last heartbeat from which `lock` watches whether its counter still changes."""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -26,29 +26,29 @@ class Holder(msgspec.Struct, frozen=True):
 
     host: str
     boot: str
-    """Which run of which machine: the process ids below mean something only there."""
+    """The boot id and the pid namespace in which `pid` is valid."""
     pid: int
     started: str
-    """When the process began, as the system tells it: process ids are used again."""
+    """The start time of the process in kernel ticks, because process ids are reused."""
     since: float
     program: str = ""
     log: str = ""
-    """Which `Log` of the process."""
+    """The token of the `Log` object in the process."""
 
     @classmethod
-    def here(cls, log: str = "") -> Holder:
-        """This process."""
+    def current(cls, log: str = "") -> Holder:
+        """Return a holder that describes this process."""
         pid = os.getpid()
         program = clean(Path(sys.argv[0]).name) if sys.argv and sys.argv[0] else ""
         return cls(_host(), _boot(), pid, _started(pid) or "", time.time(), program, log)
 
-    def lives(self) -> bool | None:
-        """Whether the process is there; None if that cannot be told from here."""
+    def is_alive(self) -> bool | None:
+        """Return whether the process exists, or None if this process cannot know."""
         boot = _boot()
         if not self.boot or not boot:
             return None
         if self.boot != boot:
-            # Another run of the same machine: its processes are gone. Another room of this run: nobody knows.
+            # After a reboot of the same machine its processes are gone. In another pid namespace they are invisible.
             same_machine = self.host == _host() and not self.host.startswith("localhost")
             return False if same_machine and self.boot.split()[0] != boot.split()[0] else None
         started = _started(self.pid)
@@ -70,7 +70,7 @@ def _host() -> str:
 
 
 def _boot() -> str:
-    """This run of this machine, and the room for process ids in it; empty where the system does not tell."""
+    """Return the boot id and the pid namespace; empty where the system does not provide them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -79,7 +79,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None if it is not there or only waits to be buried."""
+    """Return the start time of a process in kernel ticks, or None if it does not exist or is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

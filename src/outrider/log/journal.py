@@ -1,4 +1,4 @@
-"""One session, held for writing: what is written here is on disk when it counts as written."""
+"""Append entries to a held session. A write is done once it is on disk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from outrider.conversation.messages import Usage
 from outrider.errors import LogError, SessionLostError
 from outrider.log.entries import Entry, SessionSettings, encode
 from outrider.log.files import SessionFiles
+from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import INSERT, Extent, row
-from outrider.log.tally import Tally
-from outrider.log.write import Write
+from outrider.log.summary_update import SummaryUpdate
 from outrider.log.writer import Writer
 
 
 class Journal:
-    """Takes a session's entries. Whoever lost the session, because another process took it over, is refused."""
+    """The writing side of a held session. Writes fail once another process has taken the session over."""
 
     def __init__(
         self,
@@ -36,83 +36,83 @@ class Journal:
         self.settings = settings
         """The newest value of each setting."""
         self.usage = usage
-        """What its requests had used when it was opened."""
+        """The usage of its requests up to the time of opening."""
         self.extent = extent
-        """How far it reached when it was opened."""
+        """Its rows at the time of opening."""
         self._fence = fence
         self._writer = writer
         self._release = release
-        self._forgotten = weakref.finalize(self, release, wait=False)  # for those who do not close it
-        self._forgotten.atexit = False  # a process that has ended holds nothing, and is known to have ended
+        self._finalizer = weakref.finalize(self, release, wait=False)  # for callers that do not close it
+        self._finalizer.atexit = False  # not needed: other processes detect that the holder has ended
 
-    def write(self, *entries: Entry) -> Write:
-        """Have the entries written, all or none; done when they are on disk. Fails with a LogError, and only that."""
-        new = self.files.take_new()
+    def write(self, *entries: Entry) -> PendingWrite:
+        """Queue entries, all or none. The write is done when they are on disk, and fails only with a LogError."""
+        new = self.files.pop_new()
         try:
             append = self._append([*new, *entries] if new else entries)
-            write = self._writer.send(append)
+            write = self._writer.submit(append)
         except LogError as error:
-            write = Write.failed(error)
+            write = PendingWrite.failed(error)
         else:
             write.then(lambda: self._written(append, write.error))
         if new:
-            write.then(lambda: self.files.give_back(new) if write.error else None)
+            write.then(lambda: self.files.restore_new(new) if write.error else None)
         return write
 
     def write_now(self, *entries: Entry) -> None:
-        """The same for code without an event loop: returns when they are on disk."""
-        new = self.files.take_new()
+        """Write entries without an event loop. Return when they are on disk."""
+        new = self.files.pop_new()
         try:
             append = self._append([*new, *entries])
-            self._writer.do(append)
+            self._writer.run(append)
         except BaseException:
-            self.files.give_back(new)
+            self.files.restore_new(new)
             raise
         self._written(append)
 
     def appending(self, *entries: Entry) -> Append:
-        """Entries to be written together with something else: work for the writer."""
+        """Return a job that appends entries, to combine with others in one commit."""
         return self._append(entries)
 
     def close(self) -> None:
-        """Let the session go, so that others can open it. Nothing can be written any more."""
-        if self._forgotten.detach():
+        """Release the session, so that others can open it. Later writes fail."""
+        if self._finalizer.detach():
             self._release(wait=True)
 
     def _append(self, entries: Sequence[Entry]) -> Append:
-        if not self._forgotten.alive:
-            raise LogError("the session was closed; open it again to go on")
+        if not self._finalizer.alive:
+            raise LogError("the session was closed; open it again to continue")
         return Append(self.extent.session, self._fence, entries, self.settings)
 
     def _written(self, append: Append, error: BaseException | None = None) -> None:
-        if error is None and append.tally.settings_changed:
-            self.settings = append.tally.settings
+        if error is None and append.update.settings_changed:
+            self.settings = append.update.settings
 
 
 class Append:
-    """Entries on their way into the log: work for the writer."""
+    """A job for the writer that appends entries to a session."""
 
-    __slots__ = ("_bodies", "_fence", "_number", "_time", "tally")
+    __slots__ = ("_bodies", "_fence", "_number", "_time", "update")
 
     def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings) -> None:
         self._number, self._fence = number, fence
         self._time = time.time()
         self._bodies = [encode(entry) for entry in entries]
-        self.tally = Tally(settings)
+        self.update = SummaryUpdate(settings)
         for entry, (_, body) in zip(entries, self._bodies, strict=True):
-            self.tally.take(entry, len(body))
+            self.update.add(entry, len(body))
 
     def __call__(self, connection: sqlite3.Connection) -> None:
-        """Write them after the newest, if the session is still ours."""
+        """Append the entries if this log still holds the session."""
         found = connection.execute(
             "SELECT last FROM session WHERE number = ? AND fence = ?", (self._number, self._fence)
         ).fetchone()
         if found is None:
             raise SessionLostError(
-                "the session was taken over by another process, or deleted; open it again to go on from what is on disk"
+                "the session was taken over by another process, or deleted; open it again to continue from the disk"
             )
         last: int = found[0]
         for kind, body in self._bodies:
             last += 1
             connection.execute(INSERT, row(self._number, last, self._time, kind, body))
-        self.tally.add_to(connection, self._number, last)
+        self.update.write(connection, self._number, last)

@@ -1,7 +1,7 @@
-"""The lock on a session: one holder at a time, each with a fence of its own, taken over when it is dead.
+"""The lock on a session: one holder at a time. A dead holder's lock can be taken over.
 
-The fence counts up with every holder, and every write asks for it: whoever was taken over while it slept cannot write
-any more, whatever it believes.
+The fence counts up with every holder, and every write checks it. So a process that slept while another took its session
+over can no longer write.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from outrider.log.summary import SessionRow, find
 
 
 def check_free(row: SessionRow, path: Path) -> None:
-    """Raises SessionHeldError, which says by whom, if a living process holds the session."""
-    if lives(row, path):
+    """Raise SessionHeldError, which names the holder, if a live process holds the session."""
+    if is_held(row, path):
         holder = row.summary.holder
         raise SessionHeldError(
-            f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, look at it with "
-            f"`outrider sessions show {row.summary.id[:8]}`, or go on in a copy: `outrider sessions fork`"
+            f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, read it with "
+            f"`outrider sessions show {row.summary.id[:8]}`, or continue in a copy: `outrider sessions fork`"
         )
 
 
-def lives(row: SessionRow, path: Path) -> bool:
-    """Whether a living process holds the session."""
+def is_held(row: SessionRow, path: Path) -> bool:
+    """Return whether a live process holds the session."""
     holder = row.summary.holder
     if holder is None:
         return False
-    known = holder.lives()
-    return _beats(row, path) if known is None else known
+    alive = holder.is_alive()
+    return _has_heartbeat(row, path) if alive is None else alive
 
 
-def _beats(row: SessionRow, path: Path) -> bool:
-    """Whether a holder that cannot be asked still shows that it lives."""
+def _has_heartbeat(row: SessionRow, path: Path) -> bool:
+    """Return whether a remote holder still sends heartbeats."""
     if 0 <= time.time() - row.beaten < STALE_SECONDS:
         return True
-    # By the clock it is gone; but clocks jump. Only a heart that does not beat while one watches is dead.
-    until = time.monotonic() + 1.5 * BEAT_SECONDS
-    while time.monotonic() < until:
+    # Clocks differ and jump. Expire a holder only if its counter stays still while we watch.
+    deadline = time.monotonic() + 1.5 * BEAT_SECONDS
+    while time.monotonic() < deadline:
         time.sleep(BEAT_SECONDS / 20)
         with reading(path) as connection:
             now = find(connection, "number = ?", row.number)
@@ -52,31 +52,34 @@ def _beats(row: SessionRow, path: Path) -> bool:
     return False
 
 
-def take(found: SessionRow, holder: Holder, first: bool, connection: sqlite3.Connection) -> bool:
-    """Make it ours, if nobody was faster, and its holder did not show any life; the one opened last, if so wanted."""
+def acquire(found: SessionRow, holder: Holder, mark_opened: bool, connection: sqlite3.Connection) -> bool:
+    """Set the holder unless the fence or the heartbeat changed meanwhile. Return whether this succeeded.
+
+    With `mark_opened` the session becomes the most recently opened one.
+    """
     cursor = connection.execute(
         "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
-        (written(holder), time.time(), found.number, found.fence, found.beat),
+        (encode_holder(holder), time.time(), found.number, found.fence, found.beat),
     )
-    if first:
+    if mark_opened:
         newest = "(SELECT max(opened) + 1 FROM session)"
         connection.execute(f"UPDATE session SET opened = {newest} WHERE number = ?", (found.number,))
     return cursor.rowcount == 1
 
 
-def let_go(number: int, fence: int, connection: sqlite3.Connection) -> None:
-    """Nobody holds it any more, if we still did."""
+def release(number: int, fence: int, connection: sqlite3.Connection) -> None:
+    """Clear the holder, if the fence is still ours."""
     connection.execute("UPDATE session SET holder = '' WHERE number = ? AND fence = ?", (number, fence))
 
 
-def beat(held: dict[int, int], connection: sqlite3.Connection) -> None:
-    """Show that the holder of these sessions lives."""
+def heartbeat(held: dict[int, int], connection: sqlite3.Connection) -> None:
+    """Increase the heartbeat counter of the held sessions."""
     connection.executemany(
         "UPDATE session SET beat = beat + 1, beaten = ? WHERE number = ? AND fence = ?",
         [(time.time(), number, fence) for number, fence in list(held.items())],
     )
 
 
-def written(holder: Holder | None) -> str:
-    """A holder as it stands in the table."""
+def encode_holder(holder: Holder | None) -> str:
+    """Return the holder as the session table stores it."""
     return msgspec.json.encode(holder).decode() if holder else ""

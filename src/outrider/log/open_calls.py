@@ -1,4 +1,4 @@
-"""How things stand with the newest reply: what of its calls is known already."""
+"""The state of the newest reply's calls."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from outrider.log.entries import CallResult, Intent
 
 
 class OpenCalls(msgspec.Struct, frozen=True):
-    """What need not be found out, or done, again. Nothing of it outlives the next message."""
+    """Calls already started or answered. The next message resets it."""
 
     begun: dict[str, Intent] = {}
-    """The calls whose intent is on disk."""
+    """The intents that are on disk, by call id."""
     answers: dict[str, CallResult] = {}
-    """The calls that have their answer, while others of the same reply wait for theirs."""
+    """The results by call id, while other calls of the same reply are still open."""
     recorded: frozenset[str] = frozenset()
-    """Those of the answers that are on disk."""
+    """The ids of the calls whose results are on disk."""
     final: CallResult | None = None
-    """The answer that ended the run, if nothing was said since."""
+    """The result that ended the run, if no message followed."""

@@ -1,4 +1,4 @@
-"""A session out of its entries: the messages, who answered, and what was going on when it stopped."""
+"""Rebuild a session from its entries: the messages, the settings and the calls that were open when it stopped."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, Sessio
 
 
 class Replay:
-    """Takes entries in order, and knows the session as it then stood."""
+    """The state of a session after applying entries in order."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.messages: list[Message] = []
         self.settings = SessionSettings()
-        """The newest value of each."""
+        """The newest value of each setting."""
         self.intents: dict[str, Intent] = {}
-        """Calls of the newest reply that were begun, by id."""
+        """The started calls of the newest reply, by call id."""
         self.answers: dict[str, CallResult] = {}
-        """Calls of the newest reply that have their answer while others still wait for theirs."""
+        """The results of the newest reply's calls, while other calls of it are still open."""
         self.final: CallResult | None = None
-        """The answer that ended the run, if nothing was said since."""
-        self._waiting: tuple[ToolUseBlock, ...] = ()
-        self._had_losses = False
+        """The result that ended the run, if no message followed."""
+        self._calls: tuple[ToolUseBlock, ...] = ()
+        self._lost_entries = False
         for entry in entries:
-            self.take(entry)
+            self.apply(entry)
 
-    def take(self, entry: Entry) -> None:
-        """What the entry changes. One that this version does not know changes nothing."""
+    def apply(self, entry: Entry) -> None:
+        """Apply one entry. An unknown entry changes nothing."""
         match entry:
             case MessageEntry(message=message):
                 self.messages.append(message)
@@ -41,51 +41,51 @@ class Replay:
             case SessionSettings():
                 self.settings = merged(self.settings, entry)
             case SessionRecovered():
-                self._had_losses = True
+                self._lost_entries = True
 
-    def unsettled(self) -> list[CallResult]:
-        """Answers for the calls that were begun and may not be begun again: what they did is not known.
+    def unknown_outcomes(self) -> list[CallResult]:
+        """Return error results for the interrupted calls that must not run again, because their outcome is unknown.
 
-        After a loss of entries nobody knows which calls were begun: then it is all that are open.
+        After a loss of entries the intents are not reliable: then this covers every open call.
         """
         return [
             CallResult(_unknown(call, self.intents.get(call.id)))
             for call in self.open_calls
-            if self._had_losses or self._was_begun_for_good(call)
+            if self._lost_entries or self._must_not_repeat(call)
         ]
 
     @property
     def open_calls(self) -> list[ToolUseBlock]:
-        """The calls of the newest reply that have no answer."""
-        return [call for call in self._waiting if call.id not in self.answers]
+        """The calls of the newest reply that have no result."""
+        return [call for call in self._calls if call.id not in self.answers]
 
-    def _was_begun_for_good(self, call: ToolUseBlock) -> bool:
+    def _must_not_repeat(self, call: ToolUseBlock) -> bool:
         intent = self.intents.get(call.id)
         return intent is not None and intent.effect not in ("read", "idempotent")
 
     def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
-        self._waiting, self.final, self._had_losses = calls, None, False
+        self._calls, self.final, self._lost_entries = calls, None, False
         self.intents, self.answers = {}, {}
 
     def _answer(self, call_id: str, answer: CallResult) -> None:
-        if not any(call.id == call_id for call in self._waiting):
+        if not any(call.id == call_id for call in self._calls):
             return
         self.answers.setdefault(call_id, answer)
         if not self.open_calls:
-            answers = [self.answers[call.id] for call in self._waiting]
+            answers = [self.answers[call.id] for call in self._calls]
             self.messages.append(Message.user(*(answer.result for answer in answers)))
             self._expect(())
             self.final = next((answer for answer in answers if answer.final), None)
 
 
 def merged(old: SessionSettings, new: SessionSettings) -> SessionSettings:
-    """The newest value of each setting."""
+    """Return the old settings with the new values applied."""
     given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not None}
     return msgspec.structs.replace(old, **given)
 
 
 def changes(old: SessionSettings, new: SessionSettings) -> SessionSettings | None:
-    """What of the new is different; None if nothing is."""
+    """Return the settings that differ from the old ones, or None if none does."""
     different = {
         name: value
         for name in new.__struct_fields__
@@ -94,8 +94,8 @@ def changes(old: SessionSettings, new: SessionSettings) -> SessionSettings | Non
     return SessionSettings(**different) if different else None
 
 
-def beginning_of_tail(entries: Sequence[Entry]) -> int | None:
-    """The first place at which the entries can be cut: a reply. What was going on before it ended with it."""
+def start_of_tail(entries: Sequence[Entry]) -> int | None:
+    """Return the index of the first reply, from which replay can start: all earlier calls are closed by then."""
     for index, entry in enumerate(entries):
         if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
             return index
@@ -103,12 +103,12 @@ def beginning_of_tail(entries: Sequence[Entry]) -> int | None:
 
 
 def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:
-    asked = msgspec.json.encode(intent.input if intent else call.input).decode()
-    if len(asked) > 500:
-        asked = f"{asked[:500]}…"
+    arguments = msgspec.json.encode(intent.input if intent else call.input).decode()
+    if len(arguments) > 500:
+        arguments = f"{arguments[:500]}…"
     text = (
-        f"The outcome of this call is unknown: the program stopped while {call.name} was running. It may have been "
-        f"carried out in part, in full, or not at all, and it was not run again. Check before you repeat it. "
-        f"It was asked for: {asked}"
+        f"The outcome of this call is unknown: the program stopped while {call.name} was running. It may have run "
+        f"in part, in full, or not at all, and it was not run again. Check before you repeat it. "
+        f"Its arguments were: {arguments}"
     )
     return ToolResultBlock(call.id, (TextBlock(text),), is_error=True)

@@ -1,4 +1,4 @@
-"""Where a session stopped, however it stopped, and what its next process has to know to go on."""
+"""Resume a session: rebuild its state from the log after any kind of stop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def resume(log: Log, journal: Journal) -> tuple[History, OpenCalls]:
-    """Read the end of a session that is held, and settle what was going on when it stopped."""
+    """Read the tail of a held session and record an unknown outcome for each interrupted call."""
     tail, before = log.tail(journal.extent)
     replay = Replay(record.entry for record in tail)
-    if unsettled := replay.unsettled():
-        journal.write_now(*unsettled)
-        for answer in unsettled:
-            replay.take(answer)
+    if unknown := replay.unknown_outcomes():
+        journal.write_now(*unknown)
+        for result in unknown:
+            replay.apply(result)
 
     def earlier() -> Iterable[Message]:
         return log.messages(journal.id, upto=before)

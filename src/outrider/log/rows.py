@@ -1,4 +1,4 @@
-"""Entries as rows of the event table: each with a checksum, because SQLite does not notice a flipped bit."""
+"""Entries as rows of the event table. Each row has a checksum, because SQLite does not detect a flipped bit."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _SELECT = "SELECT session, seq, time, kind, body, checksum FROM event"
 
 
 def row(session: int, seq: int, time: float, kind: str, body: bytes) -> Row:
-    """A row that is whole."""
-    time += 0.0  # the zero with a sign does not come back as such
+    """Build a row with its checksum."""
+    time += 0.0  # SQLite does not preserve negative zero
     return session, seq, time, kind, body, checksum(session, seq, time, kind, body)
 
 
 def checksum(session: int, seq: int, time: float, kind: str, body: bytes) -> int:
-    """Over all that matters, so that a row cannot pass for another either."""
+    """Return the checksum over all columns, so that one row cannot be mistaken for another."""
     return zlib.crc32(body, zlib.crc32(f"{session}:{seq}:{time!r}:{kind}:".encode(errors="surrogateescape")))
 
 
-def is_whole(row: tuple[Any, ...]) -> bool:
-    """Whether it is a row as it was written; in a damaged file anything may stand in any place."""
+def is_intact(row: tuple[Any, ...]) -> bool:
+    """Check that a row is as it was written. In a damaged file any column may hold any type."""
     session, seq, time, kind, body, expected = row
     if not isinstance(session, int) or not isinstance(seq, int):
         return False
@@ -40,17 +40,17 @@ def is_whole(row: tuple[Any, ...]) -> bool:
 
 
 class Extent(NamedTuple):
-    """How far a session reaches: what is read is compared with it, because a damaged tree may leave rows out."""
+    """The expected rows of a session. Reads are checked against it, because a damaged B-tree may skip rows."""
 
     session: int
     last: int
-    """The seq of its newest row; more may have come meanwhile."""
+    """The seq of the newest known row; newer rows may exist."""
     gapless: bool = True
-    """Whether every seq is there, as it is unless some were lost."""
+    """Whether every seq exists. False if a recovery lost rows."""
 
 
 def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None = None) -> Iterator[Row]:
-    """The rows of a session up to a seq, in order; raises DamagedLogError if they are not as they were written."""
+    """Iterate over the rows of a session up to a seq, in order. Raise DamagedLogError if any is missing or damaged."""
     rows = connection.execute(
         f"{_SELECT} WHERE session = ? AND seq <= ? ORDER BY seq", (extent.session, LAST_SEQ if upto is None else upto)
     )
@@ -58,17 +58,17 @@ def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None =
 
 
 def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:
-    """The newest rows, the oldest of them first."""
+    """Return the newest rows, oldest first."""
     query = f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?"
     rows = connection.execute(query, (extent.session, count)).fetchall()[::-1]
-    before = rows[0][1] - 1 if len(rows) == count and is_whole(rows[0]) else 0
+    before = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
     return list(_in_order(rows, extent, before, extent.last))
 
 
 def _in_order(rows: Iterable[Row], extent: Extent, before: int, last: int) -> Iterator[Row]:
     seq = before
     for each in rows:
-        if not is_whole(each) or each[0] != extent.session:
+        if not is_intact(each) or each[0] != extent.session:
             raise _damaged(seq + 1)
         if each[1] <= seq or (extent.gapless and each[1] != seq + 1):
             raise _damaged(seq + 1)
@@ -79,7 +79,7 @@ def _in_order(rows: Iterable[Row], extent: Extent, before: int, last: int) -> It
 
 
 def records(rows: Iterable[Row]) -> Iterator[Record]:
-    """The entries of rows. Raises NewerLogError at one that this version cannot read."""
+    """Decode rows. Raise NewerLogError at an entry that this version cannot read."""
     for _, seq, time, kind, body, _ in rows:
         try:
             yield Record(seq, time, decode(kind, body))
@@ -88,12 +88,12 @@ def records(rows: Iterable[Row]) -> Iterator[Record]:
 
 
 def known_records(rows: Iterable[Row]) -> Iterator[Record]:
-    """The entries of rows, for looking: one that this version cannot read is unknown."""
+    """Decode rows for display. An entry that this version cannot read becomes `UnknownEntry`."""
     for _, seq, time, kind, body, _ in rows:
         yield Record(seq, time, decode_if_known(kind, body))
 
 
 def _damaged(seq: int) -> DamagedLogError:
     return DamagedLogError(
-        f"entry {seq} of a session is not there as it was written; `outrider sessions recover` saves what is whole"
+        f"entry {seq} of a session is missing or damaged; `outrider sessions recover` saves the intact entries"
     )

@@ -1,11 +1,11 @@
-"""Rows of the event table picked out of a damaged database without SQLite, from its raw pages.
+"""Read rows of the event table from the raw pages of a damaged database, without SQLite.
 
-SQLite gives up on a file whose header, schema or inner pages are broken. The rows are still there: each is one record
-on an index page of the file or of its write-ahead log, and a large one goes on in a chain of overflow pages. The
-layout is that of https://sqlite.org/fileformat2.html; the table is the one with six columns and no row id.
+SQLite cannot read a file whose header, schema or interior pages are damaged, but the rows are still there. Each row is
+one record on an index page of the file or of its write-ahead log; a large record continues in a chain of overflow
+pages. The layout is described at https://sqlite.org/fileformat2.html; the table has six columns and no row id.
 
-A row counts only if the caller finds it valid. That decides between the versions of a page, and it tells rows from
-bytes that look like one.
+A row counts only if the caller's check accepts it. The check chooses between versions of a page, and rejects bytes that
+only look like a row.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 MAX_KIND = 100
-"""Characters in the longest kind that is taken for one."""
+"""The longest kind to accept, in characters."""
 
 _PAGE_SIZES = (4096, 512, 1024, 2048, 8192, 16384, 32768, 65536)
 _INTERIOR, _LEAF = 0x02, 0x0A
-# Overflow pages, and those of other tables. They hold no rows, but whatever bytes a user had stored: a copied database,
-# say, whose rows are none of ours.
-_FOREIGN = (0x00, 0x05, 0x0D)
+# Overflow pages and pages of other tables. They hold no rows of ours, but may hold bytes that users stored, such as a
+# copy of another database.
+_OTHER_PAGES = (0x00, 0x05, 0x0D)
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 _MAX_RESERVED = 32
-_MAX_VERSIONS = 4  # of one overflow page, on each side of the main file's
-_MAX_WAYS = 64  # through the versions of a chain
+_MAX_VERSIONS = 4  # of one overflow page, newer and older than the main file's each
+_MAX_PATHS = 64  # through the versions of a chain
 
-# Length of the header, then the types of session, seq, time, kind, body and checksum.
+# The length of the header, then the types of session, seq, time, kind, body and checksum.
 _INTEGER = rb"[\x01-\x06\x08\x09]"
 _RECORD = re.compile(
     rb"([\x07-\x0c])(%(integer)s)(%(integer)s)([\x01-\x09])"
@@ -55,11 +55,11 @@ class Row(NamedTuple):
 
 
 def salvage(path: Path, valid: Callable[[Row], bool]) -> Iterator[Row]:
-    """Every valid row that can be found in the file's pages and in its write-ahead log.
+    """Yield every valid row in the file's pages and in its write-ahead log.
 
-    They come in any order and perhaps several times. Rows that were deleted or replaced come too where their bytes
-    have not been overwritten. No damage makes it raise, and what cannot be read gives no rows; what `valid` raises is
-    passed on. No more is held in memory than a page, the places of the pages in the log, and one row.
+    Rows come in any order, possibly several times. Deleted and replaced rows come too if their bytes were not
+    overwritten. Damage never raises: unreadable parts yield no rows. Exceptions of `valid` are passed on. Memory holds
+    one page, the positions of the pages in the log, and one row.
     """
     with closing(_File(path)) as main, closing(_File(path.with_name(f"{path.name}-wal"))) as log:
         pages = _Pages(main, log, _page_size(main, log))
@@ -69,20 +69,20 @@ def salvage(path: Path, valid: Callable[[Row], bool]) -> Iterator[Row]:
 
 
 class _File:
-    """A file that is read here and there. What is not there or cannot be read is empty."""
+    """Random access to a file. Missing or unreadable parts read as empty."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO | None = None
         self.size = 0
         try:
-            if path.is_file():  # opening a pipe would wait for its writer
+            if path.is_file():  # opening a FIFO would block
                 self._file = path.open("rb", buffering=0)
                 self.size = self._file.seek(0, os.SEEK_END)
         except OSError:
             self.close()
 
     def read(self, start: int, length: int) -> bytes:
-        # Not mapped into memory: a bad sector or a file cut short meanwhile would then end the process.
+        # No mmap: a bad sector or a truncated file would kill the process.
         if self._file is None or not 0 <= start < self.size:
             return b""
         try:
@@ -97,18 +97,18 @@ class _File:
 
 
 def _page_size(main: _File, log: _File) -> int:
-    """What a header says if there are pages of that size, else the size of which there are most."""
+    """Return the size in a header if pages of that size exist, else the size with the most pages."""
     stored = int.from_bytes(main.read(16, 2))
-    said = [65536 if stored == 1 else stored, int.from_bytes(log.read(8, 4))]
-    said = [size for size in said if size in _PAGE_SIZES]
-    for size in said:
+    declared = [65536 if stored == 1 else stored, int.from_bytes(log.read(8, 4))]
+    declared = [size for size in declared if size in _PAGE_SIZES]
+    for size in declared:
         if any(_index_pages(main, log, size)):
             return size
-    return max([*said, *_PAGE_SIZES], key=lambda size: sum(_index_pages(main, log, size)))
+    return max([*declared, *_PAGE_SIZES], key=lambda size: sum(_index_pages(main, log, size)))
 
 
 def _index_pages(main: _File, log: _File, size: int) -> Iterator[bool]:
-    """For each place of a page, if pages have this size, whether an index page with cells is there."""
+    """Yield for each page position of this page size whether an index page with cells is there."""
     for start in range(0, main.size, size):
         yield _is_index_page(main, start, size)
     for start in range(_LOG_HEADER + _FRAME_HEADER, log.size, _FRAME_HEADER + size):
@@ -123,32 +123,31 @@ def _is_index_page(file: _File, start: int, size: int) -> bool:
     if not 0 < count <= size // 6:
         return False
     pointers = _pointers(head + file.read(start + 8, 4 + 2 * count))
-    # Cells are laid from the end of a page and are no longer than a quarter of it: the last shows where the page ends.
+    # Cells fill a page from its end, and none is longer than a quarter of it: the last one shows where the page ends.
     return bool(pointers) and min(pointers) >= 8 + 2 * count and size // 2 < max(pointers) < size
 
 
 def _pointers(page: bytes) -> tuple[int, ...]:
-    """Where the cells of an index page begin, as far as its bytes go."""
+    """Return the offsets of an index page's cells, as far as its bytes go."""
     start = 12 if page[0] == _INTERIOR else 8
     count = min(int.from_bytes(page[3:5]), max(0, len(page) - start) // 2)
     return struct.unpack_from(f">{count}H", page, start) if count else ()
 
 
 def _usable_sizes(main: _File, size: int) -> list[int]:
-    """What may be the part of a page in use. The header may be wrong about it, and hardly any file reserves a part."""
+    """Return the candidates for a page's usable size. The header may be wrong, and few files reserve bytes."""
     reserved = int.from_bytes(main.read(20, 1))
     return [size - reserved, size] if 0 < reserved <= _MAX_RESERVED else [size]
 
 
 class _Pages:
-    """The pages of a database by number: each as it is in the main file and as it was in each frame of the log."""
+    """The pages of a database by number, with the versions in the main file and in each frame of the log."""
 
     def __init__(self, main: _File, log: _File, size: int) -> None:
         self._main, self._log, self.size = main, log, size
         self.count = -(-main.size // size)
         self.bytes = main.size + log.size
-        # A log is written again from its start, under a new salt: what is left of the round before is older than the
-        # main file.
+        # SQLite rewrites the log from its start with a new salt. Frames of earlier rounds are older than the main file.
         self._newer: dict[int, list[int]] = {}
         self._older: dict[int, list[int]] = {}
         salts = (log.read(16, 8), log.read(_LOG_HEADER + 8, 8))  # the same, unless one is damaged
@@ -162,9 +161,9 @@ class _Pages:
         yield from sorted(number for number in self._newer.keys() | self._older.keys() if not self._in_main(number))
 
     def versions(self, number: int, most: int | None = None, main_first: bool = False) -> Iterator[bytes]:
-        """What the page is and was, the newest first, each content once. It may be cut short.
+        """Yield the versions of a page, newest first, without duplicates. A version may be truncated.
 
-        `most` limits how many come from the log before the main file's and after it.
+        `most` limits the versions from the log that are newer than the main file's, and those that are older.
         """
         newer = [(self._log, start) for start in self._newer.get(number, [])[::-1][:most]]
         older = [(self._log, start) for start in self._older.get(number, [])[::-1][:most]]
@@ -182,7 +181,7 @@ class _Pages:
 
 
 class _Header(NamedTuple):
-    """The header of a record: where it is on the page, how long, and how the columns after it are stored."""
+    """The header of a record: its offset on the page, its length, and the types and widths of the columns."""
 
     start: int
     length: int
@@ -195,7 +194,7 @@ class _Header(NamedTuple):
 
     @classmethod
     def of(cls, match: re.Match[bytes] | None) -> _Header | None:
-        """None if it is not that of an event."""
+        """Return the header in a match, or None if it cannot belong to an event."""
         if match is None or match[1][0] != len(match[0]):
             return None
         types = tuple(_varint(each, 0)[0] for each in match.groups()[1:])
@@ -206,7 +205,7 @@ class _Header(NamedTuple):
         return cls(match.start(), len(match[0]), types, widths)
 
     def row(self, payload: bytes) -> Row | None:
-        """The row of a whole payload, or None if it can be none."""
+        """Return the row in a complete payload, or None if it is not one."""
         columns, start = [], self.length
         for width in self.widths:
             columns.append(payload[start : start + width])
@@ -228,17 +227,17 @@ class _Header(NamedTuple):
 
 
 class _Reader:
-    """The rows on each page."""
+    """Reads the rows of each page."""
 
     def __init__(self, pages: _Pages, usable_sizes: list[int], valid: Callable[[Row], bool]) -> None:
         self._pages, self._usable_sizes, self._valid = pages, usable_sizes, valid
-        self._tried: dict[bytes, bool] = {}  # cells of the page at hand, and whether a valid row began there
+        self._tried: dict[bytes, bool] = {}  # cells of the current page, and whether each held a valid row
 
     def rows(self, number: int) -> Iterator[Row]:
-        """The rows of all versions of a page. A cell that several of them have is looked at once."""
+        """Yield the rows of all versions of a page. A cell that several versions share is read once."""
         self._tried = {}
         for page in self._pages.versions(number):
-            if page[0] not in _FOREIGN:
+            if page[0] not in _OTHER_PAGES:
                 yield from self._rows_on(page)
 
     def _rows_on(self, page: bytes) -> Iterator[Row]:
@@ -249,11 +248,11 @@ class _Reader:
             rest[header.start : end] = bytes(len(page[header.start : end]))
             if row := self._row(page, header):
                 yield row
-        if not self._is_sound(page, cells):
+        if not self._is_consistent(page, cells):
             yield from self._rows_anywhere(page, rest)
 
-    def _is_sound(self, page: bytes, cells: list[_Header]) -> bool:
-        """Whether the page has no other rows than those it points to, as far as can be seen."""
+    def _is_consistent(self, page: bytes, cells: list[_Header]) -> bool:
+        """Return whether the page seems to have no rows besides those that it points to."""
         if page[0] not in (_INTERIOR, _LEAF):
             return False
         pointers = _pointers(page)
@@ -261,10 +260,10 @@ class _Reader:
         return len(cells) == len(pointers) and lowest == min(pointers, default=self._usable_sizes[0])
 
     def _rows_anywhere(self, page: bytes, rest: bytearray) -> Iterator[Row]:
-        """The rows in the rest of a page, wherever something there looks like a record.
+        """Yield the rows in the rest of a page, wherever bytes look like a record.
 
-        In the rest the cells that the page points to are blank: what looks like a record inside them was said or read
-        by somebody. On a sound page one does not look at all, since what was deleted or moved may still be there.
+        The cells that the page points to are blanked in the rest: bytes inside them that look like a record are
+        content. A consistent page is not searched, because deleted or moved rows may still be on it.
         """
         position = 0
         while match := _RECORD.search(rest, position):
@@ -278,7 +277,7 @@ class _Reader:
                 position = header.start + self._local(header)
 
     def _row(self, page: bytes, header: _Header) -> Row | None:
-        """The valid row that begins here, if there is one and it has not been given already."""
+        """Return the valid row that begins here, unless it was returned before."""
         cell = self._cell(page, header)
         if cell in self._tried or header.payload > self._pages.bytes:
             return None
@@ -298,7 +297,7 @@ class _Reader:
         return _local(header.payload, self._usable_sizes[0])
 
     def _payloads(self, page: bytes, header: _Header) -> Iterator[bytes]:
-        """What the whole record may be, the likeliest first."""
+        """Yield the candidates for the complete record, the likeliest first."""
         for usable in self._usable_sizes:
             end = header.start + _local(header.payload, usable)
             local = page[header.start : end]
@@ -310,28 +309,28 @@ class _Reader:
                     yield local + tail
 
     def _tails(self, first: int, length: int, room: int) -> Iterator[bytes]:
-        """What a chain of overflow pages may hold: by the newest pages, by those of the main file, then mixed."""
-        ways: deque[tuple[bool, tuple[int, ...]]] = deque([(False, ())])
-        for tried in range(_MAX_WAYS):
-            if not ways:
+        """Yield candidates for a chain of overflow pages: the newest pages, those of the main file, then mixed."""
+        paths: deque[tuple[bool, tuple[int, ...]]] = deque([(False, ())])
+        for tried in range(_MAX_PATHS):
+            if not paths:
                 return
-            main_first, way = ways.popleft()
-            tail, versions = self._follow(first, length, room, main_first, way)
+            main_first, path = paths.popleft()
+            tail, versions = self._follow(first, length, room, main_first, path)
             if tail is not None:
                 yield tail
             if tried == 0 and any(each > 1 for each in versions):
-                ways.append((True, ()))
-            for depth in range(len(way), len(versions)):
-                if len(ways) < _MAX_WAYS:
-                    same = way + (0,) * (depth - len(way))
-                    ways.extend((main_first, (*same, other)) for other in range(1, versions[depth]))
+                paths.append((True, ()))
+            for depth in range(len(path), len(versions)):
+                if len(paths) < _MAX_PATHS:
+                    same = path + (0,) * (depth - len(path))
+                    paths.extend((main_first, (*same, other)) for other in range(1, versions[depth]))
 
     def _follow(
-        self, first: int, length: int, room: int, main_first: bool, way: tuple[int, ...]
+        self, first: int, length: int, room: int, main_first: bool, path: tuple[int, ...]
     ) -> tuple[bytes | None, list[int]]:
-        """The bytes of a chain, None if it breaks off, and how many versions each page on the way has.
+        """Return the bytes of a chain, or None if it is broken, and the number of versions of each page on it.
 
-        `way` says which version to take of each page; after its end it is the first.
+        `path` gives the version to use for each page. Beyond its end the first version is used.
         """
         pieces: list[bytes] = []
         counts: list[int] = []
@@ -343,7 +342,7 @@ class _Reader:
                 return None, counts
             seen.add(number)
             depth = len(counts)
-            page = versions[way[depth] if depth < len(way) else 0]
+            page = versions[path[depth] if depth < len(path) else 0]
             counts.append(len(versions))
             piece = page[4 : 4 + min(length, room)]
             if len(piece) < min(length, room):
@@ -355,7 +354,7 @@ class _Reader:
 
 
 def _cells(page: bytes) -> Iterator[_Header]:
-    """The records that an index page points to and whose length is that of their columns."""
+    """Yield the records that an index page points to, if their length matches their columns."""
     if page[0] not in (_INTERIOR, _LEAF):
         return
     for pointer in _pointers(page):
@@ -366,7 +365,7 @@ def _cells(page: bytes) -> Iterator[_Header]:
 
 
 def _local(payload: int, usable: int) -> int:
-    """How much of a payload is on the index page itself."""
+    """Return how many bytes of a payload are on the index page itself."""
     most = (usable - 12) * 64 // 255 - 23
     if payload <= most:
         return payload
@@ -376,7 +375,7 @@ def _local(payload: int, usable: int) -> int:
 
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the highest first, and where it ends. Lengths need no ninth byte."""
+    """Decode a varint (seven bits a byte, highest first). Return it and its end. Lengths need no ninth byte."""
     value = 0
     for position in range(start, min(start + 8, len(data))):
         value = value << 7 | data[position] & 0x7F
@@ -386,5 +385,5 @@ def _varint(data: bytes, start: int) -> tuple[int, int]:
 
 
 def _integer(kind: int, data: bytes) -> int:
-    """A stored integer. Two types are the number itself: 8 is zero and 9 is one."""
+    """Decode a stored integer. Types 8 and 9 stand for the constants 0 and 1."""
     return kind - 8 if kind in (8, 9) else int.from_bytes(data, signed=True)

@@ -1,4 +1,4 @@
-"""A session in one line: what a list of sessions shows."""
+"""Session summaries: one row of the session table each, as the list of sessions shows them."""
 
 from __future__ import annotations
 
@@ -22,64 +22,67 @@ _COLUMNS = (
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What is known of a session without reading it."""
+    """A session's metadata, available without reading its entries."""
 
     id: str
     title: str
-    """The beginning of what was first said, or the name that it was given."""
+    """The beginning of the first prompt, or the title that the user set."""
     model: str
     created: float
     updated: float
     turns: int
-    """How often a model answered."""
+    """The number of replies."""
     usage: Usage
     size: int
-    """Bytes of its entries and of its files."""
+    """The size of its entries and files in bytes."""
     last: int
-    """The number of its newest entry."""
+    """The seq of its newest entry."""
     parent: str = ""
-    """The session that sent it out, if it is a sub-agent's."""
+    """For a sub-agent's session, the session that started it."""
     holder: Holder | None = None
-    """Who has it open, if anybody has, or had and did not close it."""
+    """The process that has it open, or that ended without closing it."""
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """A session as it stands in the table."""
+    """A row of the session table."""
 
     number: int
     summary: Summary
     settings: SessionSettings
     entries: int
-    """How many entries it has."""
+    """The number of its entries."""
     fence: int
+    """Counts up with every holder. A write with an older fence is rejected."""
     beat: int
+    """The heartbeat counter of the holder."""
     beaten: float
+    """The time of the last heartbeat, by the holder's clock."""
 
     @property
     def extent(self) -> Extent:
-        """How far it reaches."""
+        """The rows that it should have."""
         return Extent(self.number, self.summary.last, self.entries == self.summary.last)
 
 
 def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
-    """The sessions for which an SQL condition holds, with ORDER BY and LIMIT if they are wanted."""
+    """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
     return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {condition}", values)]
 
 
-def insert(connection: sqlite3.Connection, began: SessionStarted, holder: str = "") -> int:
-    """Put a new session into the table, as the one that was opened last; its number."""
+def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
+    """Insert a new session as the most recently opened one. Return its number."""
     now = time.time()
     cursor = connection.execute(
         "INSERT INTO session (id, parent, created, updated, opened, holder, fence, beaten) "
         "VALUES (?, ?, ?, ?, (SELECT coalesce(max(opened), 0) + 1 FROM session), ?, 1, ?)",
-        (began.session, began.parent, now, now, holder, now),
+        (started.session, started.parent, now, now, holder, now),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
 
 
 class _Columns(msgspec.Struct, frozen=True, array_like=True):
-    """A row as it should be; a damaged one may have anything in any place."""
+    """The expected types of a row's columns. A damaged row may hold anything."""
 
     number: int
     id: str
@@ -107,25 +110,33 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
 
 def _read(row: tuple[Any, ...]) -> SessionRow:
     try:
-        of = _columns().decode(msgspec.msgpack.encode(row))
-        settings = msgspec.json.decode(of.settings, type=SessionSettings)
-        return SessionRow(of.number, _summary(of), settings, of.entries, of.fence, of.beat, of.beaten)
+        columns = _decoder().decode(msgspec.msgpack.encode(row))
+        settings = msgspec.json.decode(columns.settings, type=SessionSettings)
+        return SessionRow(
+            columns.number,
+            _summary(columns),
+            settings,
+            columns.entries,
+            columns.fence,
+            columns.beat,
+            columns.beaten,
+        )
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise DamagedLogError(
-            f"the list of sessions is damaged ({error}); `outrider sessions recover` saves what is whole"
+            f"the list of sessions is damaged ({error}); `outrider sessions recover` saves the intact entries"
         ) from None
 
 
-def _summary(of: _Columns) -> Summary:
+def _summary(row: _Columns) -> Summary:
     usage = Usage(
-        of.input_tokens, of.output_tokens, of.cached_tokens, of.cache_write_tokens, of.reasoning_tokens, of.cost
+        row.input_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens, row.reasoning_tokens, row.cost
     )
-    holder = msgspec.json.decode(of.holder, type=Holder) if of.holder else None
+    holder = msgspec.json.decode(row.holder, type=Holder) if row.holder else None
     return Summary(
-        of.id, of.title, of.model, of.created, of.updated, of.turns, usage, of.size, of.last, of.parent, holder
+        row.id, row.title, row.model, row.created, row.updated, row.turns, usage, row.size, row.last, row.parent, holder
     )
 
 
-@cache  # made when the first list is read
-def _columns() -> msgspec.msgpack.Decoder[_Columns]:
+@cache  # built on first use
+def _decoder() -> msgspec.msgpack.Decoder[_Columns]:
     return msgspec.msgpack.Decoder(_Columns)

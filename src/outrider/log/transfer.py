@@ -1,7 +1,6 @@
-"""A session as JSON lines, to be kept elsewhere or taken to another machine, and back into a log.
+"""Export a session as JSON lines and import it into another log.
 
-The first line says what it is, each further line is one entry; where files come along, they stand between the two, in
-pieces of base64:
+The first line is a header, and each entry is one line. Exported files come between them, as chunks of base64:
 
     {"outrider_session": 1, "id": "…", "title": "…"}
     {"file": {"sha256": "…", "mime_type": "image/png", "size": 4711}, "data": "iVBORw0…"}
@@ -25,7 +24,7 @@ from outrider.conversation.messages import AttachmentBlock, files_in
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
-from outrider.log.copying import Foreign
+from outrider.log.copying import ImportedEntry
 from outrider.log.entries import AttachmentStored, MessageEntry, SessionStarted, decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
@@ -34,7 +33,7 @@ from outrider.log.rows import LAST_SEQ
 VERSION = 1
 SHA256 = re.compile("[0-9a-f]{64}")
 END_OF_TIME = 4_102_444_800.0
-"""The end of the year 2099: a clock beyond that is wrong."""
+"""The end of the year 2099: a later time is wrong."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -58,16 +57,16 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What came in."""
+    """The result of an import."""
 
     id: str
     entries: int
     missing: tuple[str, ...] = ()
-    """The names of files that the session mentions and that did not come along."""
+    """The names of the files that the session mentions but the export does not contain."""
 
 
 def export(log: Log, id: str, *, attachments: bool = False) -> Iterator[bytes]:
-    """The lines of a session, one by one. Files are read piece by piece, and only if they are wanted."""
+    """Yield the lines of a session. With `attachments`, include the bytes of its files, read in chunks."""
     summary = log.session(id)
     yield _json(Header(VERSION, summary.id, summary.title))
     if attachments:
@@ -83,7 +82,7 @@ def _files(log: Log, id: str) -> list[AttachmentBlock]:
 
 
 def _pieces(log: Log, id: str, file: AttachmentBlock) -> Iterator[bytes]:
-    """The lines of one file, at least one; none if it is not there to be read, which the import will say."""
+    """Yield the lines of one file: at least one, or none if the file cannot be read, which the import reports."""
     try:
         chunks = log.files(id).chunks(file)
     except AttachmentError:
@@ -96,7 +95,7 @@ def _pieces(log: Log, id: str, file: AttachmentBlock) -> Iterator[bytes]:
 
 
 def import_session(log: Log, lines: Iterable[bytes]) -> Imported:
-    """A session out of its lines, all or nothing. It keeps its id, unless the log has that already."""
+    """Import a session from its lines, all or nothing. It keeps its id unless the log already has that id."""
     make_private(log.folder)
     with TemporaryDirectory(prefix="import-", dir=log.folder) as folder:
         incoming = _Lines(Path(folder))
@@ -105,7 +104,7 @@ def import_session(log: Log, lines: Iterable[bytes]) -> Imported:
                 try:
                     incoming.take(line)
                 except (LogError, ValueError, RecursionError) as error:
-                    raise LogError(f"line {number} is not one of an exported session: {error}") from None
+                    raise LogError(f"line {number} is not a line of an exported session: {error}") from None
         if incoming.header is None or not incoming.count:
             raise LogError("there is nothing to import: the input has no entries")
         try:
@@ -116,9 +115,9 @@ def import_session(log: Log, lines: Iterable[bytes]) -> Imported:
 
 
 def import_conversation(log: Log, text: bytes) -> Imported:
-    """A session out of a conversation as `outrider.dumps` writes it."""
-    messages = from_json(text, MemoryStore())  # first see whether it is one
-    journal = log.begin()
+    """Import a conversation that `outrider.dumps` wrote."""
+    messages = from_json(text, MemoryStore())  # validate before creating a session
+    journal = log.create()
     try:
         from_json(text, journal.files)
         journal.write_now(*map(MessageEntry, messages))
@@ -140,12 +139,12 @@ def _has(journal: Journal, file: AttachmentBlock) -> bool:
 
 
 class _Lines:
-    """The lines of a session as they come in. The bytes of files go to a folder at once."""
+    """The lines of a session during an import. The bytes of files go straight to a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.header: Header | None = None
-        self.entries: list[Foreign] = []
-        """All but the beginning, which the session will have anew."""
+        self.entries: list[ImportedEntry] = []
+        """All entries but the first, which the import writes anew."""
         self.count = 0
         self._last = 0
         self._folder = folder
@@ -153,7 +152,7 @@ class _Lines:
         self._mentioned: dict[str, AttachmentBlock] = {}
 
     def take(self, line: bytes) -> None:
-        """Understand one line."""
+        """Parse one line."""
         if self.header is None:
             self.header = msgspec.json.decode(line, type=Header)
             if self.header.outrider_session > VERSION:
@@ -164,15 +163,15 @@ class _Lines:
             self._take_entry(msgspec.json.decode(line, type=_Line))
 
     def files(self) -> Iterator[Attachment]:
-        """The files that came along, each as it was."""
+        """Yield the imported files. Raise LogError if a hash does not match."""
         for name, file in self._files.items():
             with (self._folder / name).open("rb") as stream:
                 if hashlib.file_digest(stream, "sha256").hexdigest() != name:
-                    raise LogError(f"the bytes of {file.label} are not those that were exported")
+                    raise LogError(f"the bytes of {file.label} do not match their SHA-256")
             yield Attachment(self._folder / name, file.mime_type, file.name, file.description)
 
     def missing(self) -> Iterator[str]:
-        """What to call the files that did not."""
+        """Yield the names of the files that the export does not contain."""
         return (file.label for name, file in self._mentioned.items() if name not in self._files)
 
     def _take_file(self, piece: _File) -> None:
@@ -185,9 +184,9 @@ class _Lines:
 
     def _take_entry(self, line: _Line) -> None:
         if not self._last < line.seq <= LAST_SEQ:
-            raise LogError(f"the entry {line.seq} comes twice, too late, or has a number that none has")
+            raise LogError(f"the number of entry {line.seq} is repeated, out of order or out of range")
         if not 0 <= line.time <= END_OF_TIME:
-            raise LogError(f"the entry {line.seq} has a time that no clock shows")
+            raise LogError(f"the time of entry {line.seq} is out of range")
         body = bytes(line.body)
         entry = decode(line.kind, body)
         if isinstance(entry, AttachmentStored):
@@ -195,7 +194,7 @@ class _Lines:
         self._last = line.seq
         self.count += 1
         if self.count > 1 or not isinstance(entry, SessionStarted):
-            # Where the beginning was lost, its place is taken by the new one, and what stood there moves on.
+            # If the first entry was lost, the new first entry takes number 1 and the following ones move up.
             seq = max(line.seq, 2, self.entries[-1][0] + 1 if self.entries else 2)
             self.entries.append((seq, line.time, line.kind, body))
 

@@ -1,8 +1,8 @@
-"""The write-ahead log of the SQLite file: whether commits at its end can no longer be read.
+"""Detect lost commits at the end of SQLite's write-ahead log.
 
-SQLite reads it up to the first frame whose checksum is wrong, and takes the rest for a write that was cut off. That is
-right for one commit, the last one: each commit is on disk before the next begins. Where two or more follow, a part of
-the file has been damaged, and what was acknowledged would silently be gone.
+SQLite reads the log up to the first frame with a wrong checksum, and treats the rest as an interrupted write. That is
+right for the last commit only, because each commit is on disk before the next begins. If two or more commits follow,
+the file is damaged, and SQLite would silently drop acknowledged commits.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _HEADER, _FRAME = 32, 24
 
 
 def lost_commits(path: Path) -> int:
-    """How many commits follow that SQLite does not see, more than one being damage. A connection must be reading."""
+    """Return the number of commits that SQLite does not see, or 0 if at most one. A connection must be reading."""
     try:
-        # Without a buffer: what is read twice has to be read twice. SQLite has no locks on this one of its files.
+        # Unbuffered, because some parts must be read twice. SQLite holds no locks on this file.
         with path.with_name(f"{path.name}-wal").open("rb", buffering=0) as wal:
             header = wal.read(_HEADER)
-            if len(header) == _HEADER and not _is_whole(header):
+            if len(header) == _HEADER and not _is_valid(header):
                 lost = _commits_without_header(wal, path)
             else:
                 lost = _commits_not_seen(wal, path.with_name(f"{path.name}-shm"), header)
@@ -37,20 +37,20 @@ def _commits_not_seen(wal: BinaryIO, shm: Path, header: bytes) -> int:
     if start is None:
         return 0
     commits = _commits_from(wal, start, size, salts)
-    seen = _frames_seen(shm, salts)  # once more: others may have been writing meanwhile
+    seen = _frames_seen(shm, salts)  # again: another process may have written meanwhile
     return 0 if seen is None else sum(frame > seen for frame in commits)
 
 
 def _commits_without_header(wal: BinaryIO, path: Path) -> int:
-    """Commits of the newest round, where SQLite sees none at all because it cannot read the header."""
+    """Count the commits of the newest round. Without a valid header SQLite sees none of them."""
     size = struct.unpack(">H", peek(path, 2, offset=16))[0]
     wal.seek(_HEADER)
     first = wal.read(_FRAME)
     return len(_commits_from(wal, 0, 65536 if size == 1 else size or 4096, first[8:16]))
 
 
-def _is_whole(header: bytes) -> bool:
-    """Whether the checksum at the end of the header is right."""
+def _is_valid(header: bytes) -> bool:
+    """Verify the checksum at the end of the header."""
     order = ">" if header[3] & 1 else "<"
     one = two = 0
     for first, second in struct.iter_unpack(f"{order}II", header[:24]):
@@ -60,7 +60,7 @@ def _is_whole(header: bytes) -> bool:
 
 
 def _frames_seen(shm: Path, salts: bytes) -> int | None:
-    """How many frames SQLite sees, by the index that its connections share; None while that is being changed."""
+    """Return the number of frames in the shared index of SQLite's connections, or None while it is changing."""
     index = peek(shm, 96)
     if index[:48] != index[48:] or index[32:40] != salts:
         return None
@@ -69,7 +69,7 @@ def _frames_seen(shm: Path, salts: bytes) -> int | None:
 
 
 def _commits_from(wal: BinaryIO, frame: int, page_size: int, salts: bytes) -> list[int]:
-    """The numbers of the frames after this one that end a commit and belong to this round of the log."""
+    """Return the numbers of the later frames that end a commit of this round of the log."""
     found: list[int] = []
     while True:
         wal.seek(_HEADER + frame * (_FRAME + page_size))

@@ -1,4 +1,4 @@
-"""The one thread that writes to the log: what waits at the same moment is committed together."""
+"""The single thread that writes to the log. It commits all waiting jobs together."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import LogError
-from outrider.log.database import explained, open_for_writing
-from outrider.log.write import Write, resolve_all
+from outrider.log.database import explain, open_for_writing
+from outrider.log.pending_write import PendingWrite, resolve_all
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
-"""Changes the database within a transaction."""
+"""A function that changes the database within a transaction."""
 
-TOGETHER = 512
-"""How many pieces of work one commit may hold."""
+BATCH = 512
+"""The largest number of jobs in one commit."""
 ATTEMPTS = 3
-"""How often a commit is tried while another process keeps the file busy, each as long as BUSY_SECONDS."""
+"""How often to try to start a transaction while another process is writing. Each attempt takes up to BUSY_SECONDS."""
 
 
 class _Job(NamedTuple):
     work: Work[Any]
-    waiting: Future[Any] | Write
+    waiting: Future[Any] | PendingWrite
     loop: asyncio.AbstractEventLoop | None = None
 
 
@@ -42,48 +42,48 @@ class _Outcome(NamedTuple):
 
 
 class Writer:
-    """Does work on the database, in order, each piece committed and on disk before it counts as done.
+    """Runs jobs on the database in order. A job is done once its commit is on disk.
 
-    Its thread begins with the first piece. It beats while anything is held, and ends when there is nothing to do.
+    The first job starts the thread. While a session is held, the thread sends heartbeats. When idle, it ends.
     """
 
-    def __init__(self, path: Path, held: Mapping[int, int], beat: Work[None], every: float) -> None:
+    def __init__(self, path: Path, held: Mapping[int, int], heartbeat: Work[None], interval: float) -> None:
         self._path = path
-        self._held, self._beat, self._every = held, beat, every
+        self._held, self._heartbeat, self._interval = held, heartbeat, interval
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._lock = threading.RLock()  # a finalizer may run, and use the writer, in the middle of using it
+        self._lock = threading.RLock()  # re-entrant: a finalizer may use the writer while this thread is using it
         self._process = os.getpid()
-        self._using = threading.Lock()
+        self._connection_lock = threading.Lock()
         """Held while the connection is in use."""
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._last_beat = time.monotonic()
         _writers.add(self)
 
-    def send(self, work: Work[None]) -> Write:
-        """Have it done, and tell the running loop."""
-        write = Write()
+    def submit(self, work: Work[None]) -> PendingWrite:
+        """Queue work and return a handle for the running event loop."""
+        write = PendingWrite()
         self._put(_Job(work, write, asyncio.get_running_loop()))
         return write
 
-    def do(self, work: Work[T]) -> T:
-        """Have it done, and wait."""
+    def run(self, work: Work[T]) -> T:
+        """Queue work and wait for its result."""
         future: Future[T] = Future()
         self._put(_Job(work, future))
         return future.result()
 
     def post(self, work: Work[None]) -> None:
-        """Have it done some time; nobody waits. Safe while objects are being destroyed."""
+        """Queue work and return at once. Safe in finalizers."""
         with contextlib.suppress(LogError):
             self._put(_Job(work, Future()))
 
-    def do_or_post(self, work: Work[None]) -> None:
-        """Have it done, and wait, unless this is the writer's own thread, which a finalizer may have come to."""
-        (self.post if threading.current_thread() is self._thread else self.do)(work)
+    def run_or_post(self, work: Work[None]) -> None:
+        """Queue work and wait, except on the writer's own thread, where a finalizer may run."""
+        (self.post if threading.current_thread() is self._thread else self.run)(work)
 
     def close(self) -> None:
-        """Finish what waits, and close the file."""
+        """Finish the queued jobs and close the file."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -95,8 +95,8 @@ class Writer:
             thread.join()
 
     def _put(self, job: _Job) -> None:
-        if self._process != os.getpid():  # before the lock, which may have been held by a thread that is not here
-            raise LogError("this Log was made before the process was forked; make another one here")
+        if self._process != os.getpid():  # before the lock: a thread of the parent process may have held it
+            raise LogError("this Log was created before the process forked; create a new Log in the child process")
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="outrider-log", daemon=True)
@@ -111,75 +111,76 @@ class Writer:
         closing = False
         while True:
             try:
-                job = self._jobs.get(timeout=self._every)
+                job = self._jobs.get(timeout=self._interval)
             except queue.Empty:
                 if self._held:
-                    self._show_life()
-                elif self._retire():
+                    self._send_heartbeat()
+                elif self._stop_if_idle():
                     return
                 continue
             closing = closing or job is None
             if job is not None:
-                _tell(self._commit(self._and_what_waits(job)))
+                _resolve(self._commit(self._batch(job)))
             del job
-            if closing and self._retire():
+            if closing and self._stop_if_idle():
                 return
-            if self._held and time.monotonic() - self._last_beat >= self._every:
-                self._show_life()
+            if self._held and time.monotonic() - self._last_beat >= self._interval:
+                self._send_heartbeat()
 
-    def _and_what_waits(self, job: _Job) -> list[_Job]:
+    def _batch(self, job: _Job) -> list[_Job]:
+        """Return the job and those that wait behind it."""
         jobs = [job]
         with contextlib.suppress(queue.Empty):
-            while len(jobs) < TOGETHER:
+            while len(jobs) < BATCH:
                 following = self._jobs.get_nowait()
                 if following is None:
-                    self._jobs.put(None)  # the end comes after what came before it
+                    self._jobs.put(None)  # finish this batch before closing
                     break
                 jobs.append(following)
         return jobs
 
-    def _retire(self) -> bool:
-        """End the thread, unless there is something to do after all."""
+    def _stop_if_idle(self) -> bool:
+        """Disconnect and return True if no job is queued."""
         with self._lock:
             if not self._jobs.empty():
                 return False
             self._thread = None
-            with self._using:
+            with self._connection_lock:
                 self._disconnect()
             return True
 
-    def _show_life(self) -> None:
+    def _send_heartbeat(self) -> None:
         self._last_beat = time.monotonic()
-        self._commit([_Job(self._beat, Future())])  # that it failed will be told to whoever writes next
+        self._commit([_Job(self._heartbeat, Future())])  # the next write reports a failure
 
     def _commit(self, jobs: Sequence[_Job]) -> list[_Outcome]:
-        """Do all of it in one transaction. A piece that fails is left out; if the transaction fails, all of them do."""
-        with self._using:
+        """Run the jobs in one transaction. A failing job is rolled back alone; a failing transaction fails all jobs."""
+        with self._connection_lock:
             try:
                 return self._transact(jobs)
-            except BaseException as error:  # noqa: BLE001 - told to whoever waits; the thread must go on
+            except BaseException as error:  # noqa: BLE001 - passed to the callers; the thread must go on
                 if isinstance(error, sqlite3.DatabaseError):
                     self._disconnect()
-                said = self._in_words(error)
-                return [_Outcome(job, error=said) for job in jobs]
+                failure = self._log_error(error)
+                return [_Outcome(job, error=failure) for job in jobs]
 
     def _transact(self, jobs: Sequence[_Job]) -> list[_Outcome]:
-        connection = self._connected()
+        connection = self._connect()
         _begin(connection)
         try:
             if len(jobs) == 1:
                 outcomes = [_Outcome(jobs[0], jobs[0].work(connection))]
             else:
-                outcomes = [self._attempt(job, connection) for job in jobs]
+                outcomes = [self._run_in_savepoint(job, connection) for job in jobs]
             connection.execute("COMMIT")
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
+            with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back already
                 connection.execute("ROLLBACK")
             raise
         return outcomes
 
-    def _attempt(self, job: _Job, connection: sqlite3.Connection) -> _Outcome:
-        """One of several: if it fails, the others are not harmed."""
+    def _run_in_savepoint(self, job: _Job, connection: sqlite3.Connection) -> _Outcome:
+        """Run one job of a batch. Its failure does not affect the others."""
         connection.execute("SAVEPOINT job")
         try:
             value = job.work(connection)
@@ -188,12 +189,12 @@ class Writer:
                 raise
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
-            return _Outcome(job, error=self._in_words(error))
+            return _Outcome(job, error=self._log_error(error))
         connection.execute("RELEASE job")
         return _Outcome(job, value)
 
-    def _connected(self) -> sqlite3.Connection:
-        """The connection to the file that stands at the path now: a recovery may have put another there."""
+    def _connect(self) -> sqlite3.Connection:
+        """Return a connection to the file that is at the path now; a recovery may have replaced it."""
         if self._connection is not None and _identity(self._path) != self._file:
             self._disconnect()
         if self._connection is None:
@@ -207,39 +208,39 @@ class Writer:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def _in_words(self, error: BaseException) -> LogError:
+    def _log_error(self, error: BaseException) -> LogError:
         if isinstance(error, LogError):
             return error
         if isinstance(error, sqlite3.Error):
-            return explained(error, self._path)
+            return explain(error, self._path)
         return LogError(f"the log {self._path} cannot be written: {type(error).__name__}: {error}")
 
-    # SQLite knows in the memory of a process which files it has open, and does not survive a fork.
+    # SQLite keeps its open files in process memory, and a connection must not be used after a fork.
 
     def before_fork(self) -> None:
-        """Have nothing open, and nothing going on, while the process is copied."""
-        self._using.acquire()
+        """Finish the current commit and close the file before the process forks."""
+        self._connection_lock.acquire()
         self._disconnect()
 
     def after_fork(self) -> None:
-        """Go on, in the process that was copied."""
-        self._using.release()
+        """Continue after a fork, in the parent and in the child."""
+        self._connection_lock.release()
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-_pausing: list[Writer] = []
+_paused: list[Writer] = []
 
 
 def _before_fork() -> None:
-    _pausing[:] = list(_writers)
-    for writer in _pausing:
+    _paused[:] = list(_writers)
+    for writer in _paused:
         writer.before_fork()
 
 
 def _after_fork() -> None:
-    for writer in _pausing:
+    for writer in _paused:
         writer.after_fork()
-    _pausing.clear()
+    _paused.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -264,11 +265,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _tell(outcomes: Sequence[_Outcome]) -> None:
-    """Tell whoever waits, each event loop once."""
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[Write, BaseException | None]]] = {}
+def _resolve(outcomes: Sequence[_Outcome]) -> None:
+    """Pass outcomes to the callers, with one call for each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[PendingWrite, BaseException | None]]] = {}
     for (_, waiting, loop), value, error in outcomes:
-        if isinstance(waiting, Write):
+        if isinstance(waiting, PendingWrite):
             assert loop
             loops.setdefault(loop, []).append((waiting, error))
         elif error is None:
@@ -276,5 +277,5 @@ def _tell(outcomes: Sequence[_Outcome]) -> None:
         else:
             waiting.set_exception(error)
     for loop, writes in loops.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there to hear it
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so no task waits
             loop.call_soon_threadsafe(resolve_all, writes)

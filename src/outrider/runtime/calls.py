@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.json_text import in_lines, shorten_json
+from outrider.conversation.json_text import indent_json, shorten_json
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, LogError, ValidationError
@@ -30,7 +30,7 @@ from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
-    from outrider.log.write import Write
+    from outrider.log.pending_write import PendingWrite
 
 CANCELLED = "The call was cancelled before it finished."
 """The first sentence of a cancelled call's result; front ends recognise it."""
@@ -144,7 +144,7 @@ class Call:
         self.begun = begun
         """The intent that is stored already."""
         self.answer: CallResult | None = None
-        self.written: Write | None = None
+        self.written: PendingWrite | None = None
         """The write of the result; None without a log."""
         self._loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[None] | None = None
@@ -340,7 +340,7 @@ class Call:
         return CallResult(block, result.final, result.details)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
-        data = (in_lines(text) if is_json else text).encode()
+        data = (indent_json(text) if is_json else text).encode()
         mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
         file = Attachment(data, mime_type, f"{self.use.name}-{self.use.id}.{ending}")
         where, kept = await self._keep_whole(file, len(data))

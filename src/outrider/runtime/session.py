@@ -20,8 +20,8 @@ from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
 from outrider.log.entries import CallResult, MessageEntry, RunCancelled, SessionSettings
+from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
-from outrider.log.write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
@@ -182,7 +182,7 @@ class Session:
         try:
             recorded = journal.settings if journal else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
-            journal = journal or log.begin(settings_of(session.agent, session._environment.cwd))
+            journal = journal or log.create(settings_of(session.agent, session._environment.cwd))
             session._attach_journal(journal, log)
             if log.warning:
                 session._emit(Notice(log.warning))
@@ -361,7 +361,7 @@ class Session:
             if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
             raise
-        reply = msgspec.structs.replace(reply, message=self.history.adopted(reply.message))
+        reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
         try:
             await self._record_reply(reply, acting)
@@ -438,9 +438,9 @@ class Session:
 
     async def _load_history(self) -> None:
         """Load the whole of a long conversation in a thread. A cancel leaves everything unchanged."""
-        if not self.history.is_whole:
+        if not self.history.is_loaded:
             tail = self.history.tail
-            self.history.become(await self._environment.threads.run(self.history.whole, tail), len(tail))
+            self.history.replace_with(await self._environment.threads.run(self.history.loaded, tail), len(tail))
 
     async def _all_messages(self) -> list[Message]:
         """Return all messages, or only the newest if the log cannot be read."""

@@ -72,7 +72,7 @@ def test_a_damaged_document_is_refused_in_words(tools: FileTools) -> None:
     (tools.folder / "a.docx").write_bytes(docx()[:-200])
     result = tools.read("a.docx")
     assert result.is_error
-    assert result.text.startswith("a.docx cannot be read: it is not a Word document that can be read")
+    assert result.text.startswith("a.docx cannot be read: it is not a readable Word document")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A block of a document's text: a paragraph, an item of a list, a table, a row of a sheet."""
+"""A block of a document's text: a paragraph, a list item, a table, a row of a sheet."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class Block(msgspec.Struct, frozen=True):
-    """What stands on lines of its own."""
+    """Text on lines of its own."""
 
     text: str
     tight: bool = False
-    """Whether no empty line stands between it and another such block: items of a list, rows of a sheet."""
+    """Whether to omit the empty line between adjacent tight blocks: list items, rows of a sheet."""

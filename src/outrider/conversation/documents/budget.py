@@ -1,21 +1,21 @@
-"""How much of a document is looked at: a small file can unpack to any size."""
+"""Limits on how much of a document is read: a small file can unpack to any size."""
 
 from __future__ import annotations
 
 BYTES = 32 * 1024 * 1024
-"""Unpacked bytes."""
+"""The limit on unpacked bytes."""
 ELEMENTS = 1_000_000
-"""Elements of XML; a page of text has some hundreds."""
+"""The limit on XML elements; a page of text has a few hundred."""
 CHARACTERS = 5_000_000
-"""Characters of text; more than any model reads."""
+"""The limit on characters of text; more than any model reads."""
 
 
 class ExhaustedError(Exception):
-    """The document is larger than what is looked at. What was read of it stands."""
+    """The document exceeds a limit. The text read so far is still valid."""
 
 
 class Budget:
-    """What is left to be spent on one document."""
+    """The remaining amounts for one document."""
 
     def __init__(self) -> None:
         self._bytes, self._elements, self._characters = BYTES, ELEMENTS, CHARACTERS

@@ -1,4 +1,4 @@
-"""The text of a document, piece by piece, whatever is wrong with the file."""
+"""Extract the text of documents in chunks, including damaged ones."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ GOES_ON = "[The document goes on; this is its beginning.]"
 
 
 def pieces(stream: BinaryIO, mime_type: str) -> Iterator[str]:
-    """The text of a document of one of the kinds that can be read, as Markdown, from the beginning on.
+    """Yield the text of a readable document as Markdown.
 
-    What is damaged, or larger than what is looked at, ends with a note that says so. Raises AttachmentError if nothing
-    of it can be read; its message goes on after "it".
+    If the document is damaged or exceeds a limit, the text ends with a note. Raise AttachmentError if nothing can be
+    read; its message begins with "it".
     """
     kind = kinds.READABLE[mime_type]
     budget = Budget()
@@ -33,17 +33,17 @@ def pieces(stream: BinaryIO, mime_type: str) -> Iterator[str]:
                 last = block
     except ExhaustedError:
         if last is None:
-            raise AttachmentError(f"it is not a {kind} that can be read: it is too large") from None
+            raise AttachmentError(f"it is not a readable {kind}: it is too large") from None
         yield f"\n\n{GOES_ON}"
-    except Exception as error:  # noqa: BLE001 - files that are damaged or made to hurt raise anything
+    except Exception as error:  # noqa: BLE001 - damaged or malicious files can raise anything
         reason = str(error) if isinstance(error, AttachmentError) else "it is damaged"
         if last is None:
-            raise AttachmentError(f"it is not a {kind} that can be read: {reason}") from None
+            raise AttachmentError(f"it is not a readable {kind}: {reason}") from None
         yield f"\n\n[The rest cannot be read: {reason}.]"
 
 
 def text_of(data: bytes, mime_type: str, limit: int) -> str:
-    """The text of a document up to so many characters, with a note if that is not all. Raises AttachmentError."""
+    """Return the text of a document up to a limit, with a note if there is more. Raise AttachmentError."""
     found: list[str] = []
     length = 0
     for piece in pieces(io.BytesIO(data), mime_type):
@@ -56,7 +56,7 @@ def text_of(data: bytes, mime_type: str, limit: int) -> str:
 
 
 def kind_of_archive(stream: BinaryIO) -> str:
-    """The MIME type of a document that is a zip archive, by its parts; empty if it is none, or cannot be read."""
+    """Return the MIME type of a zipped document from its parts; empty if it is unknown or cannot be read."""
     from outrider.conversation.documents.archive import Archive
 
     try:
@@ -77,7 +77,7 @@ _Reader = Callable[[BinaryIO, Budget], Iterator[Block]]
 
 
 def _reader(mime_type: str) -> _Reader:
-    """What reads documents of a kind. Each is imported when it is needed."""
+    """Return the reader for a document type. Readers are imported on first use."""
     if mime_type in kinds.ZIPPED:
         return lambda stream, budget: _unpacked(stream, budget, mime_type)
     if mime_type == kinds.NOTEBOOK:

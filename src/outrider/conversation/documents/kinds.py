@@ -1,4 +1,4 @@
-"""The kinds of documents whose text can be read, by their MIME types and the endings of their names."""
+"""The readable document types: MIME types and file name suffixes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RTF = "application/rtf"
 NOTEBOOK = "application/x-ipynb+json"
 ZIP = "application/zip"
 OLE = "application/x-ole-storage"
-"""What Office wrote before 2007, and what it writes today if there is a password. It is not read."""
+"""The format of Office before 2007, and of password-protected files today. It cannot be read."""
 DOC, XLS, PPT = "application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"
 
 OLD = frozenset({DOC, XLS, PPT})
 
 ZIPPED = frozenset({DOCX, XLSX, PPTX, DOCM, XLSM, PPTM, ODT, ODS, ODP, EPUB})
-"""Documents that are zip archives; often only their names tell them apart."""
+"""Documents that are zip archives; often only the file name tells them apart."""
 
 READABLE: Mapping[str, str] = {
     DOCX: "Word document",
@@ -42,7 +42,7 @@ READABLE: Mapping[str, str] = {
     "text/rtf": "RTF document",
     NOTEBOOK: "notebook",
 }
-"""The documents whose text can be read, and what to call them."""
+"""The readable documents, with a name for people."""
 
 BY_SUFFIX: Mapping[str, str] = {
     ".docx": DOCX,
@@ -64,7 +64,7 @@ BY_SUFFIX: Mapping[str, str] = {
 
 
 def suffix_of(mime_type: str) -> str:
-    """The ending that names of such files have; empty if the type is not one of these.
+    """Return the file name suffix of a type; empty if the type is not listed.
 
     >>> suffix_of(DOCX), suffix_of("image/png")
     ('.docx', '')

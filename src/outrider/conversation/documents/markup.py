@@ -1,6 +1,6 @@
-"""HTML in pieces: text, tags that open and tags that close, each character looked at once, whatever the page is.
+"""A linear-time HTML tokenizer: text, opening tags and closing tags.
 
-The parser of the standard library takes a minute for 64 KB of `<a =<a =…`.
+The standard library's parser takes a minute for 64 KB of `<a =<a =…`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _TAG = re.compile(r"<(?:[a-zA-Z!?]|/[a-zA-Z])")
 _NAME = re.compile(r"[a-zA-Z][^\s/>]*")
 _QUOTE_OR_END = re.compile(r">|=\s*([\"'])")
 RAW = frozenset({"script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes"})
-"""Elements in which nothing is a tag but their own end."""
+"""Elements whose content is raw text up to their closing tag."""
 
 
 class Text(msgspec.Struct, frozen=True):
-    """What stands between tags, with entities still written out."""
+    """Text between tags, with entities not yet decoded."""
 
     raw: str
 
@@ -31,7 +31,7 @@ class Opening(msgspec.Struct, frozen=True):
     """In lower case."""
     attributes: str
     content: str = ""
-    """What is in it, if it is one of those in which nothing is a tag."""
+    """The content of a raw text element."""
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Closing(msgspec.Struct, frozen=True):
 
 
 def pieces(markup: str) -> Iterator[Text | Opening | Closing]:
-    """The pieces of a page, in order. What a browser would not show, such as comments, is left out."""
+    """Yield the tokens of a page, in order. Comments and declarations are left out."""
     tags = _Tags(markup)
     at = 0
     while found := _TAG.search(markup, at):
@@ -55,19 +55,19 @@ def pieces(markup: str) -> Iterator[Text | Opening | Closing]:
 
 
 def attribute(opening: Opening, name: str) -> str:
-    """The value of an attribute; empty if there is none."""
+    """Return the value of an attribute; empty if it is missing."""
     value = r"""(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))"""
     found = re.search(rf"(?:^|[\s\"'/]){name}\s*=\s*{value}", opening.attributes, re.IGNORECASE)
     return unescaped(next(filter(None, found.groups()), "")) if found else ""
 
 
 def unescaped(text: str) -> str:
-    """The text with the characters that its entities stand for."""
+    """Decode the entities of a text."""
     if "&" not in text:
         return text
     try:
         return html.unescape(text)
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # a numeric entity with thousands of digits
         return text
 
 
@@ -77,10 +77,10 @@ class _Tags:
     def __init__(self, markup: str) -> None:
         self._markup = markup
         self._unclosed: set[str] = set()
-        """Quotes of which there are no more: they are not looked for again and again."""
+        """Quote characters that do not occur again, so that each is searched for only once."""
 
     def read(self, start: int) -> tuple[Opening | Closing | None, int]:
-        """The piece at a position, and the position after it."""
+        """Return the token at a position, and the position after it."""
         markup = self._markup
         if markup.startswith("<!--", start):
             return None, self._after("-->", start + 4)
@@ -88,7 +88,7 @@ class _Tags:
             return None, self._after(">", start)
         closing = markup.startswith("</", start)
         name = _NAME.match(markup, start + 1 + closing)
-        assert name  # that is how the position was found
+        assert name  # the search pattern guarantees it
         end = self._end(name.end())
         if closing:
             return Closing(name.group().lower()), end
@@ -107,7 +107,7 @@ class _Tags:
         return len(self._markup) if found < 0 else found + len(mark)
 
     def _end(self, at: int) -> int:
-        """The position after the tag that goes on here. A `>` in quotes does not end it."""
+        """Return the position after the current tag. A `>` in quotes does not end it."""
         while found := _QUOTE_OR_END.search(self._markup, at):
             at = found.end()
             quote = found.group(1)

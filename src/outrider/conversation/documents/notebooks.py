@@ -1,4 +1,4 @@
-"""A Jupyter notebook as its cells: what was written, what came out, and the pictures that did."""
+"""Jupyter notebooks: cells with their source, their outputs and their images."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from outrider.errors import AttachmentError
 from outrider.text import shorten
 
 OUTPUT_CHARACTERS = 5_000
-"""What is shown of one output."""
+"""The limit on the text of one output."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What came out of a cell."""
+    """An output of a cell."""
 
     output_type: str = ""
     text: str | list[str] = ""
@@ -32,7 +32,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A cell."""
+    """A cell of a notebook."""
 
     cell_type: str
     source: str | list[str] = ""
@@ -44,7 +44,7 @@ class _Notebook(msgspec.Struct, frozen=True):
 
 
 def cells_of(data: bytes) -> Sequence[Cell] | None:
-    """The cells; None if this is not a notebook after all."""
+    """Return the cells; None if the data is not a notebook."""
     try:
         return msgspec.json.decode(data, type=_Notebook).cells
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -52,7 +52,7 @@ def cells_of(data: bytes) -> Sequence[Cell] | None:
 
 
 def notebook_blocks(stream: BinaryIO, budget: Budget) -> Iterator[Block]:
-    """The text of each cell."""
+    """Yield the text of each cell."""
     cells = cells_of(stream.read(BYTES).removeprefix(b"\xef\xbb\xbf"))
     if cells is None:
         raise AttachmentError("it is not JSON with cells")
@@ -62,12 +62,12 @@ def notebook_blocks(stream: BinaryIO, budget: Budget) -> Iterator[Block]:
 
 
 def cell_text(cell: Cell, number: int, about_pictures: str = "") -> str:
-    """What was written in a cell, and what came out; of pictures only their types, and where they are."""
+    """Return the source and the outputs of a cell. Images appear as their types, with the note about pictures."""
     return "\n".join(_lines(cell, number, about_pictures))
 
 
 def pictures(cell: Cell, number: int) -> Iterator[tuple[str, bytes]]:
-    """The pictures that came out of a cell: a name for each, and its bytes."""
+    """Yield a name and the bytes of each image in a cell's outputs."""
     for output in cell.outputs:
         for kind in _PICTURES:
             try:
@@ -83,22 +83,22 @@ def _lines(cell: Cell, number: int, about_pictures: str) -> Iterator[str]:
     yield _joined(cell.source)
     for output in cell.outputs:
         yield f"--- output of cell {number} ---"
-        said = _said(output, about_pictures)
-        yield shorten(said, OUTPUT_CHARACTERS, "[{left_out} of {total} characters of this output left out]")
+        text = _output_text(output, about_pictures)
+        yield shorten(text, OUTPUT_CHARACTERS, "[{left_out} of {total} characters of this output left out]")
 
 
-def _said(output: Output, about_pictures: str) -> str:
+def _output_text(output: Output, about_pictures: str) -> str:
     if output.output_type == "error":
-        words = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
+        text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
     elif output.data:
-        words = _of_data(output.data, about_pictures)
+        text = _plainest(output.data, about_pictures)
     else:
-        words = _joined(output.text)
-    return _COLOURS.sub("", words).rstrip("\n")
+        text = _joined(output.text)
+    return _COLOURS.sub("", text).rstrip("\n")
 
 
-def _of_data(data: Mapping[str, Any], about_pictures: str) -> str:
-    """The plainest form of an output that comes in several."""
+def _plainest(data: Mapping[str, Any], about_pictures: str) -> str:
+    """Return the plainest of an output's alternative forms."""
     lines = [f"[{kind}{about_pictures}]" for kind in _PICTURES if kind in data]
     plain = next((_joined(data[kind]) for kind in ("text/plain", "text/markdown", "text/html") if kind in data), "")
     return "\n".join([*lines, plain] if plain else lines) or f"[{', '.join(data)}]"

@@ -1,4 +1,4 @@
-"""OpenDocument: texts, spreadsheets and presentations, as LibreOffice writes them."""
+"""OpenDocument texts, spreadsheets and presentations, as LibreOffice writes them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from outrider.errors import AttachmentError
 _NO_TEXT = frozenset({"tracked-changes", "ruby-text", "forms", "annotation-end", "title"})
 _CONTENT = "content.xml"
 DEEPEST = 8
-"""Lists are not indented further than this."""
+"""The deepest indentation of lists."""
 REPEATED = 100
-"""How often the same row, or cell, is shown in sequence: sheets are filled up with a million copies of an empty one."""
+"""The limit on copies of a repeated row or cell: sheets are padded with a million copies of an empty one."""
 
 
 def text_blocks(archive: Archive) -> Iterator[Block]:
-    """The headings, paragraphs, lists and tables of a text, or of the pages of a presentation."""
+    """Yield the headings, paragraphs, lists and tables of a text or a presentation."""
     slide, frame = 0, ""
     for element in trees(_content(archive), archive.budget, _BLOCKS, {"page", "frame"}):
         match element.tag:
@@ -37,7 +37,7 @@ def text_blocks(archive: Archive) -> Iterator[Block]:
 
 
 def sheet_blocks(archive: Archive) -> Iterator[Block]:
-    """The sheets of a spreadsheet, as CSV."""
+    """Yield the sheets of a spreadsheet as CSV."""
     empty = 0
     for element in trees(_content(archive), archive.budget, {"table-row"}, {"table"}):
         if element.tag == "table":

@@ -1,4 +1,4 @@
-"""Office Open XML: an archive of parts that refer to each other."""
+"""Office Open XML packages: archives of parts that refer to each other."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 
 import msgspec
 
-from outrider.conversation.documents.archive import Archive, resolved
+from outrider.conversation.documents.archive import Archive, resolve_name
 from outrider.conversation.documents.trees import tree
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """What a part refers to."""
+    """A reference from one part to another, or to an external URL."""
 
     kind: str
-    """The last word of its type: officeDocument, hyperlink, notesSlide."""
+    """The last segment of its type: officeDocument, hyperlink, notesSlide."""
     target: str
-    """The name of a part; an address, if it is outside the archive."""
+    """The name of a part, or an external URL."""
     is_external: bool
 
 
 def relations(archive: Archive, part: str) -> Mapping[str, Relation]:
-    """What a part refers to, by id; nothing if it says nothing. The part "" stands for the archive itself."""
+    """Return the references of a part by id. The part "" is the archive itself."""
     folder, _, name = part.rpartition("/")
     listing = f"{folder}/_rels/{name}.rels".lstrip("/")
     if listing not in archive:
@@ -31,15 +31,15 @@ def relations(archive: Archive, part: str) -> Mapping[str, Relation]:
         outside = each.get("TargetMode") == "External"
         target = each.get("Target", "")
         kind = each.get("Type", "").rpartition("/")[2]
-        found[each.get("Id", "")] = Relation(kind, target if outside else resolved(part, target), outside)
+        found[each.get("Id", "")] = Relation(kind, target if outside else resolve_name(part, target), outside)
     return found
 
 
 def main_part(archive: Archive, usual: str) -> str:
-    """The part with which a document begins."""
+    """Return the main part of a document."""
     return part_of_kind(relations(archive, ""), "officeDocument") or usual
 
 
 def part_of_kind(related: Mapping[str, Relation], kind: str) -> str:
-    """The first part of a kind that is referred to; empty if there is none."""
+    """Return the first part of a kind among the references; empty if there is none."""
     return next((each.target for each in related.values() if each.kind == kind and not each.is_external), "")

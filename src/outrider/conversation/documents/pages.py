@@ -1,4 +1,4 @@
-"""A page of HTML as text that reads well: headings, lists, links, code and tables, much as in Markdown."""
+"""Convert HTML pages to readable text, much like Markdown: headings, lists, links, code and tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from outrider.conversation.documents.markup import RAW, Closing, Opening, Text, attribute, pieces, unescaped
 
 MAX_CHARACTERS = 5_000_000
-"""How much of a page is looked at."""
+"""The limit on the part of a page that is read."""
 DEEPEST = 8
-"""Lists and quotations are not indented further than this."""
+"""The deepest indentation of lists and quotations."""
 
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _PARAGRAPHS = frozenset(
@@ -26,14 +26,14 @@ _SPACE = re.compile(r"\s+")
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What a page says."""
+    """The content of a page."""
 
     title: str
     text: str
 
 
 def read_page(markup: str, address: str = "") -> Page:
-    """The title and the text of a page. Links are relative to its address. Any text will do.
+    """Return the title and the text of a page. Links are resolved against its address. Any input is accepted.
 
     >>> read_page("<title>T</title><h1>One</h1><p>Two <a href=b>three</a><script>4</script>", "http://a.example/").text
     '# One\\n\\nTwo three (http://a.example/b)'
@@ -53,25 +53,25 @@ class _Writer:
         self._address = address
         self._written: list[str] = []
         self._breaks = 0
-        """Line ends that are due before the next word."""
+        """Pending line breaks before the next word."""
         self._marker = ""
-        """What the next word is preceded by: the mark of a list item or a heading."""
+        """The pending marker of a list item or a heading."""
         self._is_fresh = True
-        """Whether an item or a cell has begun and nothing is in it yet, so that no line ends are due."""
+        """Whether the current item or cell is still empty, so that no line break is needed."""
         self._lists: list[int] = []
-        """For each list that is open, the number of its last item; -1 in a list without numbers."""
+        """The number of the last item of each open list; -1 for bullet lists."""
         self._skipped = ""
         self._skipped_depth = 0
         self._is_verbatim = False
         self._quotations = 0
         self._cells = 0
         self._before_row = 0
-        """How much was written before the row of a table."""
+        """The length of `_written` at the start of the table row."""
         self._link: tuple[str, int] | None = None
-        """Where the link leads that is open, and how much was written before it."""
+        """The target of the open link, and the length of `_written` at its start."""
 
     def take(self, piece: Text | Opening | Closing) -> None:
-        """Write one piece."""
+        """Write one token."""
         if self._skipped_depth:
             self._skip(piece)
         elif isinstance(piece, Text):
@@ -82,7 +82,7 @@ class _Writer:
             self._close(piece.name)
 
     def finished(self) -> str:
-        """The text."""
+        """Return the text."""
         if self._is_verbatim:
             self._end_code()
         lines = "".join(self._written).split("\n")
@@ -210,7 +210,7 @@ class _Writer:
         self._link = (address, len(self._written)) if address else None
 
     def _end_link(self) -> None:
-        """Say where the link leads, if it has any words and leads to another page."""
+        """Write the link's target, if the link has text and leads to another page."""
         link, self._link = self._link, None
         if link and len(self._written) > link[1] and (address := self._absolute(link[0])):
             self._written.append(f" ({address})")
@@ -228,7 +228,7 @@ class _Writer:
         if words := attribute(tag, "alt").strip():
             self._say(f" [image: {words}] ")
 
-    def _rule_off(self, _: Opening) -> None:
+    def _write_rule(self, _: Opening) -> None:
         self._write("---")
         self._breaks = 2
 
@@ -241,7 +241,7 @@ _OPENERS: dict[str, Callable[[_Writer, Opening], None]] = {
     **dict.fromkeys(_HEADINGS, _Writer._begin_heading),
     "a": _Writer._begin_link,
     "blockquote": _Writer._begin_quotation,
-    "hr": _Writer._rule_off,
+    "hr": _Writer._write_rule,
     "img": _Writer._show_image,
     "li": _Writer._begin_item,
     "ol": _Writer._begin_list,

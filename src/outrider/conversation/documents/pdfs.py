@@ -1,4 +1,4 @@
-"""PDFs, opened without a word on the terminal about what is wrong with them."""
+"""Open PDFs without pypdf's warnings on the terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def opened_pdf(stream: BinaryIO) -> PdfReader:
-    """A reader of the file. Raises whatever pypdf raises."""
+    """Return a reader for the file. Errors of pypdf are passed on."""
     import logging
 
-    from pypdf import PdfReader  # takes long to import
+    from pypdf import PdfReader  # slow to import
 
     logger = logging.getLogger("pypdf")
-    if not logger.handlers:  # what it says of faults in a file belongs to whoever asks for it, not on the terminal
+    if not logger.handlers:  # without a handler its warnings would go to the terminal
         logger.addHandler(logging.NullHandler())
     return PdfReader(stream)

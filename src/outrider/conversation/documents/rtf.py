@@ -1,4 +1,4 @@
-"""RTF: the words without the control words."""
+"""Extract the text of RTF documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.errors import AttachmentError
 _TOKEN = re.compile(
     r"\\([a-zA-Z]{1,32})(-?[0-9]{1,9})? ?"  # a control word, with its number
     r"|\\'([0-9a-fA-F]{2})"  # a byte
-    r"|\\(.)"  # a character that would mean something else
+    r"|\\(.)"  # an escaped character
     r"|([{}])|[\r\n]+|[^\\{}\r\n]+|\\",
     re.DOTALL,
 )
@@ -26,7 +26,7 @@ _SKIPPED = frozenset(
     | {"footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf", "themedata", "datastore", "revtbl"}
     | {"listoverridetable", "rsidtbl", "generator", "xmlnstbl", "filetbl", "ftnsep", "ftnsepc", "aftnsep", "nonshppict"}
 )
-"""Groups that have settings, pictures, or what stands on every page."""
+"""Groups with settings, pictures, or headers and footers."""
 _CHARACTERS = {
     "line": "\n", "tab": "\t", "emdash": "\N{EM DASH}", "endash": "\N{EN DASH}", "bullet": "\N{BULLET}",
     "lquote": "\N{LEFT SINGLE QUOTATION MARK}", "rquote": "\N{RIGHT SINGLE QUOTATION MARK}",
@@ -38,33 +38,33 @@ _CHARSETS = {
     77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254",
     163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
 }  # fmt: skip
-"""The charsets of fonts that are not Western."""
+"""The charsets of non-Western fonts."""
 DEEPEST = 1_000
-"""Groups within groups."""
+"""The limit on nested groups."""
 
 
 def rtf_blocks(stream: BinaryIO, budget: Budget) -> Iterator[Block]:
-    """The paragraphs and tables of a document."""
+    """Return the paragraphs and tables of a document."""
     data = stream.read(BYTES)
     if not data.startswith(b"{\\rtf"):
-        raise AttachmentError("it does not begin as RTF does")
+        raise AttachmentError("it does not begin with an RTF header")
     return _Reader(budget).blocks(data.decode("latin-1"))
 
 
 class _Group(msgspec.Struct):
-    """What holds until a brace closes."""
+    """The state of a group, until its closing brace."""
 
     skipped: bool = False
     codec: str = ""
-    """That of the font; empty for the document's own."""
+    """The font's codec; empty for the document's default."""
     fallback: int = 1
-    """How many characters follow one that is written as a number, for readers that do not know it."""
+    """The number of fallback characters after a Unicode escape, for readers without Unicode support."""
     ending: str = ""
-    """What is written when it closes."""
+    """The text to write when the group closes."""
 
 
 class _Reader:
-    """Goes through a document token by token."""
+    """Reads a document token by token."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -72,18 +72,18 @@ class _Reader:
         self._codec = "cp1252"
         self._fonts: dict[int, str] = {}
         self._font = 0
-        """The font that is being described."""
+        """The current font number."""
         self._left = 0
-        """Characters that are still to be left out."""
+        """The number of fallback characters still to skip."""
         self._bytes: list[str] = []
-        """Bytes that together may be one character."""
+        """Bytes that are not decoded yet: several may form one character."""
         self._words: list[str] = []
         self._row: list[str] = []
         self._rows: list[list[str]] = []
         self._in_table = False
 
     def blocks(self, text: str) -> Iterator[Block]:
-        """The blocks of a document whose bytes are the characters of the text."""
+        """Yield the blocks of a document, given its bytes decoded as Latin-1."""
         at = 0
         while at < len(text) and (token := _TOKEN.match(text, at)):
             at = token.end()
@@ -152,7 +152,7 @@ class _Reader:
 
     def _paragraph(self, *, ended: bool = False) -> Iterator[Block]:
         text = self._taken().strip()
-        if ended and self._row:  # a table that breaks off
+        if ended and self._row:  # a truncated table
             self._rows.append(self._row)
         if self._rows and (text or ended):
             yield Block(markdown(self._rows))
@@ -171,7 +171,7 @@ class _Reader:
                 self._say(ended.ending)
 
     def _symbol(self, symbol: str) -> None:
-        if symbol == "*":  # a group that older readers do not know: none of them has words
+        if symbol == "*":  # an optional group, which never holds text
             self._groups[-1].skipped = True
         elif symbol in _SYMBOLS:
             self._say_bytes(_SYMBOLS[symbol]) if symbol in "\\{}" else self._say(_SYMBOLS[symbol])

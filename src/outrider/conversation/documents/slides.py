@@ -1,4 +1,4 @@
-"""PowerPoint presentations: slide by slide, with titles, text, tables and the speaker's notes."""
+"""PowerPoint presentations: titles, text, tables and speaker notes of each slide."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from outrider.conversation.documents.trees import nearest, number, tree, trees, 
 
 _TITLES = ("title", "ctrTitle")
 _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")
-"""What stands on every slide."""
+"""Placeholders that repeat on every slide."""
 DEEPEST = 8
-"""Text is not indented further than this."""
+"""The deepest indentation of text."""
 
 
 def slide_blocks(archive: Archive) -> Iterator[Block]:
-    """The slides, in the order in which they are shown."""
+    """Yield the slides in presentation order."""
     main = main_part(archive, "ppt/presentation.xml")
     related = relations(archive, main)
     presentation = tree(archive.pieces(main), archive.budget)
@@ -66,7 +66,7 @@ def _shown(shape: Element) -> str:
 
 
 def _placeholder(shape: Element) -> str:
-    """Which place of the layout a shape fills; empty if it is none, or another element."""
+    """Return the type of a shape's placeholder; empty if it has none."""
     found = shape.find("nvSpPr/nvPr/ph")
     return "" if found is None else found.get("type", "body")
 
@@ -76,7 +76,7 @@ def _text(element: Element) -> str:
 
 
 def _words(paragraph: Element) -> str:
-    """The words of a paragraph: its runs, its fields, its line breaks."""
+    """Return the text of a paragraph: runs, fields and line breaks."""
     return "".join("\n" if each.tag == "br" else each.findtext("t") or "" for each in paragraph)
 
 

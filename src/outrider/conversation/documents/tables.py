@@ -1,4 +1,4 @@
-"""Tables as text: in Markdown for those among words, as CSV for sheets."""
+"""Format tables as text: Markdown in documents, CSV for sheets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import io
 from collections.abc import Sequence
 
 COLUMNS = 16_384
-"""The widest sheet that there is."""
+"""The maximum width of a sheet."""
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table of which the first row is the head; empty if it has no words.
+    """Format rows as a Markdown table with the first row as header; empty if it has no text.
 
     >>> print(markdown([["a", "b|c"], ["1"]]))
     | a | b\\|c |
@@ -26,7 +26,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def comma_separated(row: Sequence[str]) -> str:
-    """A row as a line of CSV, without the empty cells at its end.
+    """Format a row as a line of CSV, without trailing empty cells.
 
     >>> comma_separated(["a", "b, c", "", "d", "", ""])
     'a,"b, c",,d'

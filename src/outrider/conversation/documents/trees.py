@@ -1,4 +1,4 @@
-"""XML read in pieces: small trees of the elements that matter, one at a time, with a limit on everything."""
+"""Parse XML incrementally into small trees of the wanted elements, with limits on everything."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from outrider.conversation.documents.budget import CHARACTERS, Budget, Exhausted
 from outrider.errors import AttachmentError
 
 DEEPEST = 200
-"""Elements within elements."""
+"""The limit on nested elements."""
 LARGEST = 200_000
-"""Elements of one tree: a table of thousands of rows."""
+"""The limit on the elements of one tree: a table of thousands of rows."""
 
 
 def trees(
     pieces: Iterable[bytes], budget: Budget, whole: Collection[str], openings: Collection[str] = ()
 ) -> Iterator[Element]:
-    """Each outermost element whose tag is in `whole`, with all that is in it, as soon as it ends; and each whose tag is
-    in `openings`, with its attributes alone, when it begins. Names have no namespaces. Raises AttachmentError.
+    """Yield each outermost element whose tag is in `whole` with its content, as soon as it ends, and each element whose
+    tag is in `openings` with its attributes only, when it starts. Names have no namespaces. Raise AttachmentError.
 
     >>> pages = trees([b"<a><b>1</b><c/><b>2</b></a>"], Budget(), {"b"})
     >>> [page.text for page in pages]
     ['1', '2']
     """
-    return _grown(pieces, _Taker(budget, frozenset(whole), frozenset(openings)))
+    return _parse(pieces, _TreeBuilder(budget, frozenset(whole), frozenset(openings)))
 
 
 def tree(pieces: Iterable[bytes], budget: Budget) -> Element:
-    """A small XML file as a whole. Raises AttachmentError."""
-    return next(_grown(pieces, _Taker(budget, frozenset(), frozenset(), all_of_it=True)))
+    """Parse a small XML file as a whole. Raise AttachmentError."""
+    return next(_parse(pieces, _TreeBuilder(budget, frozenset(), frozenset(), all_of_it=True)))
 
 
 def value(element: Element | None, path: str, name: str = "val") -> str:
-    """An attribute of an element below another one; empty if there is none."""
+    """Return an attribute of a descendant element; empty if it is missing."""
     found = element if element is None or not path else element.find(path)
     return "" if found is None else found.get(name, "")
 
 
-def number(text: str, otherwise: int = 0) -> int:
-    """A whole number that is not absurdly large; something else where the text is none.
+def number(text: str, default: int = 0) -> int:
+    """Parse a whole number of plausible size, or return the default.
 
     >>> number("12"), number("many"), number("9" * 100, 1)
     (12, 0, 1)
     """
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else otherwise
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else default
 
 
 def nearest(element: Element, tag: str) -> Iterator[Element]:
-    """The elements of a tag below another one, and none that are within one of them."""
+    """Yield the descendants with a tag, but not those nested in one another."""
     for child in element:
         if child.tag == tag:
             yield child
@@ -56,20 +56,20 @@ def nearest(element: Element, tag: str) -> Iterator[Element]:
             yield from nearest(child, tag)
 
 
-def _grown(pieces: Iterable[bytes], taker: _Taker) -> Iterator[Element]:
-    parser = XMLParser(target=taker)
+def _parse(pieces: Iterable[bytes], builder: _TreeBuilder) -> Iterator[Element]:
+    parser = XMLParser(target=builder)
     try:
         for piece in pieces:
             parser.feed(piece)
-            yield from taker.taken()
+            yield from builder.pop_ready()
         parser.close()
     except ParseError:
         raise AttachmentError("its XML is damaged") from None
-    yield from taker.taken()
+    yield from builder.pop_ready()
 
 
-class _Taker:
-    """Builds the trees that are wanted, and no others. Called by the parser."""
+class _TreeBuilder:
+    """The parser's target. Builds only the wanted trees."""
 
     def __init__(
         self, budget: Budget, whole: frozenset[str], openings: frozenset[str], *, all_of_it: bool = False
@@ -80,16 +80,16 @@ class _Taker:
         self._all_of_it = all_of_it
         self._depth = 0
         self._open: list[Element] = []
-        """The elements of the tree that is being built, from its root to where it grows."""
+        """The path of open elements in the current tree, from its root."""
         self._ready: list[Element] = []
         self._names: dict[str, str] = {}
         self._elements = self._characters = 0
-        """What the tree has so far."""
+        """The size of the current tree."""
         self._text: list[str] = []
-        """Text that was not yet given to an element: joined once, for it may come in very many pieces."""
+        """Text not yet attached to an element. It is joined once, because it may come in very many pieces."""
 
-    def taken(self) -> list[Element]:
-        """What is complete; each once."""
+    def pop_ready(self) -> list[Element]:
+        """Return the complete elements, each once."""
         ready, self._ready = self._ready, []
         return ready
 
@@ -125,11 +125,11 @@ class _Taker:
             self._text.append(text)
 
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        """No office program writes one, and entities that grow without end are declared in it."""
-        raise AttachmentError("its XML declares a type with entities of its own, which is not read")
+        """Reject a DTD: no office program writes one, and it can declare entities that expand without limit."""
+        raise AttachmentError("its XML has a document type declaration, which is not allowed")
 
     def close(self) -> None:
-        """The parser has seen the end."""
+        """Do nothing at the end of the input."""
 
     def _give_text(self) -> None:
         if not self._text:
@@ -151,7 +151,7 @@ class _Taker:
         return Element(tag, {self._attribute(name): value for name, value in attributes.items()})
 
     def _attribute(self, name: str) -> str:
-        """A name without its namespace, which differs between versions of one format; ids of parts keep an `r:`."""
+        """Strip the namespace, which differs between versions of a format. Relationship ids get the prefix `r:`."""
         if name not in self._names:
             space, _, plain = name.rpartition("}")
             self._names[name] = f"r:{plain}" if space.endswith("/relationships") else plain

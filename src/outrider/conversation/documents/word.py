@@ -18,18 +18,18 @@ _NO_TEXT = frozenset(
     {"pPr", "rPr", "sdtPr", "tblPr", "tcPr", "trPr", "instrText", "delText", "delInstrText", "del", "moveFrom"}
     | {"Fallback", "rt", "fldData"}
 )
-"""Elements whose text is no part of the document as it is read: settings, what was deleted, a second version."""
+"""Elements whose text is not part of the visible document: settings, deleted text, fallback versions."""
 _MARKS = {"footnoteReference": "^", "endnoteReference": "^e", "commentReference": "comment "}
 _NOTES = (("footnotes", "footnote", "^"), ("endnotes", "endnote", "^e"), ("comments", "comment", "comment "))
-"""Parts with notes, the elements that they have, and how the text refers to them."""
+"""The parts with notes, their elements, and the marks that refer to them."""
 _PLAIN = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _HEADING = re.compile(r"heading ([1-9])|title", re.IGNORECASE)
 DEEPEST = 8
-"""Lists are not indented further than this."""
+"""The deepest indentation of lists."""
 
 
 def word_blocks(archive: Archive) -> Iterator[Block]:
-    """The blocks of a document, then its footnotes, endnotes and comments."""
+    """Yield the blocks of a document, then its footnotes, endnotes and comments."""
     main = main_part(archive, "word/document.xml")
     related = relations(archive, main)
     writer = _Writer(archive, related)
@@ -41,26 +41,26 @@ def word_blocks(archive: Archive) -> Iterator[Block]:
 
 
 class _Style(msgspec.Struct, frozen=True):
-    """What a style, or a paragraph itself, says of how a paragraph is read."""
+    """The properties of a style or a paragraph that affect its text."""
 
     heading: int = 0
     numbering: str = ""
-    """The list that it belongs to."""
+    """The id of its list."""
     level: int = 0
 
 
 class _Writer:
-    """Writes paragraphs and tables. Knows the styles, the lists and the links of the document."""
+    """Writes paragraphs and tables with the document's styles, lists and links."""
 
     def __init__(self, archive: Archive, related: Mapping[str, Relation]) -> None:
         self._related = related
         self._styles = _styles(archive, part_of_kind(related, "styles"))
         self._bullets = _bullets(archive, part_of_kind(related, "numbering"))
         self._counts: dict[str, list[int]] = {}
-        """How far each list is, at each of its levels."""
+        """The current item number of each list at each level."""
 
     def blocks(self, element: Element) -> Iterator[Block]:
-        """A paragraph or a table."""
+        """Yield the blocks of a paragraph or a table."""
         if element.tag == "tbl":
             yield Block(markdown([self._cells(row) for row in nearest(element, "tr")]))
             return
@@ -76,15 +76,15 @@ class _Writer:
             yield Block(text)
 
     def notes(self, notes: Iterable[Element], mark: str) -> Iterator[Block]:
-        """What footnotes or comments say."""
+        """Yield the text of footnotes, endnotes or comments."""
         for note in notes:
             words = " ".join(self.text(note).split())
             author = f" ({note.get('author')})" if note.get("author") else ""
-            if words and note.get("type") is None:  # the others are lines that separate
+            if words and note.get("type") is None:  # notes with a type are separator lines
                 yield Block(f"[{mark}{note.get('id', '')}]{author}: {words}", tight=True)
 
     def text(self, element: Element) -> str:
-        """The words below an element."""
+        """Return the text of an element."""
         words: list[str] = []
         self._write(element, words)
         return "".join(words)
@@ -117,8 +117,8 @@ class _Writer:
         cells: list[str] = []
         for cell in nearest(row, "tc"):
             merged = cell.find("tcPr/vMerge")
-            goes_on = merged is not None and merged.get("val", "continue") == "continue"
-            cells.append("" if goes_on else self.text(cell).strip())
+            is_merged = merged is not None and merged.get("val", "continue") == "continue"
+            cells.append("" if is_merged else self.text(cell).strip())
             cells += [""] * min(number(value(cell, "tcPr/gridSpan")) - 1, COLUMNS)
         return cells
 
@@ -135,12 +135,12 @@ class _Writer:
             return "- "
         counts = self._counts.setdefault(style.numbering, [0] * (DEEPEST + 1))
         counts[level] += 1
-        counts[level + 1 :] = [0] * (DEEPEST - level)  # what is below begins anew
+        counts[level + 1 :] = [0] * (DEEPEST - level)  # deeper levels restart
         return f"{counts[level]}. "
 
 
 def _own_style(properties: Element, style: _Style) -> _Style:
-    """The style with what the properties themselves say."""
+    """Apply a paragraph's own properties to its style."""
     outline, numbering = value(properties, "outlineLvl"), value(properties, "numPr/numId")
     return _Style(
         min(number(outline) + 1, 6) if outline and number(outline) < 9 else style.heading,
@@ -163,7 +163,7 @@ def _styles(archive: Archive, part: str) -> dict[str, _Style]:
 
 
 def _bullets(archive: Archive, part: str) -> dict[str, set[int]]:
-    """The lists that have bullets instead of numbers, with the levels that do."""
+    """Return the levels of each list that have bullets instead of numbers."""
     if part not in archive:
         return {}
     numbering = tree(archive.pieces(part), archive.budget)

@@ -1,4 +1,4 @@
-"""Excel workbooks: each sheet as CSV, with what the cells show and not how it was computed."""
+"""Excel workbooks: each sheet as CSV, with the displayed values instead of the formulas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from outrider.conversation.documents.tables import COLUMNS, comma_separated
 from outrider.conversation.documents.trees import number, tree, trees
 
 _DATES = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
-"""The numbers of the built-in formats that show a date or a time."""
+"""The ids of the built-in date and time formats."""
 _NOT_LETTERS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 
 
 def workbook_blocks(archive: Archive) -> Iterator[Block]:
-    """The sheets, in their order."""
+    """Yield the sheets in order."""
     main = main_part(archive, "xl/workbook.xml")
     related = relations(archive, main)
     book = tree(archive.pieces(main), archive.budget)
@@ -53,7 +53,7 @@ def _rows(archive: Archive, part: str, reader: _Reader) -> Iterator[Block]:
 
 
 class _Reader:
-    """Reads cells. Knows the texts that they share, and which of their formats are dates."""
+    """Reads cells, given the shared strings and the date styles."""
 
     def __init__(self, strings: Sequence[str], dates: frozenset[int], *, from_1904: bool) -> None:
         self._strings = strings
@@ -61,7 +61,7 @@ class _Reader:
         self._day_zero = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30)
 
     def cells(self, row: Element) -> list[str]:
-        """What the cells of a row show, from the first column on."""
+        """Return the displayed values of a row, from the first column."""
         cells: list[str] = []
         for cell in row.iter("c"):
             column = _column(cell.get("r", ""), len(cells))
@@ -92,7 +92,7 @@ class _Reader:
 
 
 def _date(day_zero: datetime, days: float) -> str:
-    """A date as it is counted in days; a part of a day alone is a time."""
+    """Format a number of days as a date; less than one day is a time."""
     moment = day_zero + timedelta(seconds=round(days * 86_400))
     if 0 <= days < 1:
         return moment.strftime("%H:%M:%S")
@@ -100,7 +100,7 @@ def _date(day_zero: datetime, days: float) -> str:
 
 
 def _column(reference: str, expected: int) -> int:
-    """The index of a cell's column; the next one, where the cell does not say."""
+    """Return the column index of a cell reference, or the expected index if there is none."""
     found = _CELL.fullmatch(reference)
     if not found:
         return expected
@@ -117,7 +117,7 @@ def _strings(archive: Archive, part: str) -> list[str]:
 
 
 def _text(element: Element | None) -> str:
-    """The text of a cell: of all its runs, but not how it is pronounced."""
+    """Return the text of a cell: all runs, without phonetic guides."""
     if element is None:
         return ""
     runs = (run if run.tag == "t" else run.find("t") for run in element if run.tag in ("t", "r"))
@@ -125,7 +125,7 @@ def _text(element: Element | None) -> str:
 
 
 def _date_styles(archive: Archive, part: str) -> frozenset[int]:
-    """The styles, by their index, that show dates."""
+    """Return the indices of the styles that display dates."""
     if part not in archive:
         return frozenset()
     styles = tree(archive.pieces(part), archive.budget)

@@ -1,4 +1,4 @@
-"""Work on its way to the disk, as the event loop sees it."""
+"""A handle on a write that the log's thread has not finished yet."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-class Write:
-    """Done when it is on disk. To cancel whoever waits for it does not cancel it."""
+class PendingWrite:
+    """A write that is done once it is on disk. Cancelling a waiting task does not cancel the write."""
 
     __slots__ = ("_then", "_waiters", "done", "error")
 
     def __init__(self) -> None:
         self.done = False
         self.error: BaseException | None = None
-        """Why it failed, once it is done."""
+        """The reason for the failure, once it is done."""
         self._then: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
 
     @classmethod
-    def failed(cls, error: BaseException) -> Write:
-        """One that cannot even begin."""
+    def failed(cls, error: BaseException) -> PendingWrite:
+        """Return a write that failed before it was queued."""
         write = cls()
         write.done, write.error = True, error
         return write
 
     def then(self, callback: Callable[[], None]) -> None:
-        """Have this called when it is done; at once if it is."""
+        """Call this when the write is done; at once if it already is."""
         if self.done:
             callback()
         else:
             self._then.append(callback)
 
     async def finished(self) -> None:
-        """Wait until it is on disk, or raise what went wrong. A cancel that comes meanwhile takes effect afterwards.
+        """Wait until the write is on disk, or raise its error. A cancel that arrives meanwhile is deferred.
 
-        So whoever waited can first bring its memory in line with the disk; the next thing that it awaits is cancelled.
+        So the caller can first update its memory to match the disk. Its next await is then cancelled.
         """
         cancelled: asyncio.Task[Any] | None = None
         while not self.done:
@@ -51,7 +51,7 @@ class Write:
             cancelled.cancel()
         if self.error:
             if cancelled:
-                await asyncio.sleep(0)  # there is nothing to bring in line, and the cancel goes first
+                await asyncio.sleep(0)  # there is nothing to update, and the cancel comes before the error
             raise self.error
 
     def _wake(self, error: BaseException | None) -> None:
@@ -60,28 +60,28 @@ class Write:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _call(self) -> None:
-        callbacks, self._then = self._then, []  # they know this object, which need not wait for the collector
+    def _run_callbacks(self) -> None:
+        callbacks, self._then = self._then, []  # they refer to this object: break the reference cycle
         for callback in callbacks:
             callback()
 
 
-def resolve_all(writes: Sequence[tuple[Write, BaseException | None]]) -> None:
-    """They are done; called on their event loop. Whoever waits is woken, whatever a callback does."""
+def resolve_all(writes: Sequence[tuple[PendingWrite, BaseException | None]]) -> None:
+    """Mark writes as done, on their event loop. Every waiter wakes even if a callback raises."""
     for write, error in writes:
         write._wake(error)
     failed: BaseException | None = None
     for write, _ in writes:
         try:
-            write._call()
-        except BaseException as error:  # noqa: BLE001 - raised below, when all have heard of it
+            write._run_callbacks()
+        except BaseException as error:  # noqa: BLE001 - raised below, after all callbacks
             failed = failed or error
     if failed:
         raise failed
 
 
 async def deliver_cancel() -> None:
-    """Be cancelled here and now, if a cancel that came during a write still has to take effect."""
+    """Raise CancelledError here if a cancel was deferred during a write."""
     task = asyncio.current_task()
     if task and task.cancelling():
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What entries add to the summary of their session."""
+"""The changes that new entries make to the summary of their session."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _COUNT_TURNS = (
 )
 
 
-class Tally:
-    """Counts entries on their way into the log."""
+class SummaryUpdate:
+    """Accumulates the changes of a batch of entries."""
 
     def __init__(self, settings: SessionSettings | None = None) -> None:
         self.size = 0
@@ -33,16 +33,16 @@ class Tally:
         self.turns = 0
         self.usage = Usage()
         self.model = ""
-        """Who answered last."""
-        self.said = ""
-        """The beginning of the first thing that a person said."""
+        """The model of the newest reply."""
+        self.title = ""
+        """The beginning of the first prompt."""
         self.files: list[str] = []
-        """The hashes of files that came in."""
+        """The hashes of the files that were added."""
         self.settings = settings or SessionSettings()
         self.settings_changed = False
 
-    def take(self, entry: Entry, size: int) -> None:
-        """Count one."""
+    def add(self, entry: Entry, size: int) -> None:
+        """Add one entry."""
         self.size += size
         self.entries += 1
         match entry:
@@ -51,8 +51,8 @@ class Tally:
                     self.model = clean(entry.model) or self.model
                     self.turns += 1
                     self.usage += usage or Usage()
-                elif not self.said:
-                    self.said = _title(message)
+                elif not self.title:
+                    self.title = _title(message)
             case AttachmentStored(attachment=attachment):
                 self.files.append(attachment.sha256)
                 self.size += attachment.size
@@ -61,8 +61,8 @@ class Tally:
                 self.settings_changed = True
                 self.model = model or self.model
 
-    def add_to(self, connection: sqlite3.Connection, session: int, last: int) -> None:
-        """Bring the summary up to date, within the transaction that brings the entries."""
+    def write(self, connection: sqlite3.Connection, session: int, last: int) -> None:
+        """Update the summary, in the same transaction as the entries."""
         changed = [last, time.time(), self.size, self.entries]
         if self.turns:
             used = self.usage
@@ -75,14 +75,14 @@ class Tally:
         if self.model:
             named = self.model, session, self.model
             connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
-        if self.said:
-            connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (self.said, session))
+        if self.title:
+            connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (self.title, session))
         if self.settings_changed:
-            self._set_settings(connection, session)
+            self._write_settings(connection, session)
         if self.files:
             add_references(connection, session, self.files)
 
-    def _set_settings(self, connection: sqlite3.Connection, session: int) -> None:
+    def _write_settings(self, connection: sqlite3.Connection, session: int) -> None:
         settings = self.settings
         connection.execute(
             "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
@@ -92,12 +92,12 @@ class Tally:
 
 
 def references(connection: sqlite3.Connection, session: int) -> set[str]:
-    """The hashes of the files that a session may read."""
+    """Return the hashes of the files that a session may read."""
     return {name for (name,) in connection.execute("SELECT sha256 FROM reference WHERE session = ?", (session,))}
 
 
 def add_references(connection: sqlite3.Connection, session: int, files: Iterable[str]) -> None:
-    """Let the session read these files."""
+    """Allow the session to read these files."""
     connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", [(session, file) for file in files])
 
 
