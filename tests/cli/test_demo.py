@@ -21,6 +21,7 @@ sys.executable = {program!r}
 sys.exit(run_stories(pathlib.Path({sample!r})))
 """
 """The demo with another sample folder, where no process of its own can do anything."""
+PAGE = Path(__file__).parents[2] / "docs" / "stories" / "1-a-coding-task.md"
 SHOWN = (
     r"Bash\(python3 -m unittest -q\) +✗ exit code 1",
     r"\+    return round\(sum\(prices\) \* \(1 - discount / 100\), 2\)",
@@ -60,6 +61,8 @@ def test_it_tells_five_stories_all_of_which_hold_and_leaves_nothing_behind(tmp_p
         assert f"\n{number} of 5  {title} · " in ended.stdout
     for pattern in SHOWN:
         assert re.search(pattern, ended.stdout), pattern
+    shown = PAGE.read_text().partition("```text\n")[2].partition("```")[0]
+    assert set(shown.splitlines()) <= set(ended.stdout.splitlines()), "the page shows other output"
     words = [line for line in ended.stdout.splitlines() if not line.startswith("  ")]  # those are cut to the terminal
     assert [line for line in words if len(line) > 100] == []
 

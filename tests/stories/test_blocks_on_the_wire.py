@@ -111,7 +111,7 @@ async def chat(server: ModelServer, project: Path) -> str:
         assert re.search(rf"^✗ Read\(prices\.csv\)\n    {re.escape(MISSING)}$", terminal.screen, re.M)
         assert re.search(r"^✓ Grep\(TODO\) · ", terminal.screen, re.M)
         session = await leave(terminal)
-        take_picture("1-chat", terminal)
+        take_picture("blocks-chat", terminal)
         return session
 
 
@@ -129,7 +129,7 @@ async def look_at_the_wire(session: str, project: Path) -> None:
         assert await terminal.exit_code() == 0
         assert terminal.screen.count('"type": "tool_result"') == 3
         assert terminal.screen.count('"is_error": true') == 1
-        take_picture("1-wire", terminal)
+        take_picture("blocks-wire", terminal)
 
 
 def test_a_session_that_is_not_there_is_one_sentence_and_2() -> None:

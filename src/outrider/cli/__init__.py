@@ -22,7 +22,7 @@ usage: outrider [PROMPT] [options]       chat in the current folder
 commands:
   acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
   demo         run five short demos; no API key needed
-  doctor       check the installation and explain how to fix it
+  doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
   sessions     list, show, export, import, fork, rename or delete stored sessions
   models       list the models and show what each can do

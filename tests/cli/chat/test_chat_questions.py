@@ -29,7 +29,7 @@ async def test_yes_allows_it_once(project: Path) -> None:
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
-        assert re.search(r"^\? May I\? Bash\(touch made\)$", terminal.screen, re.M)
+        assert re.search(r"^\? Allow Bash\(touch made\)$", terminal.screen, re.M)
         assert "y yes, once" in terminal.screen
         assert not (project / "made").exists()
         terminal.press("y")
@@ -39,7 +39,7 @@ async def test_yes_allows_it_once(project: Path) -> None:
         await terminal.wait_for("Done.")
         assert (project / "again").exists()
         await terminal.wait_for_prompt()
-        assert "May I?" not in terminal.screen
+        assert "? Allow " not in terminal.screen
 
 
 async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_not_elsewhere(project: Path) -> None:
@@ -125,9 +125,9 @@ async def test_several_questions_come_one_after_the_other(project: Path) -> None
     ):
         await asked(terminal)
         for key in ("y", "n", "y"):
-            (name,) = set(re.findall(r"May I\? Bash\(touch (\w+)\)", terminal.screen))
+            (name,) = set(re.findall(r"Allow Bash\(touch (\w+)\)", terminal.screen))
             terminal.press(key)
-            await until(lambda: f"Allow? Bash(touch {name})" not in terminal.screen)  # noqa: B023
+            await until(lambda: f"Allow Bash(touch {name})" not in terminal.screen)  # noqa: B023
             await until(lambda: "esc cancel" in terminal.screen or "Done." in terminal.screen)
         await terminal.wait_for("Done.")
     assert sum((project / name).exists() for name in ("one", "two", "three")) == 2
@@ -194,7 +194,7 @@ async def test_shift_tab_changes_what_is_asked(project: Path) -> None:
             await terminal.wait_for(f"permissions: {mode}")
         await at_the_prompt_with(terminal, "Do it.")
         assert "Done." in terminal.screen
-        assert "May I?" not in terminal.transcript
+        assert "? Allow " not in terminal.transcript
     assert (project / "made").exists()
 
 
@@ -219,7 +219,7 @@ async def test_a_question_fits_a_small_window(columns: int, lines: int, project:
         assert "esc cancel" in terminal.screen
         terminal.press("y")
         await terminal.wait_for("Done.")
-        assert terminal.transcript.count("May I?") == 0
+        assert terminal.transcript.count("? Allow ") == 0
 
 
 async def test_a_question_in_a_tiny_window_shows_what_is_asked(project: Path) -> None:
@@ -230,4 +230,4 @@ async def test_a_question_in_a_tiny_window_shows_what_is_asked(project: Path) ->
         await terminal.wait_for_prompt()
         terminal.say("Do it.")
         await terminal.wait_for("esc cancel")
-        assert "Allow? Bash(touch made)" in terminal.transcript
+        assert "Allow Bash(touch made)" in terminal.transcript

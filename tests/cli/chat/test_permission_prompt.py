@@ -87,7 +87,7 @@ async def test_each_key_has_its_answer(key: str, verdict: str, interrupts: list[
         keys.send_text(key)
         assert await answer(task) == Answer(verdict)  # type: ignore[arg-type]
     assert person.interrupts == interrupts
-    assert "May I?" not in person.sees
+    assert "? Allow " not in person.sees
 
 
 async def test_other_keys_say_nothing(keys: PipeInput) -> None:
@@ -179,7 +179,7 @@ async def test_in_a_low_window_the_question_is_seen(lines: int, keys: PipeInput)
     person = Person(keys, 80, lines)
     async with person.asked("Bash", ("Bash(a *)",), command="\n".join(f"step {number}" for number in range(11))):
         assert "step 0" in person.has_seen
-        assert "May I?" in person.has_seen
+        assert "? Allow " in person.has_seen
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ async def test_every_argument_can_be_seen_whole(tool: str, input: dict[str, Any]
             values = value.values() if isinstance(value, dict) else [value]
             for each in values:
                 if each is True:
-                    assert name in seen or "all" in person.has_seen.partition("May I?")[2].partition("y yes")[0]
+                    assert name in seen or "all" in person.has_seen.partition("? Allow ")[2].partition("y yes")[0]
                 elif tool in ("Write", "Edit") and name != "file_path":
                     assert all(unbroken(line) in seen for line in str(each).split("\n"))
                 else:

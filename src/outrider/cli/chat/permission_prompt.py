@@ -84,7 +84,7 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
     yield ""
     if question.asker:
         yield styled(f"  {fit(safe_line(question.asker), width - 8)} asks:", YELLOW)
-    yield styled(f"? {fit(f'Allow? {head}', width - 2)}", BOLD, YELLOW)
+    yield styled(f"? {fit(f'Allow {head}', width - 2)}", BOLD, YELLOW)
     yield from _preview(question, width, is_cut=columns(head) > width - 10)
     if question.reason:
         for line in wrap_columns(safe_line(question.reason), width - 2):
