@@ -39,7 +39,7 @@ ABORT_SECONDS = 0.4
 
 _UNKNOWN = (
     "The editor did not say whether it started the command. Any processes found were stopped: "
-    "look at what it has done before you run it again."
+    "check what the command has done before you run it again."
 )
 
 
