@@ -176,7 +176,7 @@ class Workbench:
     def _model_of(self, profile: Profile, tier: str) -> Provider:
         """Who answers for a sub-agent: one connection for all of them. A project does not choose another vendor."""
         sender = self._sender or resolve(self.settings.model or default_model())
-        model = model_for(tier or profile.model, sender, is_foreign=profile.is_foreign)
+        model = model_for(tier or profile.model, sender, from_project=profile.from_project)
         if not isinstance(model, str):
             return model
         if model not in self._providers:
