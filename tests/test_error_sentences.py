@@ -129,7 +129,7 @@ def a_schema_refers_to_the_web(where: Path) -> object:
     return ask("Who?", output={"$ref": "https://example.com/a.json"}, model="demo")
 
 
-@provokes(errors.SchemaError, culprit=r"socket\.socket has no form in JSON", way_out="use a type that has")
+@provokes(errors.SchemaError, culprit=r"socket\.socket cannot be represented in JSON", way_out="use a type that can")
 def a_type_has_no_form_in_json(where: Path) -> object:
     import socket
 

@@ -229,7 +229,7 @@ async def test_a_tool_with_a_schema_of_its_own_gets_its_arguments_as_keywords() 
 
 
 def test_a_schema_that_is_not_an_objects_is_refused() -> None:
-    with pytest.raises(ToolDefinitionError, match="describes array; it must be an object"):
+    with pytest.raises(ToolDefinitionError, match="has the type 'array'; it must be 'object'"):
         tool(schema={"type": "array"})(lambda **arguments: "x")
 
 

@@ -13,7 +13,7 @@ from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
 from outrider.errors import AttachmentError, SchemaError
 from outrider.runtime.structured_output import Report
 from outrider.text import human_size
-from outrider.tools.schema.raw_schemas import LARGEST as LARGEST_SCHEMA
+from outrider.tools.schema.raw_schemas import MAX_BYTES as LARGEST_SCHEMA
 
 MOST_PIPED = 10 * 1024 * 1024
 """Bytes of standard input: more than any model reads."""
