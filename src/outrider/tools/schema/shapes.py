@@ -68,6 +68,8 @@ class Shapes:
             return self.of(arguments[0], where)
         if hasattr(origin, "__value__"):
             return self._alias(kind, origin, arguments, where)
+        if origin is tuple and not arguments and kind is not typing.Tuple:  # noqa: UP006 - tuple[()], not any tuple
+            return self._fixed_tuple((), where)
         if isinstance(origin, type):
             return self._class(origin, arguments, where)
         raise _unsupported(kind, where)
@@ -104,7 +106,7 @@ class Shapes:
 
     def _array(self, kind: Any, arguments: tuple[Any, ...], where: str) -> Shape:
         if kind is tuple and arguments and arguments[-1] is not Ellipsis:
-            return self._fixed_tuple(() if arguments == ((),) else arguments, where)
+            return self._fixed_tuple(arguments, where)
         item = self.of(arguments[0] if arguments else Any, f"the items of {where}")
         build = _ARRAYS[kind]
         schema: dict[str, Any] = {"type": "array", "items": item.schema}
