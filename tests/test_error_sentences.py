@@ -129,7 +129,7 @@ def a_schema_refers_to_the_web(where: Path) -> object:
     return ask("Who?", output={"$ref": "https://example.com/a.json"}, model="demo")
 
 
-@provokes(errors.SchemaError, culprit=r"socket\.socket has no form in JSON", way_out="use a type that has")
+@provokes(errors.SchemaError, culprit=r"socket\.socket cannot be represented in JSON", way_out="use a type that can")
 def a_type_has_no_form_in_json(where: Path) -> object:
     import socket
 
@@ -154,12 +154,12 @@ def a_function_has_no_annotations(where: Path) -> object:
     return run("Read it.", tools=[read], model="demo")
 
 
-@provokes(errors.ToolDefinitionError, culprit="'read file' cannot be a tool's name", way_out=r"@tool\(name=")
+@provokes(errors.ToolDefinitionError, culprit="'read file' is not a valid tool name", way_out=r"@tool\(name=")
 def a_tool_has_a_name_that_no_model_takes(where: Path) -> object:
     return tool(name="read file")(lambda: "")
 
 
-@provokes(errors.ToolDefinitionError, culprit="tools is a list", way_out=r"write tools=\[")
+@provokes(errors.ToolDefinitionError, culprit="tools must be a list", way_out=r"write tools=\[")
 def a_tool_stands_where_a_list_should(where: Path) -> object:
     return run("Read it.", tools=print, model="demo")  # type: ignore[arg-type]
 

@@ -129,7 +129,7 @@ def test_no_tools_and_no_results_may_be_none() -> None:
 @pytest.mark.parametrize("tools", [None, [read_file]])
 def test_results_without_their_conversation_are_refused_before_anything_is_sent(tools: Any) -> None:
     model = ScriptedModel(["never"])
-    with pytest.raises(TypeError, match=r"tool_results need the conversation .* conversation=turn\.conversation"):
+    with pytest.raises(TypeError, match=r"tool_results needs the conversation .* conversation=turn\.conversation"):
         think("", tools=tools, tool_results=[{"tool_use_id": "c1", "content": "x"}], model=model)  # type: ignore[call-overload]
     assert model.requests == []
 

@@ -3,62 +3,62 @@
 >>> think("What's 2+2?", model="demo")
 '4'
 
-help(outrider.think) explains a name; docs/api.md has an example of each.
+Use help(outrider.think) for one name; docs/api.md has an example of each.
 
 Scripts
-    think               asks a model once: a string, or a Turn of a conversation
-    run                 lets a model work with tools until it is done: a RunResult
-    ask                 gets an answer as data of a type
-    dumps, loads        a conversation as JSON, and back
-    Turn                what think() gives of a conversation
+    think               ask a model once; returns a string, or a Turn of a conversation
+    run                 run a model with tools until it is done; returns a RunResult
+    ask                 run a model with tools; returns text, or data of a type
+    dumps, loads        convert a conversation to JSON and back
+    Turn                one turn of a conversation, returned by think()
     __version__         the version
 
 Agents and sessions
-    Agent               who answers: a model, its instructions, tools and limits
-    Session             a conversation with an agent that goes on; streams events, can be cancelled
-    Allow, Deny         the answers of an approver, which decides whether a call may run
+    Agent               a model with instructions, tools and limits
+    Session             a conversation with an agent; streams events, can be cancelled and resumed
+    Allow, Deny         decisions of an approver on whether a call may run
 
 Messages and blocks
     Message             a role and its blocks
     TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, AttachmentBlock
 
 Tools and results
-    tool, Tool          makes a tool of a function; what it makes
-    ToolContext         what a running tool knows of its call
-    ToolResult          what a tool gives back when a string is not enough
+    tool, Tool          the decorator that makes a tool from a function; the tool
+    ToolContext         the context of a running tool call
+    ToolResult          the result of a tool, when a string is not enough
 
 Files
-    Attachment          a file on its way to a model
+    Attachment          a file for a model
     MemoryStore, FolderStore
-                        where the bytes of files are kept
+                        stores for the bytes of files
 
 Sub-agents
-    with_subagents      an agent that sends out others
+    with_subagents      give an agent the Task tool, which starts sub-agents
     Profile             a kind of sub-agent
-    spawn               a session for a sub-agent of your own tool
+    spawn               start a sub-agent from a tool of your own
 
 The log
-    Log                 sessions that outlive their process
+    Log                 the durable log of sessions
     default_log         the log of the terminal program
 
 Models
-    ScriptedModel       says what it is told to, for tests; all others go by name: "anthropic/fast", "demo"
+    ScriptedModel       a scripted model for tests; other models are named: "anthropic/fast", "demo"
 
 Limits and results
-    Limits              where a run stops
-    RunResult           how it ended
+    Limits              the limits of a run
+    RunResult           the outcome of a run
     Usage               tokens and cost
 
 Errors
-    OutriderError       catches them all; help(outrider.errors) has the tree
+    OutriderError       the base class of all errors; help(outrider.errors) has the tree
     RunError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
-    outrider.events     what an observer of a session sees
-    outrider.errors     the whole tree of errors
+    outrider.events     the events that observers of a session receive
+    outrider.errors     all errors
     outrider.providers.base
-                        what a model of your own is made of
+                        the interface of a provider, for models of your own
 """
 
 from importlib import import_module
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from outrider.runtime.limits import Limits as Limits
     from outrider.runtime.run import RunResult as RunResult
     from outrider.runtime.session import Session as Session
-    from outrider.subagents.delegating import with_subagents as with_subagents
+    from outrider.subagents.delegation import with_subagents as with_subagents
     from outrider.subagents.profile import Profile as Profile
     from outrider.subagents.spawning import spawn as spawn
     from outrider.sync import Turn as Turn
@@ -117,9 +117,9 @@ if TYPE_CHECKING:
     from outrider.tools.result import ToolResult as ToolResult
     from outrider.tools.tool import Tool as Tool
 
-# Where each public name lives. It is imported when it is first asked for, so that a program which only wants the
-# version, or the help, does not pay for the event loop.
-_HOMES = {
+# The module of each public name. A name is imported on first use, so that a program that needs only the version or the
+# help does not import the event loop.
+_NAMES_OF_MODULES = {
     "runtime.agent": ("Agent",),
     "conversation.attachments": ("Attachment",),
     "errors": (
@@ -155,7 +155,7 @@ _HOMES = {
     "runtime.session": ("Session",),
     "conversation.store": ("FolderStore", "MemoryStore"),
     "tools.result": ("ToolResult",),
-    "subagents.delegating": ("with_subagents",),
+    "subagents.delegation": ("with_subagents",),
     "subagents.profile": ("Profile",),
     "subagents.spawning": ("spawn",),
     "tools.approval": ("Allow", "Deny"),
@@ -164,19 +164,19 @@ _HOMES = {
     "tools.tool": ("Tool",),
 }
 _MODULES = ("errors", "events", "providers")
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 
-__all__ = ["__version__", *_HOME_OF]
+__all__ = ["__version__", *_MODULE_OF]
 
 
-if not TYPE_CHECKING:  # whoever checks types would take it to mean that there are all names
+if not TYPE_CHECKING:  # a type checker would take __getattr__ to mean that every name exists
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f"outrider.{name}")
-        if name not in _HOME_OF:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'outrider' has no attribute {name!r}")
-        value = getattr(import_module(f"outrider.{_HOME_OF[name]}"), name)
+        value = getattr(import_module(f"outrider.{_MODULE_OF[name]}"), name)
         globals()[name] = value
         return value
 

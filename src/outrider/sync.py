@@ -1,4 +1,4 @@
-"""think(), run() and ask() for scripts and notebooks: plain calls that hold, continue and store a conversation."""
+"""Synchronous API for scripts and notebooks: think(), run(), ask(), dumps() and loads()."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.runtime.event_loop import run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.tools.tool import listed
+from outrider.tools.tool import check_tool_list
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
@@ -30,17 +30,17 @@ ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
 
 
 class Turn(ByItem, msgspec.Struct, frozen=True):
-    """What think() returns of a conversation. Also readable as `turn["conversation"]`, and as `dict(turn)`."""
+    """One turn of a conversation, as think() returns it. `turn["conversation"]` and `dict(turn)` work as well."""
 
     content: str
-    """The words of the reply."""
+    """The text of the reply."""
     conversation: list[Message]
-    """All messages, this turn's included: pass it on to continue."""
+    """All messages, including this turn's. Pass them to think() or run() to continue."""
     tool_calls: tuple[ToolUseBlock, ...] = ()
-    """The calls that the model asks for; answer them with tool_results=, or let run() do it."""
+    """The calls that the model requests. Answer them with `tool_results=`, or let run() do it."""
     usage: Usage = Usage()
     stop_reason: StopReason = StopReason.END
-    """Why the reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
+    """Why the reply ended: `max_tokens` if it was truncated, `refusal`, `content_filter` and so on."""
 
     @property
     def text(self) -> str:
@@ -49,11 +49,11 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
 
     @property
     def has_tool_calls(self) -> bool:
-        """Whether the model asks for calls."""
+        """Whether the model requests calls."""
         return bool(self.tool_calls)
 
     def keys(self) -> tuple[str, ...]:
-        """The names that `dict(turn)` takes."""
+        """Return the keys of `dict(turn)`."""
         return *super().keys(), "has_tool_calls"
 
 
@@ -100,10 +100,11 @@ def think(
     tool_results: ToolResults | None = None,
     store: AttachmentStore | None = None,
 ) -> str | Turn:
-    """Ask a model once. Alone it returns a string; with a conversation or tools, a turn that can be continued.
+    """Ask a model once. Returns a string, or, with a conversation or tools, a `Turn` that can be continued.
 
-    The conversation that is given is not changed; tools without one begin one. Tools are offered to the model, but not
-    run: `run` does that, or you do, and hand back `tool_results=[{"tool_use_id": …, "content": …}]`.
+    The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
+    but they do not run here: `run` does that, or you run them and pass
+    `tool_results=[{"tool_use_id": …, "content": …}]`.
 
     >>> think("What's 2+2?", model="demo")
     '4'
@@ -112,8 +113,8 @@ def think(
     ('4', 2, False)
     """
     if conversation is None and tool_results:
-        raise TypeError("tool_results need the conversation whose calls they answer: conversation=turn.conversation")
-    agent = Agent(model=model or default_model(), system=system, tools=_listed(tools))
+        raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
+    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools))
     session = Session(agent, () if conversation is None else conversation, store=_or_default(store))
     reply = run_sync(session.think(prompt, tool_results=tool_results))
     if conversation is None and tools is None:
@@ -131,10 +132,10 @@ def run(
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> RunResult:
-    """Let a model work with tools until it is done. The conversation may end with calls, with results or with text.
+    """Run a model with tools until it is done. The conversation may end with calls, with results or with text.
 
-    `max_turns` stands for `limits.turns`. Call it again with the returned conversation to continue. Ctrl-C raises
-    KeyboardInterrupt; the conversation as far as it came stands in its `conversation` attribute.
+    `max_turns` overrides `limits.turns`. Call it again with the returned conversation to continue. Ctrl-C raises
+    KeyboardInterrupt; its `conversation` attribute has the messages so far.
 
     >>> result = run("What's 2+2?", model="demo")
     >>> result.status, result.turns, result.text
@@ -145,7 +146,7 @@ def run(
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
         limits = msgspec.structs.replace(limits, turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=_listed(tools), limits=limits)
+    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), limits=limits)
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
     try:
@@ -197,22 +198,20 @@ def ask(
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> Any:
-    """Ask, let the model work with tools, and get the answer: text, or what `output` describes.
+    """Run a model with tools and return its answer: text, or a value of `output`.
 
-    `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. Raises
-    RunError if the model ends without an answer; its `result` has the run.
+    `output` is a Python type, for which a value of that type is returned, or a JSON Schema, for which decoded JSON is
+    returned. Raises RunError if the run ends without an answer; its `result` is the run.
 
     >>> ask("What's 2+2?", model="demo")
     '4'
     """
-    agent = Agent(
-        model=model or default_model(), system=system, tools=_listed(tools), limits=limits if limits else Limits()
-    )
+    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), limits=limits or Limits())
     return run_sync(agent.ask(prompt, output, store=_or_default(store)))
 
 
 def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: AttachmentStore | None = None) -> str:
-    """A conversation as JSON. Files are referred to by hash; with `inline` their bytes come along.
+    """Return a conversation as JSON. Files are referenced by hash; with `inline` their bytes are included.
 
     >>> dumps([{"role": "user", "content": "Hello"}])
     '[{"role":"user","content":[{"type":"text","text":"Hello"}]}]'
@@ -221,7 +220,7 @@ def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: A
 
 
 def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Message]:
-    """The conversation that `dumps` wrote, or any JSON in the documented shape.
+    """Return the conversation in JSON that `dumps` wrote, or in any JSON of the documented format.
 
     >>> loads('[{"role": "user", "content": "Hello"}]')[0].text
     'Hello'
@@ -230,19 +229,19 @@ def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Me
 
 
 def default_store() -> AttachmentStore:
-    """The store in the data folder, where another process finds the files of a saved conversation again."""
+    """Return the store in the data folder, where other processes find the files of a saved conversation."""
     return FolderStore(lambda: data_folder() / "attachments")
 
 
 def default_log() -> Log:
-    """The log in the data folder, where the terminal program keeps its sessions."""
-    from outrider.log.log import Log  # brings SQLite, which most scripts do not need
+    """Return the log in the data folder, where the terminal program keeps its sessions."""
+    from outrider.log.log import Log  # imports SQLite, which most scripts do not need
 
     return Log(data_folder() / "sessions")
 
 
-def _listed(tools: Tools | None) -> tuple[Callable[..., Any], ...]:
-    return () if tools is None else listed(tools)
+def _tool_list(tools: Tools | None) -> tuple[Callable[..., Any], ...]:
+    return () if tools is None else check_tool_list(tools)
 
 
 def _or_default(store: AttachmentStore | None) -> AttachmentStore:

@@ -82,7 +82,7 @@ OUTCOMES = {
     "reporter": ("done", DATA_AS_JSON),
     "wanderer": ("max_turns", "The sub-agent did not finish: its turns were used up."),
     "patient": ("error", "The sub-agent did not finish: the model is ill."),
-    "forgetful": ("error", f"The sub-agent did not finish: {MISSING}.\n\nIts last words were:\nI forgot."),
+    "forgetful": ("error", f"The sub-agent did not finish: {MISSING}.\n\nIts last message was:\nI forgot."),
 }
 """How each of them ends, and what the parent is told."""
 REPLIES = {"clerk": 3, "reporter": 3, "wanderer": TURNS, "patient": 1, "forgetful": 2, PARENT: len(STEPS[PARENT])}

@@ -74,7 +74,7 @@ def test_a_reserved_name_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "with space", "dotted.name", "naïve", "x" * 65, "new\nline"])
 def test_a_name_that_models_do_not_take_is_refused(name: str) -> None:
-    with pytest.raises(ToolDefinitionError, match="cannot be a tool's name"):
+    with pytest.raises(ToolDefinitionError, match="is not a valid tool name"):
         tool(name=name)(lambda: "x")
 
 

@@ -102,7 +102,7 @@ async def test_a_sub_agent_has_limits_of_its_own_and_its_sender_goes_on(
     assert (finished.status, finished.turns) == (status, turns)
     assert team.results[0].is_error
     assert team.results[0].text.startswith("The sub-agent did not finish: ")
-    assert team.results[0].text.endswith(f"Its last words were:\nlook {turns - 1}")
+    assert team.results[0].text.endswith(f"Its last message was:\nlook {turns - 1}")
 
 
 async def test_a_sub_agent_that_takes_too_long_is_stopped_and_its_sender_goes_on() -> None:

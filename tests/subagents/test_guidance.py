@@ -49,7 +49,7 @@ def instructions(tools: Sequence[str], profiles: Sequence[Profile] | None = None
 
 def own_words(text: str) -> str:
     """The guidance without the profiles, whose descriptions are their own."""
-    return text.partition("These can be sent out:")[0]
+    return text.partition("Available sub-agents:")[0]
 
 
 def test_with_all_tools_it_says_when_to_send_somebody_out_and_when_not() -> None:
@@ -130,7 +130,7 @@ def test_the_model_that_is_listed_is_the_one_that_answers(wanted: str, model: st
 
 
 def test_a_project_s_wish_for_another_vendor_is_not_listed_as_if_it_counted() -> None:
-    profile = Profile(name="Spy", description="Looks.", model="openai/gpt-6-luna", is_foreign=True)
+    profile = Profile(name="Spy", description="Looks.", model="openai/gpt-6-luna", from_project=True)
     assert line_of("Spy", instructions([], [profile], "anthropic/fast")).endswith("Model: the same as yours.")
 
 

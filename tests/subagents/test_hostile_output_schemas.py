@@ -162,7 +162,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_with_a_reason(schema: Any
     team = with_schema(schema)
     finished = await sent(team)
     check_refused(team, finished, said)
-    assert finished.result.text.startswith("No sub-agent was sent out: output_schema cannot be used")
+    assert finished.result.text.startswith("No sub-agent was started: output_schema cannot be used")
 
 
 def _deep_call(levels: int) -> ToolUseBlock:

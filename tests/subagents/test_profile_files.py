@@ -55,8 +55,8 @@ def test_a_file_says_all_that_there_is_to_a_profile(folder: Path) -> None:
         model="powerful",
         limits={"turns": 5, "cost": 0.5, "tokens": None},
         schemas=False,
-        may_raise=False,
-        is_foreign=True,
+        may_raise_limits=False,
+        from_project=True,
     )
 
 
@@ -86,7 +86,7 @@ def test_the_nearest_one_counts_and_the_project_s_before_the_user_s(folder: Path
         helper, other = found.profiles
         assert other.name == "Other"
         texts.append(helper.prompt)
-        assert helper.is_foreign is (place in places[2:])
+        assert helper.from_project is (place in places[2:])
     assert texts == ["built in", *map(str, places)]
 
 
@@ -101,7 +101,7 @@ def test_the_user_s_own_is_not_a_project_s_where_the_home_is_above(tmp_path: Pat
     project.mkdir()
     write(tmp_path / ".claude/agents/helper.md")
     found = find_profiles(project, [tmp_path / ".claude/agents"], [], tools=TOOL_NAMES, home=tmp_path)
-    assert [each.is_foreign for each in found.profiles] == [False]
+    assert [each.from_project for each in found.profiles] == [False]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_the_model_may_be_a_tier_under_the_names_of_other_programs(folder: Path,
         (b"You help.", "no fields at its top"),
         (b"---\nname: Helper\n", "no fields at its top"),
         (b"---\nname: Helper\n---\n", "needs a description"),
-        (b"---\nname: two words\ndescription: D\n---\n", "'two words' cannot be a profile's name"),
-        (b"---\nname: [a, b]\ndescription: D\n---\n", "cannot be a profile's name"),
-        (b"---\nname: H\xff\ndescription: D\n---\n", "cannot be a profile's name"),
+        (b"---\nname: two words\ndescription: D\n---\n", "'two words' is not a valid profile name"),
+        (b"---\nname: [a, b]\ndescription: D\n---\n", "is not a valid profile name"),
+        (b"---\nname: H\xff\ndescription: D\n---\n", "is not a valid profile name"),
         (b"---\nname: Helper\nwhat is this\n---\n", "line 3: 'what is this'"),
         (b"---\ndescription: D\nlimits: 5\n---\n", "limits has a number for each name"),
         (b"---\ndescription: D\nlimits: {turns: many}\n---\n", "the limit turns is 'many'"),
@@ -277,7 +277,7 @@ def test_a_project_s_profile_that_takes_the_name_of_a_built_in_one_stays_a_proje
     write(folder / ".outrider/agents/explore.md", "Explore", limits="{turns: 500}", model="openai/gpt-6.1-sol")
     bench = bench_in(folder, limits__turns=10)
     (explore,) = [each for each in bench.profiles if each.name == "Explore"]
-    assert explore.is_foreign
+    assert explore.from_project
     assert explore.limits_within(bench.settings.limits).turns == 10
 
 

@@ -21,7 +21,7 @@ def profile(name: str = "Helper", **fields: Any) -> Profile:
 
 @pytest.mark.parametrize("name", ["", "two words", "a.b", "-a", "_a", "a" * 65, "a\n", "ä", "../a", "Ä b"])
 def test_a_name_is_one_that_a_model_can_say(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot be a profile's name"):
+    with pytest.raises(ValueError, match="is not a valid profile name"):
         profile(name)
 
 
@@ -36,7 +36,7 @@ def test_usual_names_are_taken(name: str) -> None:
         ({"description": " "}, ValueError, "needs a description"),
         ({"tools": "Read"}, TypeError, "list of names"),
         ({"tools": 5}, TypeError, "list of names"),
-        ({"limits": {"turn": 5}}, ValueError, "there are turns, tokens, cost"),
+        ({"limits": {"turn": 5}}, ValueError, "known are turns, tokens, cost"),
         ({"limits": {"turns": 0}}, ValueError, "turns"),
         ({"limits": {"turns": "many"}}, ValueError, "turns"),
         ({"limits": {"result_characters": None}}, ValueError, "result_characters"),
@@ -146,7 +146,7 @@ def test_a_project_s_profile_stays_within_the_sender_s_limits(
     wanted: dict[str, int | None], turns: int | None, tokens: int | None
 ) -> None:
     senders = Limits(turns=turns, tokens=tokens, repeats=None)
-    foreign = profile(limits=wanted, may_raise=False).limits_within(senders)
+    foreign = profile(limits=wanted, may_raise_limits=False).limits_within(senders)
     own = profile(limits=wanted).limits_within(senders)
     for name in ("turns", "tokens", "repeats"):
         most, got = getattr(senders, name), getattr(foreign, name)
@@ -161,7 +161,7 @@ def test_a_project_s_profile_stays_within_the_sender_s_limits(
 def test_what_a_profile_does_not_say_is_as_its_sender_has_it() -> None:
     senders = Limits(turns=7, tokens=1000, cost=2.0, seconds=3.0, result_characters=99)
     assert profile().limits_within(senders) == senders
-    assert profile(may_raise=False).limits_within(senders) == senders
+    assert profile(may_raise_limits=False).limits_within(senders) == senders
 
 
 def test_those_that_are_built_in_stop_by_themselves() -> None:

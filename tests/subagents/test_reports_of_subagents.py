@@ -354,6 +354,6 @@ async def test_a_schema_for_a_profile_that_takes_none_is_refused(log: Log | None
     assert "Only for: Helper." in parameters["properties"]["output_schema"]["description"]
     refused, done = team.results
     assert refused.result.is_error
-    assert "Writer does not report by a schema" in refused.result.text
+    assert "Writer takes no output_schema" in refused.result.text
     assert team.requests("Who?") == []
     assert done.details["structured_output"] == {}

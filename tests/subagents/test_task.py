@@ -66,7 +66,7 @@ async def test_what_comes_back_says_how_it_went() -> None:
 async def test_a_sub_agent_that_says_nothing_is_no_empty_result() -> None:
     team = Team(play([[task("a")], "Done."], {"a": [""]}))
     await team.run()
-    assert "without a word" in team.results[0].text
+    assert "returned no text" in team.results[0].text
 
 
 async def test_a_failed_sub_agent_is_an_error_result_and_its_sibling_survives(log: Log | None) -> None:
@@ -373,9 +373,9 @@ def test_only_those_are_listed_for_whom_there_are_tools(folder: Path) -> None:
 
 
 def test_without_anybody_to_send_out_there_is_no_task() -> None:
-    with pytest.raises(OutriderError, match="nobody could be sent out"):
+    with pytest.raises(OutriderError, match="no sub-agent could be started"):
         with_subagents(Agent(model="demo"))
-    with pytest.raises(OutriderError, match="nobody could be sent out"):
+    with pytest.raises(OutriderError, match="no sub-agent could be started"):
         with_subagents(Agent(model="demo"), [])
 
 

@@ -229,7 +229,7 @@ async def test_a_tool_with_a_schema_of_its_own_gets_its_arguments_as_keywords() 
 
 
 def test_a_schema_that_is_not_an_objects_is_refused() -> None:
-    with pytest.raises(ToolDefinitionError, match="describes array; it must be an object"):
+    with pytest.raises(ToolDefinitionError, match="has the type 'array'; it must be 'object'"):
         tool(schema={"type": "array"})(lambda **arguments: "x")
 
 
@@ -367,7 +367,7 @@ def test_a_single_function_in_place_of_the_list_is_refused_with_advice() -> None
 
     with pytest.raises(ToolDefinitionError, match=r"write tools=\[…\]"):
         Agent(model="demo", tools=read_lines)  # type: ignore[arg-type]
-    with pytest.raises(ToolDefinitionError, match="take it from one"):
+    with pytest.raises(ToolDefinitionError, match="take it from an instance"):
         Agent(model="demo", tools=[Counter.increase])
 
 
@@ -408,7 +408,7 @@ def test_a_limit_of_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["final", "functions", "multi_tool_use", "report_back"])
 def test_a_reserved_name_is_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(ToolDefinitionError, match=f"'{name}' is a reserved name: .+; give another"):
+    with pytest.raises(ToolDefinitionError, match=f"'{name}' is a reserved name: .+; choose another"):
         tool(name=name)(lambda: "")
 
 

@@ -13,7 +13,7 @@ from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
 from outrider.errors import AttachmentError, SchemaError
 from outrider.runtime.structured_output import Report
 from outrider.text import human_size
-from outrider.tools.schema.raw_schemas import LARGEST as MAX_SCHEMA_BYTES
+from outrider.tools.schema.raw_schemas import MAX_BYTES as MAX_SCHEMA_BYTES
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024
 """Limit for standard input: more than any model reads."""

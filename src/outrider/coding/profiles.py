@@ -84,8 +84,8 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
         model=_model(str(fields.get("model") or fields.get("tier") or "")),
         limits=_limits(fields.get("limits")),
         schemas=_boolean("schemas", str(fields.get("schemas", "true"))),
-        may_raise=not is_foreign,
-        is_foreign=is_foreign,
+        may_raise_limits=not is_foreign,
+        from_project=is_foreign,
     )
     return profile, remarks
 

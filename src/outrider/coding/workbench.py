@@ -176,7 +176,7 @@ class Workbench:
     def _model_of(self, profile: Profile, tier: str) -> Provider:
         """Return the provider of a sub-agent, one for each model. A project's profile cannot choose another vendor."""
         own_provider = self._provider or resolve(self.settings.model or default_model())
-        model = model_for(tier or profile.model, own_provider, is_foreign=profile.is_foreign)
+        model = model_for(tier or profile.model, own_provider, from_project=profile.from_project)
         if not isinstance(model, str):
             return model
         if model not in self._providers:

@@ -20,7 +20,7 @@ from outrider.text import clean_value
 from outrider.tools.result import ToolResult
 from outrider.tools.schema import Schema
 from outrider.tools.schema.raw_schemas import refuse_names
-from outrider.tools.schema.wrapping import describes_objects, followed, wrapped
+from outrider.tools.schema.wrapping import describes_objects, resolve_root_reference, wrapped
 from outrider.tools.tool import Tool, make_tool
 
 TOOL = "report_back"
@@ -52,7 +52,7 @@ class Report:
         self._schema = Schema.of(schema)
         if not is_trusted:
             refuse_names(self._schema.json)
-        root = followed(self._schema.json)
+        root = resolve_root_reference(self._schema.json)
         self._is_wrapped = not describes_objects(root)
         self._data: tuple[Any, ...] = ()
         self.tool: Tool = make_tool(

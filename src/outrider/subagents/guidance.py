@@ -1,4 +1,4 @@
-"""What the system prompt says of sub-agents: when to send one out, when not, and who there is."""
+"""The system prompt's section on sub-agents: when to start one, when not to, and the list of profiles."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from outrider.prompts import prompt
 from outrider.providers.base import Provider
 from outrider.runtime.agent import Agent
-from outrider.subagents.models import described
+from outrider.subagents.models import describe_model
 from outrider.subagents.profile import Profile
 from outrider.tools.tool import make_tools
 
 _FOR_TOOLS = re.compile(r"\[([\w|]+)\] (.*)")
-"""A line for agents that have one of these tools; `{tools}` stands for those that they have."""
+"""A line for agents that have one of these tools; `{tools}` is replaced by the ones that they have."""
 _PROFILE = re.compile(r"\{(\w+)\}")
 
 
 def guidance(profiles: Sequence[Profile], agent: Agent) -> str:
-    """The guidance for one agent. It names only tools that the agent has, and profiles that can be sent out."""
+    """Return the section for one agent. It names only the agent's own tools and the given profiles."""
     tools = [tool.name for tool in make_tools(agent.tools)]
     lines = _for_tools(prompt("task").splitlines(), tools)
     names = {profile.name for profile in profiles}
-    said = (_PROFILE.sub(lambda found: f" ({found[1]})" if found[1] in names else "", line) for line in lines)
-    return "\n".join([*said, "", *_listed(profiles, agent.provider)])
+    filled = (_PROFILE.sub(lambda found: f" ({found[1]})" if found[1] in names else "", line) for line in lines)
+    return "\n".join([*filled, "", *_profile_lines(profiles, agent.provider)])
 
 
 def _for_tools(lines: Iterable[str], tools: Collection[str]) -> Iterator[str]:
@@ -31,11 +31,11 @@ def _for_tools(lines: Iterable[str], tools: Collection[str]) -> Iterator[str]:
         condition = _FOR_TOOLS.fullmatch(line)
         if not condition:
             yield line
-        elif here := [name for name in condition[1].split("|") if name in tools]:
-            yield condition[2].replace("{tools}", " or ".join(here))
+        elif present := [name for name in condition[1].split("|") if name in tools]:
+            yield condition[2].replace("{tools}", " or ".join(present))
 
 
-def _listed(profiles: Iterable[Profile], sender: Provider) -> Iterator[str]:
+def _profile_lines(profiles: Iterable[Profile], parent: Provider) -> Iterator[str]:
     for profile in profiles:
-        model = described(profile.model, sender, is_foreign=profile.is_foreign)
+        model = describe_model(profile.model, parent, from_project=profile.from_project)
         yield f"- {profile.name}: {' '.join(profile.description.split())} Model: {model}."

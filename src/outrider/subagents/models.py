@@ -1,4 +1,4 @@
-"""Who answers for a sub-agent."""
+"""The model of a sub-agent."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from outrider.providers.base import Provider
 from outrider.providers.names import qualified
 from outrider.providers.tiers import TIERS, models_of, override_of
 
-AS_SENDER = ("", "inherit")
+INHERIT = ("", "inherit")
 
 
-def model_for(wanted: str, sender: Provider, *, is_foreign: bool = False) -> str | Provider:
-    """The model that is wanted: by name, a tier of whoever answers the sender, or the sender's own.
+def model_for(wanted: str, parent: Provider, *, from_project: bool = False) -> str | Provider:
+    """Return the model that a sub-agent uses: a model by name, a tier of the parent's vendor, or the parent's model.
 
-    A tier does not lead to another vendor, unless the user has set it to: what a conversation says stays where it is.
-    Nor does a foreign wish, which is a project's.
+    A tier stays with the parent's vendor, so that the conversation is not sent to another one, unless the user has set
+    the tier to a model of another vendor. A name that a project chose must be of the parent's vendor, too.
     """
-    if is_foreign and not same_vendor(wanted, sender):
-        return sender
+    if from_project and not same_vendor(wanted, parent):
+        return parent
     if wanted not in TIERS:
-        return sender if wanted in AS_SENDER else wanted
+        return parent if wanted in INHERIT else wanted
     if override_of(wanted):
         return wanted
-    provider = sender.name.partition("/")[0]
-    return f"{provider}/{wanted}" if models_of(provider) else sender
+    provider = parent.name.partition("/")[0]
+    return f"{provider}/{wanted}" if models_of(provider) else parent
 
 
-def described(wanted: str, sender: Provider, *, is_foreign: bool = False) -> str:
-    """The model that `model_for` gives, in a word for the sender: a tier, a name, or "the same as yours"."""
+def describe_model(wanted: str, parent: Provider, *, from_project: bool = False) -> str:
+    """Describe the model that `model_for` returns to the parent: a tier, a name, or "the same as yours"."""
     try:
-        model = model_for(wanted, sender, is_foreign=is_foreign)
-    except UnknownModelError:  # whoever sends one out is told what is wrong
+        model = model_for(wanted, parent, from_project=from_project)
+    except UnknownModelError:  # starting the sub-agent reports it
         return wanted
     return wanted if isinstance(model, str) else "the same as yours"
 
 
-def same_vendor(wanted: str, sender: Provider) -> bool:
-    """Whether a model by name is one of those who answer the sender anyway."""
-    return wanted in (*AS_SENDER, *TIERS) or _vendor(wanted) == _vendor(sender.name)
+def same_vendor(wanted: str, parent: Provider) -> bool:
+    """Return whether a model by name belongs to the parent's vendor."""
+    return wanted in (*INHERIT, *TIERS) or _vendor(wanted) == _vendor(parent.name)
 
 
 def _vendor(model: str) -> str:
-    """Who reads what is sent to a model: a provider, a server by its address, or whom LiteLLM passes it on to."""
+    """Return who receives the requests of a model: a provider, a server by its address, or LiteLLM's upstream."""
     if "://" in model:
         return model.partition("#")[0].rstrip("/")
     parts = qualified(model).split("/")

@@ -1,4 +1,4 @@
-"""Sub-agents of a tool: a session below the call that starts it."""
+"""Start a sub-agent from a tool."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ async def spawn(
     approve: Approver | None = None,
     cwd: Path | None = None,
 ) -> Session:
-    """Open a session for a sub-agent of a running call: run it, and close it. Observers see its events below the call.
+    """Open a session for a sub-agent of a running call. The caller runs it and closes it.
 
-    In a log it is a session of its own. When the call runs again after a crash, it gets the same session with all its
-    messages: continue it with `run()`. A sub-agent cannot start others. Without an approver of its own it has that of
-    the call's session. Its usage counts for the run that the call belongs to.
+    Observers see its events below the call. In a log it is a session of its own. When the call runs again after a
+    crash, `spawn` returns the same session with all its messages: continue it with `run()`. A sub-agent cannot start
+    others. It uses the approver of the call's session unless `approve` is given. Its usage counts towards the call's
+    run.
     """
     session: Session = await context.open_child(agent, title, approve, cwd)
     return session

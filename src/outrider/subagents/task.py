@@ -1,4 +1,4 @@
-"""The Task tool: sends a sub-agent out, waits for it, and hands up only what it came to."""
+"""The Task tool: starts a sub-agent, waits for it, and returns only its result."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from outrider.tools.tool import Tool, make_tool
 
 TOOL = "Task"
 AT_ONCE = 8
-"""Sub-agents that one Task tool has at work at the same time; more of them wait for their turn."""
+"""Sub-agents that one Task tool runs at the same time; the others wait."""
 RESULT_CHARACTERS = 10_000
-"""What a sender gets to read of one sub-agent's answer; the whole is stored."""
+"""Characters that the parent reads of one sub-agent's result; the whole result is stored."""
 SHORT_SCHEMA = 10_000
-"""Bytes."""
-_ALSO_CALLED = {"generalpurpose": "General"}
-"""Names that profiles have in other programs."""
+"""Bytes up to which a schema is checked on the event loop."""
+_ALIASES = {"generalpurpose": "General"}
+"""Names of these profiles in other programs, normalized."""
 
-_ENDINGS = {
+_STATUS_TEXTS = {
     "max_turns": "its turns were used up",
     "max_tokens": "the tokens were used up",
     "max_cost": "the budget was used up",
@@ -48,46 +48,46 @@ _ENDINGS = {
 
 
 class SubagentSetup(msgspec.Struct, frozen=True):
-    """A sub-agent that is ready to be sent out."""
+    """A sub-agent that is ready to start."""
 
     agent: Agent
     approve: Approver | None = None
-    """Who is asked about its calls; None for whoever is asked about those of its sender."""
+    """The approver of its calls; None for the parent's approver."""
     cwd: Path | None = None
 
 
 PrepareSubagent: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[SubagentSetup]]
-"""Makes a worker of a profile, what it is to do in a few words, and a tier that is asked for; ends it afterwards."""
+"""Set up a sub-agent for a profile, a short title and a requested tier ("" for none); clean up on exit."""
 
 
 class Task:
-    """Sends out the sub-agents of one session."""
+    """The Task tool of one session, which starts its sub-agents."""
 
     def __init__(
         self,
         profiles: Sequence[Profile],
-        engage: PrepareSubagent,
+        prepare: PrepareSubagent,
         *,
         at_once: int = AT_ONCE,
         result_characters: int = RESULT_CHARACTERS,
     ) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
-        self._engage = engage
+        self._prepare = prepare
         self._at_once = at_once
-        self._places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
         self.tool: Tool = make_tool(
-            self._send,
+            self._run_task,
             name=TOOL,
             description=prompt_text("task_tool"),
-            effect="idempotent",  # carried out again, it goes on with the session that it began
-            timeout=math.inf,  # a sub-agent has limits of its own
+            effect="idempotent",  # run again after a crash, it resumes the same session
+            timeout=math.inf,  # sub-agents have limits of their own
             schema=_parameters(list(self._profiles.values())),
             guidance=partial(guidance, tuple(self._profiles.values())),
             result_characters=result_characters,
-            prepare=self._prepared,
+            prepare=self._normalize_arguments,
         )
 
-    async def _send(
+    async def _run_task(
         self,
         context: ToolContext,
         description: str,
@@ -100,45 +100,45 @@ class Task:
         report = None
         if output_schema is not None:  # {} is a schema too
             if not profile.schemas:
-                return _refused(f"{profile.name} does not report by a schema: ask it for text, or send another")
+                return _not_started(f"{profile.name} takes no output_schema: ask for text, or use another profile")
             try:
-                report = await _report_by(output_schema)
+                report = await _make_report(output_schema)
             except SchemaError as error:
-                return _refused(f"output_schema cannot be used: {error}")
-        async with self._places_here():
-            with self._engage(profile, description, model) as worker:
-                agent = _with_report(worker.agent, report)
-                child = await spawn(context, agent, title=description, approve=worker.approve, cwd=worker.cwd)
+                return _not_started(f"output_schema cannot be used: {error}")
+        async with self._semaphore():
+            with self._prepare(profile, description, model) as setup:
+                agent = _with_report(setup.agent, report)
+                child = await spawn(context, agent, title=description, approve=setup.approve, cwd=setup.cwd)
                 with child:
                     result = await _run(child, report, prompt)
-        return _told(profile, child, result, report)
+        return _tool_result(profile, child, result, report)
 
-    def _prepared(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Without what is null, which counts as absent, and with the profile's name as it is written here."""
+    def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Drop arguments that are null, and correct the spelling of the profile's name."""
         given = {name: value for name, value in arguments.items() if value is not None}
         if isinstance(name := given.get("subagent_type"), str) and name not in self._profiles:
-            given["subagent_type"] = self._meant(name)
+            given["subagent_type"] = self._match_profile(name)
         return given
 
-    def _meant(self, name: str) -> str:
-        """The profile that is meant by a name in another spelling; the name itself if there is no telling."""
-        plain = _plain(name)
-        alike = [each for each in self._profiles if _plain(each) == plain]
-        if not alike and _ALSO_CALLED.get(plain) in self._profiles:
-            return _ALSO_CALLED[plain]
-        return alike[0] if len(alike) == 1 else name
+    def _match_profile(self, name: str) -> str:
+        """Return the profile with this name in another spelling, or the name itself if no single one matches."""
+        normalized = _normalized(name)
+        matches = [each for each in self._profiles if _normalized(each) == normalized]
+        if not matches and _ALIASES.get(normalized) in self._profiles:
+            return _ALIASES[normalized]
+        return matches[0] if len(matches) == 1 else name
 
-    def _places_here(self) -> asyncio.Semaphore:
-        """Those of the running loop: an agent may be used in one after the other, and whoever waits does so in one."""
+    def _semaphore(self) -> asyncio.Semaphore:
+        """Return the semaphore of the running loop: an agent may run in several loops, a semaphore in only one."""
         loop = asyncio.get_running_loop()
-        if loop not in self._places:
-            self._places = {each: places for each, places in self._places.items() if not each.is_closed()}
-            self._places[loop] = asyncio.Semaphore(self._at_once)
-        return self._places[loop]
+        if loop not in self._semaphores:
+            self._semaphores = {each: found for each, found in self._semaphores.items() if not each.is_closed()}
+            self._semaphores[loop] = asyncio.Semaphore(self._at_once)
+        return self._semaphores[loop]
 
 
-async def _report_by(schema: Any) -> Report:
-    """A schema that is long is looked at in a thread; a short one takes no time, and its call keeps its turn."""
+async def _make_report(schema: Any) -> Report:
+    """Check a long schema in a thread. A short one is checked here, so that its call keeps its place in the order."""
     is_short = len(msgspec.json.encode(schema)) <= SHORT_SCHEMA
     make = partial(Report, schema, is_trusted=False)
     return make() if is_short else await asyncio.to_thread(make)
@@ -149,13 +149,13 @@ def _with_report(agent: Agent, report: Report | None) -> Agent:
 
 
 async def _run(child: Session, report: Report | None, prompt: str) -> RunResult:
-    """From the beginning, or from where the program stopped the last time."""
-    said = prompt if child.history.last is None else ""
-    return await (run_to_report(child, report, said) if report else child.run(said))
+    """Run the sub-agent, or resume its session after a crash."""
+    message = prompt if child.history.last is None else ""
+    return await (run_to_report(child, report, message) if report else child.run(message))
 
 
-def _told(profile: Profile, child: Session, result: RunResult, report: Report | None) -> ToolResult:
-    """What goes up: the last words, or the data as JSON."""
+def _tool_result(profile: Profile, child: Session, result: RunResult, report: Report | None) -> ToolResult:
+    """Return the last text of the sub-agent, or its data as JSON."""
     details: dict[str, Any] = {
         "session": child.id,
         "profile": profile.name,
@@ -166,36 +166,36 @@ def _told(profile: Profile, child: Session, result: RunResult, report: Report | 
     if report and report.has_data:
         return ToolResult(report.text, details=details | {"structured_output": report.data}, is_json=True)
     if result.status == "done":
-        return ToolResult(result.text or "(The sub-agent ended without a word.)", details=details)
-    why = result.error or _ENDINGS.get(result.status, result.status)
-    last = f"\n\nIts last words were:\n{result.text}" if result.text.strip() else ""
+        return ToolResult(result.text or "(The sub-agent returned no text.)", details=details)
+    why = result.error or _STATUS_TEXTS.get(result.status, result.status)
+    last = f"\n\nIts last message was:\n{result.text}" if result.text.strip() else ""
     return ToolResult(f"The sub-agent did not finish: {why}.{last}", is_error=True, details=details)
 
 
-def _refused(why: str) -> ToolResult:
-    return ToolResult(f"No sub-agent was sent out: {why}.", is_error=True)
+def _not_started(why: str) -> ToolResult:
+    return ToolResult(f"No sub-agent was started: {why}.", is_error=True)
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.replace("-", "").replace("_", "").replace(" ", "").casefold()
 
 
 def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
-    """The arguments as a JSON Schema. A report by a schema is offered only if somebody gives one."""
+    """Return the JSON Schema of the arguments. `output_schema` is offered only if a profile supports it."""
     if not profiles:
-        raise OutriderError("there is no profile, so that nobody could be sent out")
+        raise OutriderError("there are no profiles, so no sub-agent could be started")
     properties: dict[str, Any] = {
-        "description": {"type": "string", "description": "The task in three to six words, for those who watch."},
+        "description": {"type": "string", "description": "The task in three to six words, shown to the user."},
         "prompt": {
             "type": "string",
             "minLength": 1,
             "description": "The whole task. The sub-agent knows nothing of this conversation: say what it is for, "
-            "where to look, what to do and what to leave alone, and what to come back with.",
+            "where to look, what to do and what to leave alone, and what to return.",
         },
         "subagent_type": {
             "type": "string",
             "enum": [profile.name for profile in profiles],
-            "description": "Who is sent out.",
+            "description": "Which sub-agent to start.",
         },
     }
     with_schemas = [profile.name for profile in profiles if profile.schemas]
@@ -203,13 +203,13 @@ def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
         only = "" if len(with_schemas) == len(profiles) else f" Only for: {', '.join(with_schemas)}."
         properties["output_schema"] = {
             "type": "object",
-            "description": "A JSON Schema. If it is given, the sub-agent comes back with data that satisfies it, as "
-            f"JSON, instead of text.{only}",
+            "description": "A JSON Schema. If given, the sub-agent returns data that satisfies it, as JSON, "
+            f"instead of text.{only}",
         }
     properties["model"] = {
         "type": "string",
         "enum": list(TIERS),
-        "description": "How able a model it needs; leave it out unless the task asks for another than usual.",
+        "description": "The model's tier; leave it out unless the task needs another than the profile's.",
     }
     return {
         "type": "object",

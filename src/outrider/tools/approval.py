@@ -1,7 +1,7 @@
-"""Approval: whether a call may run, and who decides.
+"""Approval: decides whether a call may run.
 
-An approver is any function that takes a call and its tool. The call runs only if the answer is `Allow()` or `True`.
-Every other answer denies it, and so does an exception: a mistake in an approver must not run a tool.
+An approver is any function that takes a call and its tool. The call runs only if it returns `Allow()` or `True`.
+Any other value denies the call, and so does an exception: a mistake in an approver must not run a tool.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Deny(msgspec.Struct, frozen=True):
     """
 
     reason: str = ""
-    """What the model is told."""
+    """The reason, which the model reads."""
 
 
 Decision: TypeAlias = Allow | Deny | bool
 Approver: TypeAlias = Callable[[ToolUseBlock, Tool], Decision | Awaitable[Decision]]
 """Decide whether a call may run.
 
-Called once for each call, in call order, just before that call begins; a call that must run alone is decided when those
-before it are done. An async function may wait for a person; a sync function runs in a thread.
+Called once for each call, in call order, just before the call starts. For a call that must run alone, that is after the
+calls before it have finished. An async function may wait for a person; a sync function runs in a thread.
 """
 
 
@@ -50,13 +50,13 @@ class FileApprover(Protocol):
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Decision:
         """Decide whether a file may be attached to the result of a call.
 
-        `given` is the absolute path that the tool named. `real` is where the file is that is open and would be read.
+        `given` is the absolute path that the tool named. `real` is the resolved path of the opened file.
         """
         ...
 
 
 async def denial_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads: Threads) -> str:
-    """Return why the approver denies a call, in words for the model, or "" if the call may run. Exceptions go on."""
+    """Return the denial reason for the model, or "" if the call may run. Exceptions of the approver propagate."""
     decision: object = approver(call, tool) if is_async(approver) else await threads.run(approver, call, tool)
     if inspect.isawaitable(decision):
         decision = await decision
@@ -64,7 +64,7 @@ async def denial_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads:
 
 
 def denial_in(decision: object) -> str:
-    """Return why a decision denies, or "" if it allows."""
+    """Return the denial reason of a decision, or "" if it allows the call."""
     if decision is True or isinstance(decision, Allow):
         return ""
     if isinstance(decision, Deny):

@@ -1,4 +1,4 @@
-"""The context of a running call: what a tool can ask for with a parameter of the type `ToolContext`."""
+"""The context of a running call, which a tool receives through a parameter of type `ToolContext`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     DepsT = TypeVar("DepsT", default=None)
-else:  # defaults of type variables come with Python 3.13
+else:  # type variables have defaults only since Python 3.13
     from typing import TypeVar
 
     DepsT = TypeVar("DepsT")
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """The task for which a call starts a sub-agent."""
+    """The task that a call gives to a sub-agent."""
 
     call_id: str
     """The call that starts the sub-agent."""
@@ -35,17 +35,17 @@ class SubagentTask(msgspec.Struct, frozen=True):
     title: str
     """The task in a few words."""
     is_over: Callable[[], bool]
-    """Return whether the call has its result: observers then see nothing more of the sub-agent."""
+    """Return whether the call has its result; observers then see no more events of the sub-agent."""
 
 
 OpenChild: TypeAlias = Callable[[SubagentTask, Any, Any, Path | None], Awaitable[Any]]
-"""Opens a sub-agent's session: task, agent, approver, folder. `outrider.subagents.spawn` is its typed front."""
+"""Open a sub-agent's session: task, agent, approver, folder. `outrider.subagents.spawn` is the typed API."""
 
 
 class ToolContext(Generic[DepsT]):
-    """What a running tool knows of its call.
+    """The context of a running tool call.
 
-    `ToolContext[Deps]` tells type checkers what `context.deps` is: the `deps=` of the agent.
+    `ToolContext[Deps]` declares the type of `context.deps`, which is the `deps=` of the agent.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class ToolContext(Generic[DepsT]):
         self.cwd = cwd
         """The working directory of the session."""
         self.deps: DepsT = deps
-        """The dependencies that the agent carries."""
+        """The dependencies of the agent."""
         self.threads = threads
         self.attachments: list[Attachment] = []
         self._progress = progress
@@ -82,7 +82,7 @@ class ToolContext(Generic[DepsT]):
         self._answered = False
 
     def progress(self, content: Any) -> None:
-        """Show progress to observers: text or any JSON value. Safe from any thread."""
+        """Send progress to observers: text or any JSON value. May be called from any thread."""
         self._progress(content)
 
     def attach(self, attachment: Attachment | str | Path) -> None:
@@ -90,13 +90,13 @@ class ToolContext(Generic[DepsT]):
         self.attachments.append(as_attachment(attachment))
 
     def stored(self, sha256: str) -> bytes:
-        """Return the bytes of a file of this session by its hash. Raises AttachmentError."""
+        """Return the bytes of a file of this session by its SHA-256 hash. Raises AttachmentError."""
         if self._store is None:
             raise AttachmentError("this session has no stored files")
         return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
 
     async def open_child(self, agent: Any, title: str, approve: Any, cwd: Path | None) -> Any:
-        """Open a session for a sub-agent; `outrider.subagents.spawn` has the types."""
+        """Open a session for a sub-agent. Use `outrider.subagents.spawn`, which is typed."""
         if self._open_child is None:
             raise RuntimeError("a sub-agent cannot start sub-agents")
         self._spawned += 1
@@ -111,7 +111,7 @@ class ToolContext(Generic[DepsT]):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was cancelled. A tool in a thread should check this from time to time, and stop."""
+        """Whether the call was cancelled. A tool in a thread should check this regularly, and stop."""
         return self._cancelled
 
     def cancel(self) -> None:
@@ -119,5 +119,5 @@ class ToolContext(Generic[DepsT]):
         self._cancelled = True
 
     def close(self) -> None:
-        """Mark the call as answered: observers see no more progress of it."""
+        """Mark the call as answered; observers see no more of its progress."""
         self._answered = True

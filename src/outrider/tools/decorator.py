@@ -28,14 +28,14 @@ def tool(
     result_characters: int | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a tool of a function: its name, its docstring and its annotations are what the model is told.
+    """Make a tool from a function. The model sees the function's name, docstring and annotations.
 
     `name` and `description` replace those of the function. `effect` says what a call may change: "read" nothing,
-    "idempotent" the same thing however often it runs, "write" anything. `timeout` is in seconds; `concurrent=False`
-    lets it run alone. With a `schema` of your own, the arguments that satisfy it are passed as keywords, as they are.
-    `guidance` stands in the system prompt wherever an agent has the tool: words, or a function that makes them for an
-    agent. `final_turn` is what the model is told on its last turn, in place of "give your final answer".
-    `result_characters` is what it gets to read of a result, if that is less than the agent's limits allow.
+    "idempotent" the same thing however often it runs, "write" anything. `timeout` is in seconds. With
+    `concurrent=False` a call runs alone. With a `schema`, arguments that satisfy it are passed as keywords, without
+    conversion. `guidance` is added to the system prompt of agents that have the tool: a string, or a function that
+    returns one for an agent. `final_turn` replaces "give your final answer" on the model's last turn.
+    `result_characters` limits how much of a result the model reads, below the agent's own limit.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -44,7 +44,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     >>> add.parameters["required"], add(2, 2)
     (['a'], 4)
     """
-    namespace = sys._getframe(1).f_locals  # for annotations that name types of the caller
+    namespace = sys._getframe(1).f_locals  # annotations may name types that are local to the caller
 
     def decorate(function: Callable[..., Any]) -> Tool | ToolMethod:
         if _is_method_in_class_body(function):

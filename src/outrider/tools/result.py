@@ -1,4 +1,4 @@
-"""What a tool gives back: text for the model, files, and a word to people; made of whatever the function returned."""
+"""The result of a tool: text and files for the model, details for people."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from outrider.text import clean_value
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """What a tool gives back when a string is not enough.
+    """The result of a tool, when a string is not enough.
 
     >>> ToolResult("Q3 chart", attachments=[Attachment(b"...", name="q3.txt")]).text
     'Q3 chart'
     """
 
     text: str = ""
-    """What the model reads."""
+    """The text that the model reads."""
     attachments: Sequence[Attachment] = ()
-    """Files for the model: each is sent in the way that the provider can take it."""
+    """Files for the model; each is sent in a form that the provider accepts."""
     is_error: bool = False
     final: bool = False
-    """Whether the run ends with this result, once the other calls of the turn are answered."""
+    """Whether the run ends with this result, after the other calls of the turn."""
     details: Any = None
-    """What people see beside the result; the model is not told."""
+    """Data for observers and logs, which the model does not see."""
     whole: Attachment | None = None
-    """All that there is, where the text is only a part: it is stored, and the model is told how to read it."""
+    """The full output, if the text is only a part of it. It is stored, and the model learns how to read it."""
     is_json: bool = False
-    """Whether the text is JSON: where it is too long, the model reads a shortened form that is JSON too."""
+    """Whether the text is JSON. If it is too long, the model reads a shortened form that is still valid JSON."""
 
     def __post_init__(self) -> None:
-        # A tool that has done its work should not fail over the form of what it says.
+        # A tool that has done its work should not fail because a field has the wrong type.
         text: object = self.text
         if not isinstance(text, str):
             msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
@@ -45,7 +45,7 @@ class ToolResult(msgspec.Struct, frozen=True):
             ("is_json", self.is_json),
         ]
         for name, flag in flags:
-            if not isinstance(flag, bool):  # an exit code, say
+            if not isinstance(flag, bool):  # for example an exit code
                 msgspec.structs.force_setattr(self, name, bool(flag))
         files: Any = self.attachments
         if files == ():
@@ -55,7 +55,7 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 def as_result(outcome: Any) -> ToolResult:
-    """Whatever a tool gave back, as a result."""
+    """Convert the return value of a tool to a result."""
     match outcome:
         case ToolResult():
             return outcome
@@ -73,12 +73,12 @@ def as_result(outcome: Any) -> ToolResult:
 
 
 def as_attachment(value: Any) -> Attachment:
-    """A file as an attachment: itself, or the file that a path names."""
+    """Return an attachment as it is, or read the file at a path."""
     if isinstance(value, Attachment):
         return value
     if isinstance(value, str | Path):
         return Attachment.from_path(value)
-    raise TypeError(f"a file of a result is an Attachment or a path, not {type(value).__name__}")
+    raise TypeError(f"an attachment of a result must be an Attachment or a path, not {type(value).__name__}")
 
 
 def _from_bytes(data: bytes) -> ToolResult:
@@ -90,13 +90,13 @@ def _json(value: Any) -> str:
     try:
         text = msgspec.json.encode(value, enc_hook=_plain).decode()
     except (TypeError, ValueError, RecursionError):
-        import json  # takes odd keys, and lone surrogates that are not in the way of cleaning
+        import json  # accepts keys that are not strings; lone surrogates are cleaned first
 
         try:
             text = json.dumps(clean_value(value), default=_plain, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError):
             return str(value)
-    is_one_string = text.startswith('"')  # a path, a date: better without the quotes
+    is_one_string = text.startswith('"')  # a path or a date reads better without the quotes
     return str(msgspec.json.decode(text)) if is_one_string else text
 
 

@@ -1,7 +1,8 @@
-"""Blocking functions beside the event loop.
+"""Run blocking functions in threads, beside the event loop.
 
-The loop's own executor will not do: a tool that never returns would hold one of its few threads for good and keep the
-process from ending. These are daemon threads, as many as there are calls, kept for a moment to serve the next call.
+The loop's default executor does not fit: a tool that never returns would occupy one of its few threads for good and
+keep the process from exiting. These are daemon threads, one for each running call; an idle thread waits briefly for the
+next call.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ IDLE_SECONDS = 1.0
 
 
 class Threads:
-    """Runs functions in threads. Whoever waits may be cancelled; the function then runs on, unheard."""
+    """Runs functions in threads. If the caller is cancelled, the function runs on and its result is dropped."""
 
     def __init__(self) -> None:
         self._idle: list[SimpleQueue[_Job]] = []
 
     async def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """The function's result, or whatever it raises, SystemExit included."""
+        """Return the function's result, or raise its exception, SystemExit included."""
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
         finished: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
@@ -42,9 +43,9 @@ class Threads:
             outcome: tuple[T | None, BaseException | None]
             try:
                 outcome = context.run(function, *args, **kwargs), None
-            except BaseException as error:  # noqa: BLE001 - it is raised again where the result is awaited
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is awaited
                 outcome = None, error
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there to hear it
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing awaits the result
                 loop.call_soon_threadsafe(report, *outcome)
 
         self._start(job)
@@ -69,14 +70,14 @@ class Threads:
         job = inbox.get()
         while True:
             job()
-            del job  # what the function held is free as soon as it is done
+            del job  # release what the function holds as soon as it returns
             self._idle.append(inbox)
             try:
                 job = inbox.get(timeout=IDLE_SECONDS)
             except Empty:
                 try:
                     self._idle.remove(inbox)
-                except ValueError:  # taken this very moment: the job is on its way
+                except ValueError:  # _start has just taken the inbox: its job follows
                     job = inbox.get()
                 else:
                     return

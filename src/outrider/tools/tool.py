@@ -1,7 +1,7 @@
 """Tools: Python functions that a model may call.
 
-A tool returns a string, a `ToolResult`, an `Attachment`, any JSON value, or yields progress and then its result. An
-exception becomes an error result that the model reads.
+A tool returns a string, a `ToolResult`, an `Attachment` or any JSON value, or yields progress and then its result. An
+exception becomes an error result, which the model reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P", default=...)
     R = TypeVar("R", default=Any)
-else:  # defaults of type variables come with Python 3.13
+else:  # type variables have defaults only since Python 3.13
     from typing import ParamSpec, TypeVar
 
     P = ParamSpec("P")
@@ -34,21 +34,21 @@ else:  # defaults of type variables come with Python 3.13
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
 Guidance: TypeAlias = str | Callable[[Any], str]
-"""Text for the system prompt, or a function that makes it for an agent."""
+"""Text for the system prompt, or a function that returns it for an agent."""
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OF_MODELS = "models give it a meaning of their own"
+_MODEL_INTERNAL = "models use it for a purpose of their own"
 RESERVED_NAMES = {
-    "final": _OF_MODELS,
-    "functions": _OF_MODELS,
-    "multi_tool_use": _OF_MODELS,
-    "report_back": "Outrider gives that name to the tool by which a model reports data (ask(output=…), output_schema)",
+    "final": _MODEL_INTERNAL,
+    "functions": _MODEL_INTERNAL,
+    "multi_tool_use": _MODEL_INTERNAL,
+    "report_back": "Outrider's own tool for structured output has this name (ask(output=…), output_schema)",
 }
-"""Names that a user's tool cannot have, and why."""
+"""Names that user-defined tools cannot have, with the reason."""
 
 
 class Tool(msgspec.Struct, Generic[P, R], frozen=True):
-    """A function with what a model and the loop must know of it. Calling a tool calls its function."""
+    """A function that a model can call, with its schema and options. Calling a tool calls its function."""
 
     function: Callable[P, R]
     name: str
@@ -56,38 +56,38 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     signature: Signature
     effect: Effect = "write"
     timeout: float | None = None
-    """Seconds until the call is given up; None leaves it to the agent's limits."""
+    """Seconds until a call times out; None for the agent's limit."""
     concurrent: bool = True
-    """Whether it may run beside other calls of the same turn."""
+    """Whether a call may run in parallel with other calls of the same turn."""
     guidance: Guidance = ""
-    """What the system prompt says of it, wherever an agent has it."""
+    """Text that is added to the system prompt of agents that have the tool."""
     asynchronous: bool = False
-    """Whether the function gives back something to await or to iterate; otherwise it runs in a thread."""
+    """Whether the function returns an awaitable or an async iterator; otherwise it runs in a thread."""
     final_turn: str = ""
-    """What a model that has the tool is told on its last turn, in place of "give your final answer"."""
+    """Text that replaces "give your final answer" on the model's last turn."""
     result_characters: int | None = None
-    """What the model gets to read of a result, if that is less than the agent's limits allow; the whole is stored."""
+    """How much of a result the model reads, if less than the agent's limit; the whole result is stored."""
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """Rewrites arguments as other programs would give them, before they are checked."""
+    """Rewrites the arguments before validation, for example from the spelling of other programs."""
     built_in: bool = False
-    """Whether it is Outrider's own, which may have a reserved name."""
+    """Whether the tool is part of Outrider and may have a reserved name."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise ToolDefinitionError(
-                f"{self.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, '_' and '-'; "
-                "give another with @tool(name=…)"
+                f"{self.name!r} is not a valid tool name: use 1 to 64 letters, digits, '_' and '-'; "
+                "choose another with @tool(name=…)"
             )
         if self.name in RESERVED_NAMES and not self.built_in:
             raise ToolDefinitionError(
-                f"{self.name!r} is a reserved name: {RESERVED_NAMES[self.name]}; give another with @tool(name=…)"
+                f"{self.name!r} is a reserved name: {RESERVED_NAMES[self.name]}; choose another with @tool(name=…)"
             )
         if self.effect not in ("read", "idempotent", "write"):
             raise ToolDefinitionError(
                 f"the effect of {self.name} is {self.effect!r}; it must be read, idempotent or write"
             )
         if self.timeout is not None and not self.timeout > 0:
-            raise ToolDefinitionError(f"the time-out of {self.name} is {self.timeout}; it must be more than 0 seconds")
+            raise ToolDefinitionError(f"the timeout of {self.name} is {self.timeout}; it must be more than 0 seconds")
         if self.result_characters is not None and not self.result_characters > 0:
             raise ToolDefinitionError(
                 f"result_characters of {self.name} is {self.result_characters}; it must be more than 0"
@@ -102,15 +102,15 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
         return self.signature.schema.json
 
     def check(self, arguments: dict[str, Any]) -> None:
-        """Raise ValidationError if these arguments do not fit."""
+        """Validate the arguments. Raises ValidationError."""
         self.signature.bind(self._prepared(arguments))
 
     def guidance_for(self, agent: Any) -> str:
-        """What the system prompt of this agent says of the tool."""
+        """Return the text on the tool for the system prompt of this agent."""
         return self.guidance if isinstance(self.guidance, str) else self.guidance(agent)
 
     async def invoke(self, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
-        """Validate the arguments, run the function, and make a result of whatever it gives back."""
+        """Validate the arguments, run the function, and convert its return value to a result."""
         args, kwargs = self.signature.bind(self._prepared(arguments))
         if self.signature.injected:
             kwargs[self.signature.injected] = context
@@ -121,19 +121,19 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
         if inspect.isawaitable(outcome):
             outcome = await outcome
         if isinstance(outcome, AsyncIterator):
-            outcome = await _last(outcome, context)
+            outcome = await _consume(outcome, context)
         result = as_result(outcome)
         if context.attachments:
             result = msgspec.structs.replace(result, attachments=(*result.attachments, *context.attachments))
         return result
 
     def _prepared(self, arguments: dict[str, Any]) -> Any:
-        own = _own(arguments)
-        return self.prepare(own) if self.prepare and isinstance(own, dict) else own
+        copied = _copy_arguments(arguments)
+        return self.prepare(copied) if self.prepare and isinstance(copied, dict) else copied
 
 
 class ToolMethod:
-    """A tool written in a class: each instance has its own tool."""
+    """A method decorated with `@tool`: each instance has its own tool."""
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self._function = function
@@ -155,13 +155,13 @@ def make_tool(
     namespace: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Tool:
-    """A tool from a function, or the tool itself if it is one already. `more` are other fields of a Tool."""
+    """Make a tool from a function, or return a tool as it is. `more` sets other fields of `Tool`."""
     if isinstance(function, Tool):
         return function
     if isinstance(function, ToolMethod):
-        raise ToolDefinitionError("a tool written in a class belongs to an instance: take it from one")
+        raise ToolDefinitionError("this tool is a method: take it from an instance, not from the class")
     if not callable(function):
-        raise ToolDefinitionError(f"a tool is a function or a Tool, not {type(function).__name__}")
+        raise ToolDefinitionError(f"a tool must be a function or a Tool, not {type(function).__name__}")
     if schema is None:
         signature = Signature.of(function, inject=ToolContext, namespace=namespace)
     else:
@@ -179,50 +179,50 @@ def make_tool(
     )
 
 
-def listed(functions: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
-    """What is to be a list of functions, if it is one."""
+def check_tool_list(functions: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
+    """Return the functions as a tuple. Raises ToolDefinitionError if they are not a list."""
     if callable(functions) or not isinstance(functions, Iterable):
-        raise ToolDefinitionError("tools is a list of functions; write tools=[…]")
+        raise ToolDefinitionError("tools must be a list of functions; write tools=[…]")
     return tuple(functions)
 
 
 def make_tools(functions: Iterable[Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Tools from functions; two of one name are refused."""
-    tools = tuple(map(make_tool, listed(functions)))
+    """Make tools from functions. Raises ToolDefinitionError if two have the same name."""
+    tools = tuple(map(make_tool, check_tool_list(functions)))
     names: set[str] = set()
     for each in tools:
         if each.name in names:
-            raise ToolDefinitionError(f"two tools have the name {each.name!r}; give one of them another with name=")
+            raise ToolDefinitionError(f"two tools have the name {each.name!r}; rename one of them with @tool(name=…)")
         names.add(each.name)
     return tools
 
 
-def _own(arguments: dict[str, Any]) -> Any:
+def _copy_arguments(arguments: dict[str, Any]) -> Any:
     try:
-        return _copied(arguments)
+        return _copy(arguments)
     except RecursionError:
         raise ValidationError(["(the value): is nested too deeply"]) from None
 
 
-def _copied(value: Any) -> Any:
-    """The value with containers of its own: what a tool does to its arguments must not reach the history."""
+def _copy(value: Any) -> Any:
+    """Copy dicts and lists, so that a tool that changes its arguments does not change the history."""
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [_copy(item) for item in value]
     return value
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await or iterate. Decorators are judged by what they are."""
+    """Return whether a call returns an awaitable or an async iterator. A wrapper counts by its own kind."""
     while isinstance(function, functools.partial):
         function = function.func
-    candidates = (function, getattr(type(function), "__call__", None))  # noqa: B004 - the method itself is wanted
+    candidates = (function, getattr(type(function), "__call__", None))  # noqa: B004 - the method itself is needed
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in candidates)
 
 
 def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], context: ToolContext[Any]) -> Any:
-    """Call a function in its thread; a generator is run to its end there too."""
+    """Call a function in its thread. A generator is run to its end there, too."""
     outcome = function(*args, **kwargs)
     if not inspect.isgenerator(outcome):
         return outcome
@@ -240,8 +240,8 @@ def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any],
     return last
 
 
-async def _last(items: AsyncIterator[Any], context: ToolContext[Any]) -> Any:
-    """Show each item as progress. A ToolResult ends the call; without one the last item is the result."""
+async def _consume(items: AsyncIterator[Any], context: ToolContext[Any]) -> Any:
+    """Send each item as progress. A ToolResult ends the call; otherwise the last item is the result."""
     last: Any = None
     try:
         async for item in items:

@@ -86,7 +86,7 @@ def test_the_alternative_that_was_meant_explains_itself() -> None:
     raw = {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"size": {"type": "integer"}}}]}
     assert Schema.of(raw).violations({"size": "x"}) == ['size: "x" is not of type "integer"']
     [found] = Schema.of(raw).violations(5)
-    assert found.startswith("(the value): 5 fits none of the alternatives (")
+    assert found.startswith("(the value): 5 matches none of the alternatives (")
     assert '"null"' in found
     assert '"object"' in found
 

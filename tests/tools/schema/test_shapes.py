@@ -153,6 +153,7 @@ CONVERSIONS: list[tuple[Any, Any, Any]] = [
     (tuple[int, str], [1, "a"], (1, "a")),
     (tuple[int, ...], [1, 2], (1, 2)),
     (tuple[()], [], ()),
+    (typing.Tuple, [1, "x"], (1, "x")),  # noqa: UP006
     (set[str], ["a", "b"], {"a", "b"}),
     (frozenset[int], [1], frozenset({1})),
     (dict[str, bytes], {"k": "AA=="}, {"k": b"\0"}),
@@ -212,6 +213,8 @@ REFUSALS: list[tuple[Any, Any, str]] = [
     (float, 10**400, "too large"),
     (bytes, "!", "is not base64"),
     (tuple[int, str], [1], "less than 2 items"),
+    (tuple[()], [1], "more than 0 items"),
+    (typing.Tuple[()], [1], "more than 0 items"),  # noqa: UP006
     (dict[int, str], {"x": "y"}, "x"),
     (dict[Colour, int], {"green": 1}, "green"),
     (Literal["a"], "b", '"a"'),

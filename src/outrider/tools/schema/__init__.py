@@ -1,8 +1,8 @@
-"""Types and functions as JSON Schema, and what models write as values of those types.
+"""Convert Python types and functions to JSON Schema, and JSON values to values of those types.
 
-`Schema` is a JSON Schema made from a type or given as such; `Signature` is a function as the parameters of a tool;
-`inline_references` serves providers that do not follow `$ref`. The way down: signatures → schema → shapes (types to
-schemas) → records, scalars, constraints → conversions (values back to types); violations and references beside them.
+`Schema` is a JSON Schema, made from a type or given. `Signature` describes a function as the parameters of a tool.
+`inline_references` is for providers that do not support `$ref`. Imports go down: signatures → schema → shapes (types to
+schemas) → records, scalars, constraints → conversions (JSON to Python values). `violations` writes the error sentences.
 """
 
 from outrider.tools.schema.references import inline_references

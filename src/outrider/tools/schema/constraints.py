@@ -1,6 +1,6 @@
-"""What `Annotated` says beside a type: a description, bounds, a length, a pattern.
+"""Constraints in `Annotated`: a description, bounds, a length, a pattern.
 
-Understood are a plain string (the description), `msgspec.Meta`, and by their attributes the objects of
+Supported are a plain string (the description), `msgspec.Meta`, and, by their attributes, the objects of
 `annotated_types` and pydantic's `Field`, neither of which is imported.
 """
 
@@ -31,81 +31,82 @@ _EXTRAS = ("extra_json_schema", "json_schema_extra")
 
 
 class Constraints(NamedTuple):
-    """What the annotations of one type say. Never changed."""
+    """The constraints of one type. Immutable."""
 
-    said: Mapping[str, Any]
+    keywords: Mapping[str, Any]
 
     @classmethod
     def of(cls, annotations: Iterable[Any]) -> Constraints:
-        said: dict[str, Any] = {}
+        keywords: dict[str, Any] = {}
         for annotation in annotations:
-            said.update(_read(annotation))
-        return cls(said)
+            keywords.update(_read(annotation))
+        return cls(keywords)
 
     def describe(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """The schema with the keywords that say the same."""
+        """Return the schema with the keywords of the constraints."""
         described = dict(schema)
         types = _types(schema)
         if types & {"integer", "number"}:
-            described |= {_BOUNDS[name][0]: self.said[name] for name in _BOUNDS if _is_number(self.said.get(name))}
-            if _is_number(self.said.get("multiple_of")):
-                described["multipleOf"] = self.said["multiple_of"]
+            bounds = {name: self.keywords[name] for name in _BOUNDS if _is_number(self.keywords.get(name))}
+            described |= {_BOUNDS[name][0]: bound for name, bound in bounds.items()}
+            if _is_number(self.keywords.get("multiple_of")):
+                described["multipleOf"] = self.keywords["multiple_of"]
         for kind in sorted(types & _LENGTHS.keys()):
             described |= self._lengths(kind, encoded="contentEncoding" in schema)
-        if "string" in types and "pattern" in self.said:
-            described["pattern"] = self.said["pattern"]
+        if "string" in types and "pattern" in self.keywords:
+            described["pattern"] = self.keywords["pattern"]
         for name in ("title", "description", "examples"):
-            if name in self.said:
-                described[name] = self.said[name]
-        described.update(self.said.get("extra", {}))
+            if name in self.keywords:
+                described[name] = self.keywords[name]
+        described.update(self.keywords.get("extra", {}))
         return described
 
     def _lengths(self, kind: str, encoded: bool) -> dict[str, int]:
         names = zip(_LENGTHS[kind], ("min_length", "max_length"), strict=True)
-        found = {keyword: self.said[name] for keyword, name in names if name in self.said}
-        # The length is that of the bytes; base64 writes every three of them as four characters.
+        found = {keyword: self.keywords[name] for keyword, name in names if name in self.keywords}
+        # The length counts bytes; base64 encodes three bytes as four characters.
         return {key: (size + 2) // 3 * 4 for key, size in found.items()} if encoded else found
 
     def complaint(self, value: Any) -> str | None:
-        """How a converted value breaks a bound or a length; None when it does not."""
+        """Return how a converted value violates a bound or a length, or None."""
         for name, (_, words, holds) in _BOUNDS.items():
-            if name in self.said and not _holds(holds, value, self.said[name]):
-                return f"is {words} {self.said[name]}"
+            if name in self.keywords and not _holds(holds, value, self.keywords[name]):
+                return f"is {words} {self.keywords[name]}"
         size = len(value) if hasattr(value, "__len__") else None
-        if size is not None and size < self.said.get("min_length", 0):
-            return f"is shorter than {self.said['min_length']}"
-        if size is not None and size > self.said.get("max_length", size):
-            return f"is longer than {self.said['max_length']}"
+        if size is not None and size < self.keywords.get("min_length", 0):
+            return f"is shorter than {self.keywords['min_length']}"
+        if size is not None and size > self.keywords.get("max_length", size):
+            return f"is longer than {self.keywords['max_length']}"
         return None
 
     @property
     def bounding(self) -> bool:
-        """Whether a value can break them."""
-        return not self.said.keys().isdisjoint((*_BOUNDS, "min_length", "max_length"))
+        """Whether a value can violate them."""
+        return not self.keywords.keys().isdisjoint((*_BOUNDS, "min_length", "max_length"))
 
 
 def _read(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, str):
         return {"description": annotation}
-    said: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for nested in _nested(annotation):
-        said |= _read(nested)
+        keywords |= _read(nested)
     names = [*_BOUNDS, "multiple_of", "min_length", "max_length", *_TEXTS, "examples"]
-    said |= {name: found for name in names if (found := _attribute(annotation, name)) is not None}
+    keywords |= {name: found for name in names if (found := _attribute(annotation, name)) is not None}
     for name in _EXTRAS:
         if isinstance(extra := getattr(annotation, name, None), dict):
-            said["extra"] = extra
-    return said
+            keywords["extra"] = extra
+    return keywords
 
 
 def _nested(annotation: Any) -> Iterable[Any]:
-    """The metadata that a pydantic `Field` carries in a list."""
+    """Return the metadata of a pydantic `Field`, which is a list."""
     metadata = getattr(annotation, "metadata", None)
     return metadata if isinstance(metadata, list) else ()
 
 
 def _attribute(annotation: Any, name: str) -> Any:
-    """An attribute of that name, if it is what the name promises; anything may stand in `Annotated`."""
+    """Return an attribute if it has the expected type; `Annotated` may contain any object."""
     found = getattr(annotation, name, None)
     if name in _TEXTS:
         return found if isinstance(found, str) else None
@@ -123,7 +124,7 @@ def _is_number(value: Any) -> bool:
 def _holds(holds: Callable[[Any, Any], bool], value: Any, bound: Any) -> bool:
     try:
         return holds(value, bound)
-    except TypeError:  # None beside a number in an optional type, for example
+    except TypeError:  # for example None in an optional number
         return True
 
 

@@ -1,7 +1,7 @@
-"""From decoded JSON to the value of a Python type: one callable for each kind of type.
+"""Convert decoded JSON to values of Python types: one converter for each kind of type.
 
-Every converter is strict: it raises `MismatchError`, and nothing else, for a value that is not its own. A union
-can therefore find its branch by trying.
+Every converter is strict: it raises `MismatchError`, and nothing else, for a value of another type. A union can
+therefore find its branch by trying.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Converter: TypeAlias = Callable[[Any], Any]
 Place: TypeAlias = tuple[str | int, ...]
 
 LONGEST_VALUE = 200
-# What the code of a class may raise for values it does not want.
-_REFUSALS = (ValueError, TypeError, ArithmeticError, LookupError, AssertionError, AttributeError)
+# Exceptions with which a class may reject values.
+_REJECTIONS = (ValueError, TypeError, ArithmeticError, LookupError, AssertionError, AttributeError)
 
 
 class MismatchError(Exception):
-    """A value that is not of the type; the places are relative to it."""
+    """A value that does not match the type; the paths are relative to the value."""
 
     def __init__(self, problems: list[tuple[Place, str]]) -> None:
         super().__init__(problems)
@@ -37,7 +37,7 @@ class MismatchError(Exception):
 
 
 def brief(value: Any) -> str:
-    """The value as JSON, abbreviated when it is long."""
+    """Return the value as JSON, abbreviated if it is long."""
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
@@ -68,7 +68,7 @@ def null(value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """An int; JSON Schema counts 5.0 as one too."""
+    """Convert to int; JSON Schema accepts 5.0 as an integer, too."""
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
@@ -88,7 +88,7 @@ def real(value: Any) -> Any:
 
 
 def exact_decimal(value: Any) -> Any:
-    """A Decimal from a string or a number, which is taken as it is written."""
+    """Convert a string or a number to Decimal by its decimal notation."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
             number = decimal.Decimal(str(value))
@@ -106,8 +106,8 @@ def base64(value: Any) -> Any:
         raise MismatchError.of(value, "is not base64") from None
 
 
-def written(kind: type, noun: str) -> Converter:
-    """A type that msgspec reads from a string, such as a datetime."""
+def parsed(kind: type, noun: str) -> Converter:
+    """Return a converter for a type that msgspec parses from a string, such as a datetime."""
 
     def convert(value: Any) -> Any:
         try:
@@ -119,12 +119,12 @@ def written(kind: type, noun: str) -> Converter:
 
 
 def made_by(build: Callable[[str], Any]) -> Converter:
-    """A type that is built from a string, such as a path."""
-    return lambda value: refusals_as_mismatch(build, string(value))
+    """Return a converter for a type that is built from a string, such as a path."""
+    return lambda value: build_or_mismatch(build, string(value))
 
 
 def choice(members: Iterable[tuple[Any, Any]]) -> Converter:
-    """One of some values; each is given as its JSON form and what stands for it in Python."""
+    """Return a converter for a choice of values, each given as its JSON form and its Python value."""
     known = {(isinstance(form, bool), form): member for form, member in members}
 
     def convert(value: Any) -> Any:
@@ -138,7 +138,7 @@ def choice(members: Iterable[tuple[Any, Any]]) -> Converter:
 
 
 def gather(parts: Iterable[tuple[str | int, Converter, Any]]) -> list[Any]:
-    """Convert each part; the parts that fail are all reported together, each with its place."""
+    """Convert each part. All parts that fail are reported together, each with its path."""
     results: list[Any] = []
     problems: list[tuple[Place, str]] = []
     for place, convert, value in parts:
@@ -156,13 +156,13 @@ def sequence(item: Converter, build: Callable[[list[Any]], Any] | None) -> Conve
         if not isinstance(value, list | tuple):
             raise MismatchError.of(value, "is not an array")
         items = gather((number, item, element) for number, element in enumerate(value))
-        return items if build is None else refusals_as_mismatch(build, items)
+        return items if build is None else build_or_mismatch(build, items)
 
     return convert
 
 
 def fixed(items: tuple[Converter, ...]) -> Converter:
-    """A tuple with a type for each place."""
+    """Return a converter for a tuple with a type for each position."""
 
     def convert(value: Any) -> Any:
         if not isinstance(value, list | tuple) or len(value) != len(items):
@@ -184,7 +184,7 @@ def mapping(key: Converter, item: Converter) -> Converter:
 
 
 def union(branches: tuple[tuple[type | None, Converter], ...]) -> Converter:
-    """The first branch that takes the value; one whose Python type is that of the number comes before it."""
+    """Return a converter that tries each branch in turn. For an int or a float, branches of that type come first."""
     in_order = [convert for _, convert in branches]
     orders: dict[type, list[Converter]] = {
         kind: [c for exact, c in branches if exact is kind] + [c for exact, c in branches if exact is not kind]
@@ -192,14 +192,14 @@ def union(branches: tuple[tuple[type | None, Converter], ...]) -> Converter:
     }
 
     def convert(value: Any) -> Any:
-        refusals: list[MismatchError] = []
+        mismatches: list[MismatchError] = []
         for attempt in orders.get(type(value), in_order):
             try:
                 return attempt(value)
             except MismatchError as mismatch:
-                refusals.append(mismatch)
-        # The branch that came furthest into the value is the one that was meant.
-        raise max(refusals, key=lambda refusal: max(len(place) for place, _ in refusal.problems))
+                mismatches.append(mismatch)
+        # Report the branch that failed at the deepest path: it is most likely the intended one.
+        raise max(mismatches, key=lambda mismatch: max(len(place) for place, _ in mismatch.problems))
 
     return convert
 
@@ -207,16 +207,16 @@ def union(branches: tuple[tuple[type | None, Converter], ...]) -> Converter:
 def checked(convert: Converter, complaint: Callable[[Any], str | None]) -> Converter:
     def convert_and_check(value: Any) -> Any:
         converted = convert(value)
-        said = complaint(converted)
-        if said is not None:
-            raise MismatchError.of(value, said)
+        problem = complaint(converted)
+        if problem is not None:
+            raise MismatchError.of(value, problem)
         return converted
 
     return convert_and_check
 
 
 class Later:
-    """A converter that is needed before it can be made, as in a recursive type."""
+    """A converter that is set later, for recursive types."""
 
     __slots__ = ("convert", "used")
 
@@ -233,15 +233,15 @@ class Part(NamedTuple):
 
     key: str
     name: str | None
-    """The name in Python; None for a tag, which is checked and then left out."""
+    """The name in Python; None for a tag, which is checked and then dropped."""
     convert: Converter
     required: bool
     selects: bool
-    """Whether the property tells records apart; such are looked at before the rest is converted."""
+    """Whether the property discriminates records; such properties are converted first."""
 
 
 def record(parts: Iterable[Part], extra: Converter | None, build: Callable[..., Any] | None) -> Converter:
-    """An object with known properties, given to `build` by keyword, or as a dict without it."""
+    """Return a converter for an object with known properties, passed to `build` by keyword, or kept as a dict."""
     known = {part.key: part for part in parts}
     selecting = [part for part in known.values() if part.selects]
     others = [part for part in known.values() if not part.selects]
@@ -251,7 +251,7 @@ def record(parts: Iterable[Part], extra: Converter | None, build: Callable[..., 
         if not isinstance(value, dict):
             raise MismatchError.of(value, "is not an object")
         converted: dict[str, Any] = {}
-        # First, for a union of recursive records would otherwise convert whole trees for each wrong branch.
+        # These come first: a union of recursive records would otherwise convert whole trees for each wrong branch.
         _convert_parts(selecting, value, converted)
         if not value.keys() >= required or (extra is None and not value.keys() <= known.keys()):
             raise _wrong_keys(value, required, known if extra is None else value, others)
@@ -259,7 +259,7 @@ def record(parts: Iterable[Part], extra: Converter | None, build: Callable[..., 
         if extra is not None:
             more = [key for key in value if key not in known]
             converted.update(zip(more, gather((key, extra, value[key]) for key in more), strict=True))
-        return converted if build is None else refusals_as_mismatch(lambda it: build(**it), converted)
+        return converted if build is None else build_or_mismatch(lambda it: build(**it), converted)
 
     return convert
 
@@ -282,7 +282,7 @@ def _convert_parts(parts: list[Part], value: dict[str, Any], converted: dict[str
 def _wrong_keys(
     value: dict[str, Any], required: Iterable[str], known: Mapping[str, Any], parts: list[Part]
 ) -> MismatchError:
-    """What is missing, what is too much, and what is wrong with the rest."""
+    """Return an error with the missing keys, the unknown keys, and the problems of the other keys."""
     problems: list[tuple[Place, str]] = [
         ((), f"{brief(key)} is missing") for key in sorted(required) if key not in value
     ]
@@ -294,11 +294,11 @@ def _wrong_keys(
     return MismatchError(problems)
 
 
-def refusals_as_mismatch(build: Callable[[Any], Any], value: Any) -> Any:
-    """Build, and turn what the code of the type raises into a MismatchError."""
+def build_or_mismatch(build: Callable[[Any], Any], value: Any) -> Any:
+    """Build a value, and convert exceptions of the type's own code to MismatchError."""
     try:
         return build(value)
-    except _REFUSALS as error:
+    except _REJECTIONS as error:
         errors = getattr(error, "errors", None)
         found = errors() if callable(errors) else None
         if isinstance(found, list) and found:

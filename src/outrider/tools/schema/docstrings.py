@@ -1,4 +1,4 @@
-"""What a docstring says of a thing and of its parameters, in the Google, NumPy and Sphinx styles."""
+"""Parse docstrings in the Google, NumPy and Sphinx styles: the description and the parameters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _Section: TypeAlias = Callable[[str], None]
 _PARAMETERS = frozenset(
     ("args", "arguments", "keyword_args", "keyword_arguments", "params", "parameters", "other_parameters", "attributes")
 )
-# What a function gives back is no help to the model that is about to call it.
+# A model that is about to call the function does not need these sections.
 _DROPPED = frozenset(
     ("return", "returns", "raise", "raises", "yield", "yields", "receives", "warns", "see_also", "references")
 )
-# Compiled with their first use: few programs that load this have a tool to describe at once.
+# Compiled on first use: few programs that import this module parse a docstring at once.
 _NAMED = r"\*{0,2}(\w+)\s*(?:\(.*?\))?:(?:\s+(.*))?$"
 _NUMPY_NAMES = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
 _FIELD = r":(\w+)(?:\s+([^:]*))?:(?:\s+(.*))?$"
@@ -26,16 +26,16 @@ _UNDERLINE = r"[-=]{3,}\s*$"
 
 
 class Docstring(NamedTuple):
-    """A docstring, taken apart. It is never changed."""
+    """A parsed docstring. Immutable."""
 
     description: str
-    """The summary and the prose; empty when there is none."""
+    """The summary and the prose; may be empty."""
     parameters: Mapping[str, str]
-    """The description of each parameter or attribute that has one."""
+    """Descriptions of parameters or attributes by name."""
 
 
 def parse(text: str | None) -> Docstring:
-    """Take a docstring apart. Never raises, whatever the text.
+    """Parse a docstring. Never raises.
 
     >>> parse("Read a file.\\n\\nArgs:\\n    path: Where it\\n        lies.").parameters["path"]
     'Where it lies.'
@@ -52,7 +52,7 @@ def parse(text: str | None) -> Docstring:
 
 
 class _Reader:
-    """Reads line after line and remembers in which section, and of which parameter, it is."""
+    """Reads line by line and tracks the current section and parameter."""
 
     def __init__(self) -> None:
         self.prose: list[str] = []
@@ -91,10 +91,10 @@ class _Reader:
         self.prose.append(line)
 
     def _skip(self, line: str) -> None:
-        """A section that is dropped; ends at the next line that is not indented."""
+        """Skip a section up to the next line that is not indented."""
 
     def _skip_numpy(self, line: str) -> None:
-        """A section that is dropped; ends at the next underlined heading."""
+        """Skip a section up to the next underlined heading."""
 
     def _read_google(self, line: str) -> None:
         text = line.lstrip()
@@ -111,7 +111,7 @@ class _Reader:
 
     def _read_numpy(self, line: str) -> None:
         if re.match(_UNDERLINE, line):
-            self._names = []  # what stood above it was the heading
+            self._names = []  # the line above was the heading
         elif line[:1].isspace():
             self._continue(line.strip())
         elif entry := re.match(_NUMPY_NAMES, line):

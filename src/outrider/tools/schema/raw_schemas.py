@@ -1,4 +1,4 @@
-"""JSON Schemas that come from outside: copied, limited in size and depth, and walked where schemas stand."""
+"""JSON Schemas from outside: copy them, limit their size and depth, and walk their subschemas."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 
 from outrider.errors import SchemaError
 
-LARGEST = 1_000_000
-"""Bytes of the encoded schema."""
-DEEPEST = 100
-"""Levels of objects and arrays within each other."""
+MAX_BYTES = 1_000_000
+"""The size limit of the encoded schema."""
+MAX_DEPTH = 100
+"""The nesting limit of objects and arrays."""
 
 _NAMES = ("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id", "id")
-"""Keywords by which schemas are named, or meant by their names. As names of properties they have no text."""
+"""Keywords that name a schema or refer to one by name. A property of this name has a schema, not a string."""
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _SINGLES = (
@@ -25,24 +25,24 @@ _SINGLES = (
 
 
 def accept(raw: Mapping[str, Any] | bool) -> dict[str, Any]:
-    """A copy of the schema in which types are written in lower case. Raises SchemaError if it cannot be used."""
+    """Return a copy of the schema with types in lower case. Raises SchemaError if it cannot be used."""
     if isinstance(raw, bool):
         return {} if raw else {"not": {}}
-    _refuse_excess(raw)
+    _check_size(raw)
     try:
         encoded = msgspec.json.encode(raw)
     except (TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"the schema is not JSON: {error}") from error
-    if len(encoded) > LARGEST:
-        raise SchemaError(f"the schema is {len(encoded):,} bytes long; at most {LARGEST:,} are allowed")
+    if len(encoded) > MAX_BYTES:
+        raise SchemaError(f"the schema is {len(encoded):,} bytes long; at most {MAX_BYTES:,} are allowed")
     copy: dict[str, Any] = _lower_types(msgspec.json.decode(encoded))
     return copy
 
 
 def refuse_names(schema: Any) -> None:
-    """Raise SchemaError if schemas refer to each other by name: what that leads to cannot be told beforehand.
+    """Raise SchemaError if schemas refer to each other by name, because such references cannot be counted beforehand.
 
-    For schemas of strangers: references by path are counted and followed before anything is checked.
+    For untrusted schemas: references by path are counted before anything is validated.
     """
     waiting = [schema]
     while waiting:
@@ -64,7 +64,7 @@ def _refuse_names(schema: dict[str, Any], *, is_root: bool) -> None:
 
 
 def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """The schema with each schema directly within it changed; data such as defaults is left alone."""
+    """Return the schema with `change` applied to each direct subschema; data such as defaults is kept."""
     changed = dict(schema)
     for name, value in schema.items():
         if name in _MAPS and isinstance(value, dict):
@@ -80,17 +80,17 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, dict | bool)
 
 
-def _refuse_excess(raw: Any) -> None:
-    """Stops before anything recursive sees a schema that is too deep, endless or too large."""
+def _check_size(raw: Any) -> None:
+    """Raise SchemaError for a schema that is too deep, infinite or too large, before anything recursive reads it."""
     waiting = [(raw, 1)]
     seen = 0
     while waiting:
         value, depth = waiting.pop()
         seen += 1
-        if depth > DEEPEST:
-            raise SchemaError(f"the schema is nested more than {DEEPEST} levels deep")
-        if seen > LARGEST // 2:  # each value takes two bytes at least
-            raise SchemaError(f"the schema is too large; at most {LARGEST:,} bytes are allowed")
+        if depth > MAX_DEPTH:
+            raise SchemaError(f"the schema is nested more than {MAX_DEPTH} levels deep")
+        if seen > MAX_BYTES // 2:  # each value takes at least two bytes
+            raise SchemaError(f"the schema is too large; at most {MAX_BYTES:,} bytes are allowed")
         if isinstance(value, Mapping):
             waiting += [(each, depth + 1) for each in value.values()]
         elif isinstance(value, list | tuple):
@@ -98,7 +98,7 @@ def _refuse_excess(raw: Any) -> None:
 
 
 def _lower_types(schema: Any) -> Any:
-    """Gemini writes "STRING" where JSON Schema writes "string"."""
+    """Convert types to lower case: Gemini writes "STRING" for "string"."""
     if not isinstance(schema, dict):
         return schema
     lowered = map_subschemas(schema, _lower_types)

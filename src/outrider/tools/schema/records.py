@@ -1,4 +1,4 @@
-"""The fields of a class that stands for a JSON object: dataclass, msgspec Struct, TypedDict, NamedTuple."""
+"""The fields of a class that maps to a JSON object: dataclass, msgspec Struct, TypedDict, NamedTuple."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from outrider.errors import SchemaError
 from outrider.tools.schema import docstrings
 
 ABSENT: Any = msgspec.UNSET
-"""Stands for a default that is not there or is not to be shown."""
+"""Marks a default that does not exist or is not shown."""
 _SHOWN_FACTORIES = (list, dict, set, tuple)
 _QUALIFIERS = tuple(getattr(typing, name) for name in ("Required", "NotRequired", "ReadOnly") if hasattr(typing, name))
 
 
 class Field(NamedTuple):
-    """A field of a record. Never changed."""
+    """A field of a record. Immutable."""
 
     name: str
     key: str
@@ -29,15 +29,15 @@ class Field(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a class says of itself. Never changed."""
+    """The description and fields of a class. Immutable."""
 
     description: str
     fields: tuple[Field, ...]
     build: Callable[..., Any] | None
-    """Takes the fields by keyword; None when the dict of them is the value."""
+    """Takes the fields by keyword; None if the value is a dict of them."""
     tag: tuple[str, Any] | None = None
     extra: Any = ABSENT
-    """The type of further properties; ABSENT when there may be none."""
+    """The type of additional properties; ABSENT if none are allowed."""
 
 
 def is_struct(kind: Any) -> bool:
@@ -45,14 +45,14 @@ def is_struct(kind: Any) -> bool:
 
 
 def is_record(kind: Any) -> bool:
-    """Whether the class is one that `record_of` understands."""
+    """Return whether `record_of` supports the class."""
     if not isinstance(kind, type):
         return False
     return is_struct(kind) or is_dataclass(kind) or is_named_tuple(kind) or is_typed_dict(kind)
 
 
 def is_dataclass(kind: type) -> bool:
-    """Not that of `dataclasses`, which few tools need and which takes long to load."""
+    """Return whether this is a dataclass, without importing `dataclasses`, which is slow and rarely needed."""
     return hasattr(kind, "__dataclass_fields__")
 
 
@@ -61,12 +61,12 @@ def is_named_tuple(kind: type) -> bool:
 
 
 def is_typed_dict(kind: type) -> bool:
-    """Not `typing.is_typeddict`, which does not know those of typing_extensions."""
+    """Return whether this is a TypedDict. `typing.is_typeddict` misses those of typing_extensions."""
     return issubclass(kind, dict) and hasattr(kind, "__required_keys__") and hasattr(kind, "__total__")
 
 
 def record_of(kind: Any, arguments: tuple[Any, ...], namespace: Mapping[str, Any]) -> Record:
-    """The record of a class; the arguments are those of a generic one."""
+    """Return the record of a class; `arguments` are the type arguments of a generic class."""
     builder: Callable[..., Any] = kind
     hints = _hints(kind, namespace)
     parameters = dict(zip(getattr(kind, "__parameters__", ()), arguments, strict=False))
@@ -83,7 +83,7 @@ def record_of(kind: Any, arguments: tuple[Any, ...], namespace: Mapping[str, Any
 
 
 def substitute(hint: Any, parameters: Mapping[Any, Any]) -> Any:
-    """The hint with type variables replaced by what the generic class was given for them."""
+    """Replace the type variables of a hint with the type arguments of the generic class."""
     if not parameters:
         return hint
     if isinstance(hint, typing.TypeVar):
@@ -95,12 +95,12 @@ def substitute(hint: Any, parameters: Mapping[Any, Any]) -> Any:
 
 
 def own_docstring(kind: type) -> str | None:
-    """The docstring that was written for this very class, not one inherited or made up by Python."""
+    """Return the docstring written for this class, not an inherited or generated one."""
     text = vars(kind).get("__doc__")
     if not isinstance(text, str) or text == "An enumeration.":
         return None
-    made_up = text.startswith(f"{kind.__name__}(") and text.endswith(")")
-    return None if made_up else text
+    generated = text.startswith(f"{kind.__name__}(") and text.endswith(")")
+    return None if generated else text
 
 
 def _hints(kind: type, namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _struct(kind: Any, hints: Mapping[str, Any]) -> Record:
 
 
 def _struct_fields(kind: Any, hints: Mapping[str, Any]) -> Iterator[Field]:
-    # Not msgspec.structs.fields, which cannot resolve the names of local types.
+    # msgspec.structs.fields cannot resolve the names of local types.
     names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
     defaults = kind.__struct_defaults__
     without_default = len(kind.__struct_fields__) - len(defaults)
@@ -167,7 +167,7 @@ def _typed_dict_fields(kind: Any, hints: Mapping[str, Any]) -> Iterator[Field]:
     for name, hint in hints.items():
         required = name in kind.__required_keys__
         while typing.get_origin(hint) in _QUALIFIERS:
-            # Under `from __future__ import annotations` only the resolved hint tells the truth.
+            # Under `from __future__ import annotations` only the resolved hint has the qualifiers.
             if typing.get_origin(hint) is not getattr(typing, "ReadOnly", None):
                 required = typing.get_origin(hint) is typing.Required
             hint = typing.get_args(hint)[0]

@@ -1,4 +1,4 @@
-"""References within a JSON Schema: found, and replaced by what they point to."""
+"""Resolve and inline the references within a JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from outrider.tools.schema.raw_schemas import DEEPEST, map_subschemas
+from outrider.tools.schema.raw_schemas import MAX_DEPTH, map_subschemas
 
-_LEVELS = 2
+_MAX_RECURSION = 2
 """How often a reference is followed within itself."""
 _MOST_SCHEMAS = 20_000
-"""References are cut off beyond this many, for nested ones can multiply without end."""
+"""The limit of inlined schemas, because nested references can multiply exponentially."""
 _DEFINITIONS = ("$defs", "definitions")
 _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
@@ -19,9 +19,9 @@ _ANNOTATIONS = frozenset(
 
 
 def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with every `$ref` replaced by its target, for providers that do not take references.
+    """Return the schema with every `$ref` replaced by its target, for providers that do not support references.
 
-    A recursive reference is cut off after a few levels. The schema given is not changed.
+    A recursive reference is cut off after a few levels. The given schema is not changed.
 
     >>> inline_references({"items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "string"}}})
     {'items': {'type': 'string'}}
@@ -31,7 +31,7 @@ def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def target_of(schema: Mapping[str, Any], reference: str) -> Any:
-    """What a reference such as `#/$defs/Node` points to; the schema `True` when that cannot be told."""
+    """Return the target of a reference such as `#/$defs/Node`, or the schema `True` if it cannot be resolved."""
     if not reference.startswith("#"):
         return True
     found: Any = schema
@@ -47,24 +47,24 @@ def target_of(schema: Mapping[str, Any], reference: str) -> Any:
 
 
 def expanded_size(schema: Mapping[str, Any]) -> int:
-    """How many schemas there are once references are followed; recursive references are not followed."""
-    surveys: dict[str, Counter[str]] = {}
+    """Return the number of schemas after expanding references; recursive references are not expanded."""
+    counts: dict[str, Counter[str]] = {}
     sizes: dict[str, int] = {}
     waiting = ["#"]
     while waiting:
         reference = waiting[-1]
-        if reference not in surveys:
-            surveys[reference] = _survey(target_of(schema, reference))
-            waiting += [each for each in surveys[reference] if each and each not in surveys]
+        if reference not in counts:
+            counts[reference] = _count_references(target_of(schema, reference))
+            waiting += [each for each in counts[reference] if each and each not in counts]
         else:
             waiting.pop()
-            times = surveys[reference].items()
+            times = counts[reference].items()
             sizes.setdefault(reference, sum(count * sizes.get(each, 1) for each, count in times))
     return sizes["#"]
 
 
-def _survey(schema: Any) -> Counter[str]:
-    """How often each reference occurs in a schema; the schemas themselves are counted under an empty one."""
+def _count_references(schema: Any) -> Counter[str]:
+    """Count each reference in a schema; the key "" counts the schemas themselves."""
     found: Counter[str] = Counter()
     waiting = [schema]
     while waiting:
@@ -92,7 +92,7 @@ class _Inliner:
         self._count = 0
 
     def inline(self, schema: Any, within: tuple[str, ...], depth: int) -> Any:
-        """`within` holds the references that are being followed."""
+        """Inline a schema; `within` holds the references that are being followed."""
         if not isinstance(schema, Mapping):
             return schema
         self._count += 1
@@ -101,13 +101,13 @@ class _Inliner:
         if isinstance(reference, str):
             del own["$ref"]
             target = self._follow(reference, within, depth)
-            return _joined(target, map_subschemas(own, lambda each: self.inline(each, within, depth + 1)))
+            return _merge(target, map_subschemas(own, lambda each: self.inline(each, within, depth + 1)))
         return map_subschemas(own, lambda each: self.inline(each, within, depth + 1))
 
     def _follow(self, reference: str, within: tuple[str, ...], depth: int) -> Any:
         target = target_of(self._root, reference)
-        spent = self._count > _MOST_SCHEMAS or depth > DEEPEST
-        if spent or within.count(reference) >= _LEVELS:
+        spent = self._count > _MOST_SCHEMAS or depth > MAX_DEPTH
+        if spent or within.count(reference) >= _MAX_RECURSION:
             return _cut_off(target)
         return self.inline(target, (*within, reference), depth + 1)
 
@@ -118,8 +118,8 @@ def _cut_off(target: Any) -> dict[str, Any]:
     return plain | {name: known[name] for name in ("description",) if name in known}
 
 
-def _joined(target: Any, beside: dict[str, Any]) -> Any:
-    """The target of a reference and what stood beside the reference."""
+def _merge(target: Any, beside: dict[str, Any]) -> Any:
+    """Merge the target of a reference with the keywords beside the reference."""
     if not beside:
         return {} if target is True else target
     if not isinstance(target, Mapping):

@@ -1,4 +1,4 @@
-"""The shape of a type, and the shapes that contain no others: strings, numbers, dates, choices."""
+"""The shape of a type, and the shapes of scalars: strings, numbers, dates, choices."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from outrider.tools.schema.constraints import Constraints
 
 
 class Shape(NamedTuple):
-    """A type as JSON sees it. Never changed."""
+    """A type as JSON Schema, with its converter. Immutable."""
 
     schema: Mapping[str, Any]
     convert: conversions.Converter
-    """Strict: raises `conversions.MismatchError` for every value that is not of the type."""
+    """Strict: raises `conversions.MismatchError` for a value of another type."""
     plain: bool = False
-    """Whether a value that satisfies the schema is already the Python value."""
+    """Whether a valid value is already the Python value."""
     exact: type | None = None
-    """The Python type of the number, for a union that has to choose between two of them."""
+    """The Python type of a number, by which a union chooses between int and float."""
     selects: bool = False
-    """Whether it is a choice of constants, by which records are told apart."""
+    """Whether it is a choice of constants, which can discriminate records of a union."""
 
     def accepts(self, value: Any) -> bool:
         try:
@@ -44,8 +44,8 @@ ANYTHING = Shape({}, conversions.anything, plain=True)
 _NULL = Shape({"type": "null"}, conversions.null, plain=True)
 
 
-def _written(kind: type, form: str, noun: str) -> Shape:
-    return Shape({"type": "string", "format": form}, conversions.written(kind, noun))
+def _parsed(kind: type, form: str, noun: str) -> Shape:
+    return Shape({"type": "string", "format": form}, conversions.parsed(kind, noun))
 
 
 SCALARS: Mapping[Any, Shape] = MappingProxyType(
@@ -62,19 +62,19 @@ SCALARS: Mapping[Any, Shape] = MappingProxyType(
         decimal.Decimal: Shape(
             {"anyOf": [{"type": "number"}, {"type": "string", "format": "decimal"}]}, conversions.exact_decimal
         ),
-        uuid.UUID: _written(uuid.UUID, "uuid", "a UUID"),
-        datetime.datetime: _written(
+        uuid.UUID: _parsed(uuid.UUID, "uuid", "a UUID"),
+        datetime.datetime: _parsed(
             datetime.datetime, "date-time", "an ISO 8601 date and time such as 2026-01-31T09:30:00Z"
         ),
-        datetime.date: _written(datetime.date, "date", "an ISO 8601 date such as 2026-01-31"),
-        datetime.time: _written(datetime.time, "time", "an ISO 8601 time such as 09:30:00"),
-        datetime.timedelta: _written(datetime.timedelta, "duration", "an ISO 8601 duration such as PT90S"),
+        datetime.date: _parsed(datetime.date, "date", "an ISO 8601 date such as 2026-01-31"),
+        datetime.time: _parsed(datetime.time, "time", "an ISO 8601 time such as 09:30:00"),
+        datetime.timedelta: _parsed(datetime.timedelta, "duration", "an ISO 8601 duration such as PT90S"),
     }
 )
 
 
 def enumeration(kind: type[enum.Enum], where: str) -> Shape:
-    """An Enum, by value."""
+    """Return the shape of an Enum, by value."""
     shape = choice([(member.value, member) for member in kind], where)
     description = docstrings.parse(records.own_docstring(kind)).description
     return shape._replace(schema={**shape.schema, "description": description}) if description else shape
@@ -86,7 +86,7 @@ def literal(values: Iterable[Any], where: str) -> Shape:
 
 
 def choice(members: list[tuple[Any, Any]], where: str) -> Shape:
-    """One of some constants, each given as its JSON form and what stands for it in Python."""
+    """Return the shape of a choice of constants, each given as its JSON form and its Python value."""
     for form, _ in members:
         if not isinstance(form, str | int | float | None):
             raise SchemaError(f"{where}: the constant {form!r} is not a JSON value; use str, int, float or bool")
@@ -107,21 +107,21 @@ def _json_type(form: Any) -> str:
 
 
 def constrained(shape: Shape, annotations: Iterable[Any]) -> Shape:
-    """The shape of an `Annotated` type."""
+    """Return the shape of an `Annotated` type."""
     constraints = Constraints.of(annotations)
-    if not constraints.said:
+    if not constraints.keywords:
         return shape
     convert = conversions.checked(shape.convert, constraints.complaint) if constraints.bounding else shape.convert
     return shape._replace(schema=constraints.describe(shape.schema), convert=convert)
 
 
 def with_notes(shape: Shape, field: records.Field) -> dict[str, Any]:
-    """The schema of a property: the shape's, with what the field says of itself."""
+    """Return the schema of a property: the shape's schema with the field's description and default."""
     schema = dict(shape.schema)
     if field.description and not _describes_itself(field.type):
         schema["description"] = field.description
     for default in _as_json(field.default):
-        # A default of None where null is not allowed means "left out", which need not be shown.
+        # A default of None where null is not allowed means "absent", and is not shown.
         if shape.accepts(default):
             schema["default"] = default
     return schema
@@ -129,11 +129,11 @@ def with_notes(shape: Shape, field: records.Field) -> dict[str, Any]:
 
 def _describes_itself(kind: Any) -> bool:
     annotations = getattr(kind, "__metadata__", ())
-    return "description" in Constraints.of(annotations).said
+    return "description" in Constraints.of(annotations).keywords
 
 
 def _as_json(value: Any) -> Iterator[Any]:
-    """The value as decoded JSON, if it can be written as JSON and is still itself when read back."""
+    """Yield the value as decoded JSON, if it survives a round trip through JSON."""
     if value is records.ABSENT:
         return
     try:

@@ -1,4 +1,4 @@
-"""A JSON Schema made from a Python type or given as such: shown to models, and applied to what they write."""
+"""A JSON Schema, made from a Python type or given: models see it, and their output is validated against it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from outrider.tools.schema.references import expanded_size
 
 _MOST_BACKTRACKING = 2_000
 _MOST_EXPANDED = 1_000_000
-"""Schemas a validator may have to visit, references followed."""
+"""Subschemas that a validator may visit, with references expanded."""
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _NOT_FOLLOWED = "references to other documents are not followed"
 
 
 class Schema:
-    """What a value must look like, and the Python type it becomes. Never changed."""
+    """A JSON Schema with a converter to a Python type. Immutable."""
 
     __slots__ = ("_convert", "_validator", "json")
 
     json: dict[str, Any]
-    """The JSON Schema, as a model should see it."""
+    """The JSON Schema, as models see it."""
     _convert: Converter | None
     _validator: Any
 
     def __init__(self, json: dict[str, Any], convert: Converter | None = None) -> None:
-        """`convert` makes the Python value of one that satisfies the schema; without it the value stays."""
+        """`convert` turns a valid value into the Python value; without it the value is returned as it is."""
         object.__setattr__(self, "json", json)
         object.__setattr__(self, "_convert", convert)
         object.__setattr__(self, "_validator", None)
@@ -41,7 +41,7 @@ class Schema:
 
     @classmethod
     def of(cls, source: Any) -> Schema:
-        """The schema of a type, or of a raw JSON Schema, which is copied. Raises SchemaError."""
+        """Return the schema of a type, or of a raw JSON Schema, which is copied. Raises SchemaError."""
         if isinstance(source, Schema):
             return source
         if isinstance(source, bool | Mapping):
@@ -54,11 +54,11 @@ class Schema:
         schema = cls(raw_schemas.accept(source))
         schema._compiled()
         if expanded_size(schema.json) > _MOST_EXPANDED:
-            raise SchemaError("the JSON Schema cannot be used: its references multiply beyond measure")
+            raise SchemaError("the JSON Schema cannot be used: its references multiply to too many schemas")
         return schema
 
     def violations(self, value: Any) -> list[str]:
-        """Every violation as a sentence that names the place; empty when the value can be decoded."""
+        """Return every violation as a sentence that names the path; empty if the value is valid."""
         try:
             self.decode(value)
         except ValidationError as error:
@@ -66,26 +66,26 @@ class Schema:
         return []
 
     def decode(self, value: Any) -> Any:
-        """The Python value of decoded JSON. Raises ValidationError, which names every violation."""
+        """Convert decoded JSON to the Python value. Raises ValidationError, which lists every violation."""
         if isinstance(value, dict | list | tuple) and violations.too_deep(value):
             raise ValidationError([f"{violations.ROOT}: is nested too deeply"])
         validator = self._validator or self._compiled()
         try:
             valid = validator.is_valid(value)
-        except ValueError:  # not JSON at all; listing says why
+        except ValueError:  # not JSON at all; `find_violations` reports why
             valid = False
         if self._convert is None:
             if valid:
                 return value
-            raise ValidationError(violations.listed(validator, self.json, value))
+            raise ValidationError(violations.find_violations(validator, self.json, value))
         try:
             converted = self._convert(value)
         except MismatchError as mismatch:
-            # A schema cannot say all that a type wants, of a date for instance, so both are asked for their complaints.
-            listed = [] if valid else violations.listed(validator, self.json, value)
-            raise ValidationError(violations.joined(listed, mismatch.problems)) from None
+            # A schema cannot express all that a type requires, for example of a date, so both are reported.
+            found = [] if valid else violations.find_violations(validator, self.json, value)
+            raise ValidationError(violations.merge_problems(found, mismatch.problems)) from None
         if not valid:
-            raise ValidationError(violations.listed(validator, self.json, value))
+            raise ValidationError(violations.find_violations(validator, self.json, value))
         return converted
 
     def _compiled(self) -> Any:
@@ -95,10 +95,10 @@ class Schema:
 
 
 def _compile(schema: dict[str, Any]) -> Any:
-    import jsonschema_rs  # takes longer to import than all the rest, and not every program validates
+    import jsonschema_rs  # slow to import, and not every program validates
 
     linear = jsonschema_rs.RegexOptions()
-    # For patterns that look ahead or behind, which the linear engine does not know.
+    # For patterns with look-ahead or look-behind, which the linear engine does not support.
     backtracking = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MOST_BACKTRACKING)
     try:
         return jsonschema_rs.validator_for(
@@ -119,9 +119,9 @@ def _reason(error: ValueError) -> str:
     message = getattr(error, "message", str(error)).replace(violations.MASK, given)
     place = getattr(error, "instance_path", ())
     if _NOT_FOLLOWED in message:
-        return f"{_NOT_FOLLOWED}{message.partition(_NOT_FOLLOWED)[2]}; put what they refer to under $defs"
+        return f"{_NOT_FOLLOWED}{message.partition(_NOT_FOLLOWED)[2]}; put their targets under $defs"
     if place and place[-1] == "type" and "anyOf" in message:
-        message = f"{given} is not a type; there are {', '.join(_TYPES)}"
+        message = f"{given} is not a type; the types are {', '.join(_TYPES)}"
     return violations.sentence(place, message) if place else str(message)
 
 

@@ -1,4 +1,4 @@
-"""Python types as JSON Schema, each with the converter that leads from decoded JSON back to the type."""
+"""Convert Python types to JSON Schema, each with a converter from decoded JSON to the type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 
 
 class Shapes:
-    """Makes the shapes of one schema, whose definitions they share."""
+    """Makes the shapes of one schema. They share its definitions."""
 
     def __init__(self, namespace: Mapping[str, Any] | None = None) -> None:
         self.definitions: dict[str, Mapping[str, Any]] = {}
@@ -45,7 +45,7 @@ class Shapes:
         self._aliases: dict[Any, tuple[str, conversions.Later]] = {}
 
     def of(self, kind: Any, where: str) -> Shape:
-        """The shape of a type. `where` says in errors where the type stands."""
+        """Return the shape of a type. `where` names the type's place in errors."""
         if isinstance(kind, type | None) or kind is Any:
             scalar = SCALARS.get(kind)
             if scalar is not None:
@@ -68,6 +68,8 @@ class Shapes:
             return self.of(arguments[0], where)
         if hasattr(origin, "__value__"):
             return self._alias(kind, origin, arguments, where)
+        if origin is tuple and not arguments and kind is not typing.Tuple:  # noqa: UP006 - tuple[()], not any tuple
+            return self._fixed_tuple((), where)
         if isinstance(origin, type):
             return self._class(origin, arguments, where)
         raise _unsupported(kind, where)
@@ -82,7 +84,7 @@ class Shapes:
         if hasattr(kind, "__value__"):
             return self._alias(kind, kind, (), where)
         if isinstance(kind, str | typing.ForwardRef):
-            raise SchemaError(f"{where}: the name {kind!r} is not resolved; give the type itself, not its name")
+            raise SchemaError(f"{where}: the name {kind!r} is not resolved; pass the type itself, not its name")
         raise _unsupported(kind, where)
 
     def _class(self, kind: type, arguments: tuple[Any, ...], where: str) -> Shape:
@@ -104,7 +106,7 @@ class Shapes:
 
     def _array(self, kind: Any, arguments: tuple[Any, ...], where: str) -> Shape:
         if kind is tuple and arguments and arguments[-1] is not Ellipsis:
-            return self._fixed_tuple(() if arguments == ((),) else arguments, where)
+            return self._fixed_tuple(arguments, where)
         item = self.of(arguments[0] if arguments else Any, f"the items of {where}")
         build = _ARRAYS[kind]
         schema: dict[str, Any] = {"type": "array", "items": item.schema}
@@ -117,7 +119,7 @@ class Shapes:
         schemas = [item.schema for item in items]
         schema: dict[str, Any] = {"type": "array", "minItems": len(items), "maxItems": len(items)}
         if schemas and all(other == schemas[0] for other in schemas):
-            schema["items"] = schemas[0]  # which every provider understands, as prefixItems is not
+            schema["items"] = schemas[0]  # unlike prefixItems, every provider understands this
         elif schemas:
             schema["prefixItems"] = schemas
         return Shape(schema, conversions.fixed(tuple(item.convert for item in items)))
@@ -133,7 +135,7 @@ class Shapes:
         return Shape(schema, conversions.mapping(key.convert, item.convert), plain=key.plain and item.plain)
 
     def _key(self, kind: Any, where: str) -> Shape:
-        """The shape of a key, which JSON can only write as a string."""
+        """Return the shape of a key, which is always a string in JSON."""
         if kind in (Any, object):
             return self.of(str, where)
         if kind is int:
@@ -150,7 +152,7 @@ class Shapes:
         raise SchemaError(f"the keys of {where}: {_name(kind)} cannot be a key of a JSON object; use str")
 
     def _union(self, arguments: tuple[Any, ...], where: str) -> Shape:
-        # UnsetType says that a field may be left out, which the schema says by not requiring it.
+        # UnsetType means that a field may be absent; the schema expresses that by not requiring it.
         branches = [self.of(kind, where) for kind in arguments if kind is not msgspec.UnsetType]
         if len(branches) == 1:
             return branches[0]
@@ -192,7 +194,7 @@ class Shapes:
         return shape
 
     def properties(self, record: records.Record, owner: str) -> tuple[dict[str, Any], conversions.Converter]:
-        """The schema of an object with these fields, and its converter."""
+        """Return the schema of an object with these fields, and its converter."""
         properties: dict[str, Any] = {}
         parts: list[conversions.Part] = []
         if record.tag is not None:
@@ -214,7 +216,7 @@ class Shapes:
         return schema, conversions.record(parts, extra and extra.convert, record.build)
 
     def _foreign(self, kind: Any, schema: dict[str, Any], build: conversions.Converter) -> Shape:
-        """A class that another library describes and converts; its definitions move in with ours."""
+        """Return the shape of a class that another library describes and converts; merge its definitions."""
         known = self._known.get(kind)
         if known is not None:
             return known
@@ -225,7 +227,7 @@ class Shapes:
         for old, new in names.items():
             self.definitions[new] = _closed(_renamed(nested[old], names))
         root = _renamed({"$ref": schema.get("$ref", kind.__name__)}, names)
-        shape = Shape(root, lambda value: conversions.refusals_as_mismatch(build, value))
+        shape = Shape(root, lambda value: conversions.build_or_mismatch(build, value))
         self._known[kind] = shape
         return shape
 
@@ -293,8 +295,8 @@ def _name(kind: Any) -> str:
 
 def _unsupported(kind: Any, where: str) -> SchemaError:
     return SchemaError(
-        f"{where}: {_full_name(kind)} has no form in JSON; use a type that has (str, int, a list, a dataclass …), "
-        "or take the value from elsewhere than the model"
+        f"{where}: {_full_name(kind)} cannot be represented in JSON; use a type that can (str, int, a list, "
+        "a dataclass …), or get the value from elsewhere than the model"
     )
 
 

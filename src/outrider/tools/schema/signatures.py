@@ -1,4 +1,4 @@
-"""A function as the parameters of a tool: their schema, and the way from a model's arguments to a call."""
+"""The signature of a tool's function: the schema of its parameters, and the binding of a model's arguments."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _Parameters: TypeAlias = dict[str, inspect.Parameter]
 
 
 class Signature(NamedTuple):
-    """What a function takes. Never changed."""
+    """The parameters of a function. Immutable."""
 
     name: str
     description: str
     schema: Schema
-    """Always that of an object."""
+    """The schema of the arguments, always of an object."""
     injected: str | None
-    """The parameter of the injected type, which the model never sees; to be given by keyword."""
+    """The parameter of the injected type, which the model does not see; passed by keyword."""
     positional: tuple[tuple[str, Any], ...]
-    """The parameters that can only be given by position, with their defaults."""
+    """The positional-only parameters, with their defaults."""
     optional: frozenset[str]
-    """Those that have a default and do not accept null: null for them counts as absent."""
+    """Parameters that have a default and do not accept null: null counts as absent."""
     reserved: frozenset[str]
-    """Names the function uses for itself, which must not arrive through `**kwargs`."""
+    """Names of other parameters of the function, which must not arrive through `**kwargs`."""
 
     @classmethod
     def of(
@@ -43,12 +43,12 @@ class Signature(NamedTuple):
         inject: type | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> Signature:
-        """Read a function. Raises ToolDefinitionError if it cannot be called by a model.
+        """Return the signature of a function. Raises ToolDefinitionError if a model cannot call it.
 
-        `inject` is the type of the parameter that is not the model's to give. `namespace` holds the types
-        that string annotations name and the function's module does not.
+        `inject` is the type of the parameter that the runtime passes. `namespace` holds types that string annotations
+        name and the function's module does not define.
         """
-        return _Reading(function, inject, namespace or {}).signature()
+        return _SignatureReader(function, inject, namespace or {}).signature()
 
     @classmethod
     def with_schema(
@@ -59,24 +59,23 @@ class Signature(NamedTuple):
         inject: type | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> Signature:
-        """A function whose arguments a schema describes: they are passed by keyword, as they are."""
-        return _Reading(function, inject, namespace or {}).signature_with(schema)
+        """Return the signature of a function with a given schema: arguments are passed by keyword, unconverted."""
+        return _SignatureReader(function, inject, namespace or {}).signature_with(schema)
 
     def bind(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments as positional and keyword ones of the function.
+        """Convert the arguments to positional and keyword arguments of the function.
 
-        Raises ValidationError, which names every violation. A parameter that is absent keeps the function's
-        own default.
+        Raises ValidationError, which lists every violation. An absent parameter keeps the function's own default.
         """
         if isinstance(arguments, dict):
-            arguments = self._without_refused(arguments)
+            arguments = self._without_nulls(arguments)
         keywords: dict[str, Any] = self.schema.decode(arguments)
         if not self.positional:
             return [], keywords
         given = max((n for n, (name, _) in enumerate(self.positional, 1) if name in keywords), default=0)
         return [keywords.pop(name, default) for name, default in self.positional[:given]], keywords
 
-    def _without_refused(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if not self.reserved.isdisjoint(arguments):
             names = sorted(self.reserved & arguments.keys())
             raise ValidationError(f"{ROOT}: {name!r} is not a parameter" for name in names)
@@ -85,8 +84,8 @@ class Signature(NamedTuple):
         return arguments
 
 
-class _Reading:
-    """One function being read."""
+class _SignatureReader:
+    """Reads the signature of one function."""
 
     def __init__(self, function: Callable[..., Any], inject: type | None, namespace: Mapping[str, Any]) -> None:
         self._function = function
@@ -106,13 +105,13 @@ class _Reading:
         positional = tuple(
             (name, each.default) for name, each in parameters.items() if each.kind is each.POSITIONAL_ONLY
         )
-        reserved = self._reserved(parameters) if _extra(parameters) else frozenset[str]()
+        reserved = self._reserved(parameters) if _var_keyword(parameters) else frozenset[str]()
         return Signature(self._name, doc.description, schema, injected, positional, optional, reserved)
 
     def signature_with(self, schema: Schema) -> Signature:
         if schema.json.get("type", "object") != "object":
             raise ToolDefinitionError(
-                f"the schema of {self._name} describes {schema.json['type']}; it must be an object"
+                f"the schema of {self._name} has the type {schema.json['type']!r}; it must be 'object'"
             )
         whole = Schema.of({"type": "object", **schema.json})
         parameters = inspect.signature(self._function).parameters
@@ -128,12 +127,12 @@ class _Reading:
         except (TypeError, ValueError) as error:
             raise ToolDefinitionError(f"{self._name} cannot be inspected: {error}") from error
         if isinstance(self._function, functools.partial):
-            for name in self._function.keywords:  # decided by who wrote the partial, not by the model
+            for name in self._function.keywords:  # fixed by the partial, so the model does not pass them
                 parameters.pop(name, None)
         for parameter in parameters.values():
             if parameter.kind is parameter.VAR_POSITIONAL:
                 raise ToolDefinitionError(
-                    f"{self._name} takes *{parameter.name}, which a model cannot give; take a list instead"
+                    f"{self._name} takes *{parameter.name}, which a model cannot pass; take a list instead"
                 )
         bare = [repr(name) for name, each in parameters.items() if each.annotation is each.empty]
         if bare:
@@ -143,11 +142,11 @@ class _Reading:
         return parameters
 
     def _hint(self, parameter: inspect.Parameter) -> Any:
-        """The annotation of one parameter, resolved. That of the result is not looked at."""
+        """Resolve the annotation of one parameter. The return annotation is not read."""
         scope = getattr(self._inner, "__globals__", {})
         names = {variable.__name__: variable for variable in getattr(self._inner, "__type_params__", ())}
         if self._inject is not None and self._inject.__name__ not in scope:
-            names[self._inject.__name__] = self._inject  # often imported for type checkers only
+            names[self._inject.__name__] = self._inject  # often imported under TYPE_CHECKING only
         names |= {**_closure(self._inner), **self._namespace}
         holder = types.SimpleNamespace(__annotations__={"it": parameter.annotation})
         try:
@@ -155,19 +154,19 @@ class _Reading:
         except (NameError, AttributeError, SyntaxError, TypeError) as error:
             raise ToolDefinitionError(
                 f"the annotation of parameter {parameter.name!r} of {self._name} cannot be resolved ({error}); "
-                "import the type at the top of the module, or put @tool over the function where the type is known"
+                "import the type at the top of the module, or put @tool over the function where the type is defined"
             ) from error
 
     def _injected(self, parameters: _Parameters, hints: Mapping[str, Any]) -> str | None:
         found = [name for name, hint in hints.items() if self._inject is not None and self._is_injected(hint)]
         if len(found) > 1:
             names = " and ".join(found)
-            raise ToolDefinitionError(f"{self._name} takes the context more than once ({names}); take it once")
+            raise ToolDefinitionError(f"{self._name} takes the context more than once ({names}); keep one")
         for name in found:
             parameter = parameters[name]
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_KEYWORD):
                 raise ToolDefinitionError(
-                    f"parameter {name!r} of {self._name} is passed by its name; write it without `/` and `**`"
+                    f"parameter {name!r} of {self._name} is passed by name; declare it without `/` and `**`"
                 )
         return found[0] if found else None
 
@@ -183,11 +182,11 @@ class _Reading:
         self, parameters: _Parameters, hints: Mapping[str, Any], described: Mapping[str, str]
     ) -> tuple[Schema, frozenset[str]]:
         fields = [
-            Field(name, name, hints[name], each.default is each.empty, _shown(each), described.get(name))
+            Field(name, name, hints[name], each.default is each.empty, _default(each), described.get(name))
             for name, each in parameters.items()
             if each.kind is not each.VAR_KEYWORD
         ]
-        extra = _extra(parameters)
+        extra = _var_keyword(parameters)
         record = Record("", tuple(fields), None, extra=hints[extra] if extra else ABSENT)
         shapes = Shapes(self._namespace)
         try:
@@ -202,14 +201,14 @@ class _Reading:
         return Schema(shapes.document(schema), convert), optional
 
     def _reserved(self, parameters: _Parameters) -> frozenset[str]:
-        """Parameters of the function that are already taken: self, the injected one, those of a partial."""
+        """Return the parameters that are already bound: self, the injected one, those of a partial."""
         code = getattr(self._inner, "__code__", None)
         taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
         return frozenset(taken) - parameters.keys()
 
 
 def _innermost(function: Any) -> Any:
-    """The function proper, under partials, methods, decorators and callable objects."""
+    """Return the underlying function of partials, methods, decorators and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -237,9 +236,9 @@ def _closure(function: Any) -> dict[str, Any]:
     return found
 
 
-def _extra(parameters: _Parameters) -> str | None:
+def _var_keyword(parameters: _Parameters) -> str | None:
     return next((name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD), None)
 
 
-def _shown(parameter: inspect.Parameter) -> Any:
+def _default(parameter: inspect.Parameter) -> Any:
     return ABSENT if parameter.default is parameter.empty else parameter.default

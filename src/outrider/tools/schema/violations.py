@@ -1,4 +1,4 @@
-"""What is wrong with a value, in sentences that name the place."""
+"""Describe the violations of a schema, in sentences that name the path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.tools.schema.references import target_of
 
 ROOT = "(the value)"
 MASK = "\0"
-"""What the validator writes instead of the value, so that a long one can be abbreviated."""
+"""Placeholder for the value in the validator's messages, so that a long value can be abbreviated."""
 _MOST = 50
 _COUNTED = 1_000
 _DEEPEST_VALUE = 200
@@ -23,7 +23,8 @@ _DEPENDENT = ("dependentSchemas", "dependencies")
 
 
 def sentence(place: Iterable[str | int], message: str) -> str:
-    """
+    """Return a message with its path.
+
     >>> sentence(("files", 2, "size"), "is missing")
     'files[2].size: is missing'
     """
@@ -37,28 +38,28 @@ def sentence(place: Iterable[str | int], message: str) -> str:
 
 
 def limited(sentences: Iterable[str]) -> list[str]:
-    """The first of the sentences, each once, and how many more there are."""
+    """Return the first unique sentences, and the number of the others."""
     unique = list(dict.fromkeys(itertools.islice(sentences, _COUNTED)))
     rest = len(unique) - _MOST
     return [*unique[:_MOST], f"and {rest:,} more"] if rest > 0 else unique
 
 
-def joined(listed: list[str], problems: Iterable[tuple[Place, str]]) -> list[str]:
-    """What the schema complains of, and then what the type complains of in other places."""
-    if len(listed) > _MOST:
-        return listed
-    said = [each.partition(": ")[0] for each in listed]
+def merge_problems(found: list[str], problems: Iterable[tuple[Place, str]]) -> list[str]:
+    """Return the violations of the schema, then the problems of the type at other paths."""
+    if len(found) > _MOST:
+        return found
+    paths = [each.partition(": ")[0] for each in found]
     more = [sentence(place, message) for place, message in problems]
-    return limited([*listed, *(each for each in more if not _is_said(each.partition(": ")[0], said))])
+    return limited([*found, *(each for each in more if not _overlaps(each.partition(": ")[0], paths))])
 
 
-def _is_said(place: str, said: Iterable[str]) -> bool:
-    """Whether a complaint about this place, about one around it or about one inside it was listed already."""
-    return any(place.startswith(other) or other.startswith(place) for other in said)
+def _overlaps(path: str, paths: Iterable[str]) -> bool:
+    """Return whether the path contains one of the others or lies within it."""
+    return any(path.startswith(other) or other.startswith(path) for other in paths)
 
 
 def too_deep(value: Any, levels: int = _DEEPEST_VALUE) -> bool:
-    """Whether the value is nested more deeply than a validator can follow without harm."""
+    """Return whether the value is nested too deeply for a recursive validator."""
     for each in value.values() if isinstance(value, dict) else value:
         if (
             type(each) not in _FLAT
@@ -69,23 +70,23 @@ def too_deep(value: Any, levels: int = _DEEPEST_VALUE) -> bool:
     return False
 
 
-def listed(validator: Any, schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Every violation of the schema by the value, which is known to be invalid."""
-    if not _can_be_listed(schema, value):
+def find_violations(validator: Any, schema: Mapping[str, Any], value: Any) -> list[str]:
+    """Return every violation of the schema by a value that is known to be invalid."""
+    if not _is_listable(schema, value):
         return [f"{ROOT}: does not satisfy the schema, which has too many alternatives to say where"]
     try:
         errors = itertools.islice(validator.iter_errors(value), _COUNTED)
         found = [sentence(place, message) for error in errors for place, message in _explained(error)]
-    except ValueError as error:  # a key that is no string, a lone surrogate
+    except ValueError as error:  # a key that is not a string, or a lone surrogate
         found = [f"{ROOT}: is not JSON: {error}"]
     return limited(found or [f"{ROOT}: does not satisfy the schema"])
 
 
 def _explained(error: Any) -> Iterator[tuple[Place, str]]:
-    """An error; for alternatives, the errors of the one that was evidently meant."""
+    """Yield the path and message of an error; for alternatives, the errors of the one that was intended."""
     place = tuple(error.instance_path)
     branches = getattr(error.kind, "context", None)
-    if branches and not all(branches):  # several alternatives fit where only one may
+    if branches and not all(branches):  # several alternatives match where only one may
         branches = None
     if not branches:
         yield place, _message(error)
@@ -97,18 +98,19 @@ def _explained(error: Any) -> Iterator[tuple[Place, str]]:
         return
     first = [next(_explained(branch[0])) for branch in branches]
     reasons = dict.fromkeys(message if at == place else sentence(at, message) for at, message in first)
-    yield place, f"{brief(error.instance)} fits none of the alternatives ({'; '.join(reasons)})"
+    yield place, f"{brief(error.instance)} matches none of the alternatives ({'; '.join(reasons)})"
 
 
 def _message(error: Any) -> str:
-    """The validator's sentence. Of the values that are allowed it names two; whoever is to choose needs them all."""
+    """Return the validator's message. For an enum it names only two values, so they are all listed here."""
     if type(error.kind).__name__ == "Enum":
         return f"{brief(error.instance)} is not one of {_options(error.kind.options)}"
     return str(error.message.replace(MASK, brief(error.instance)))
 
 
 def _options(values: list[Any]) -> str:
-    """
+    """Return the allowed values as text.
+
     >>> _options(["a", "b", 3])
     '"a", "b" or 3'
     """
@@ -119,14 +121,14 @@ def _options(values: list[Any]) -> str:
 
 
 def _is_misfit(error: Any, place: Place) -> bool:
-    """Whether an alternative was out of the question: another type, or another tag."""
+    """Return whether an error rules out an alternative: another type, or another tag."""
     depth = len(error.instance_path) - len(place)
     kind = type(error.kind).__name__
     return (depth == 0 and kind == "Type") or (depth <= 1 and kind in ("Enum", "Constant"))
 
 
-def _can_be_listed(root: Mapping[str, Any], value: Any) -> bool:
-    """Counts the pairs of schema and value that listing has to visit; recursive alternatives multiply them."""
+def _is_listable(root: Mapping[str, Any], value: Any) -> bool:
+    """Return whether the violations can be listed in time: recursive alternatives multiply the work."""
     waiting: list[tuple[Any, Any]] = [(root, value)]
     steps = 0
     while waiting:
@@ -135,12 +137,12 @@ def _can_be_listed(root: Mapping[str, Any], value: Any) -> bool:
         if steps > _MOST_STEPS:
             return False
         if isinstance(schema, dict):
-            waiting += _in_place(root, schema, value)
-            waiting += _inside(schema, value)
+            waiting += _same_value(root, schema, value)
+            waiting += _nested_values(schema, value)
     return True
 
 
-def _in_place(root: Mapping[str, Any], schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+def _same_value(root: Mapping[str, Any], schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(schema.get("$ref"), str):
         yield target_of(root, schema["$ref"]), value
     for name in _IN_PLACE:
@@ -154,7 +156,7 @@ def _in_place(root: Mapping[str, Any], schema: dict[str, Any], value: Any) -> It
             yield each, value
 
 
-def _inside(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+def _nested_values(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, dict):
         properties = schema.get("properties", {})
         patterns = list(schema.get("patternProperties", {}).values())

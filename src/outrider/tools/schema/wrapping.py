@@ -1,4 +1,4 @@
-"""A schema of any data as the parameters of a tool, which are always an object."""
+"""Wrap a schema of any data as the parameters of a tool, which are always an object."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from outrider.tools.schema.references import target_of
 
 _DEFINITIONS = ("$defs", "definitions")
 _BESIDE_A_REFERENCE = frozenset({"$ref", "$schema", "$id", "$comment", "title", "description", *_DEFINITIONS})
-_OF_OTHERS = (
+_NON_OBJECT_KEYWORDS = (
     *("$ref", "$dynamicRef", "$recursiveRef", "anyOf", "oneOf", "allOf", "not", "if", "enum", "const"),
     *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "minItems", "maxItems", "uniqueItems"),
     *("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 )
-"""Keywords that speak of more than objects: a schema without a type that has one of them may mean anything."""
+"""Keywords for values other than objects: a schema without a type that has one may describe any value."""
 
 
-def followed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with a reference that is all of its root replaced by its target, for APIs want an object there."""
+def resolve_root_reference(schema: dict[str, Any]) -> dict[str, Any]:
+    """Replace a root that is only a reference by its target, because APIs expect an object there."""
     if isinstance(schema.get("$ref"), str) and schema.keys() <= _BESIDE_A_REFERENCE:
         target = target_of(schema, schema["$ref"])
         if isinstance(target, dict) and "$ref" not in target and "$id" not in target:
@@ -29,7 +29,7 @@ def followed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def describes_objects(schema: Mapping[str, Any]) -> bool:
-    """Whether the data are objects, so that the schema can stand for parameters as it is. `{}` is taken to mean so.
+    """Return whether the data are objects, so that the schema can be used as parameters. `{}` counts as objects.
 
     >>> describes_objects({}), describes_objects({"enum": [1, 2]})
     (True, False)
@@ -37,38 +37,38 @@ def describes_objects(schema: Mapping[str, Any]) -> bool:
     kind = schema.get("type")
     if kind is not None:
         return bool(kind == "object")
-    return "properties" in schema or not any(name in schema for name in _OF_OTHERS)
+    return "properties" in schema or not any(name in schema for name in _NON_OBJECT_KEYWORDS)
 
 
 def wrapped(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An object with the schema as its one property. References within it still lead where they led.
+    """Return the schema of an object with this schema as its only property. References are adjusted.
 
     >>> wrapped({"type": "array", "items": {"$ref": "#"}}, "result")["properties"]
     {'result': {'type': 'array', 'items': {'$ref': '#/properties/result'}}}
     """
-    place = _Place(name, schema.get("$id") or "")
-    moved = place.moved({key: value for key, value in schema.items() if key != "$id"})
+    mover = _Mover(name, schema.get("$id") or "")
+    moved = mover.moved({key: value for key, value in schema.items() if key != "$id"})
     hoisted = {key: moved.pop(key) for key in (*_DEFINITIONS, "$schema") if key in moved}
     return {"type": "object", "properties": {name: moved}, "required": [name], "additionalProperties": False} | hoisted
 
 
-class _Place:
-    """Where a schema moves to, but for its definitions, which stay at the root."""
+class _Mover:
+    """Moves a schema below a property; its definitions stay at the root."""
 
-    def __init__(self, name: str, own_name: str) -> None:
+    def __init__(self, name: str, schema_id: str) -> None:
         self._pointer = f"#/properties/{name}"
-        self._own_name = own_name.removesuffix("#")
-        """What the schema calls itself: references may begin with it."""
+        self._schema_id = schema_id.removesuffix("#")
+        """The schema's `$id`: references may begin with it."""
 
     def moved(self, schema: Any) -> Any:
-        """The schema with its references rewritten; one with a name of its own is a place of its own."""
+        """Return the schema with its references rewritten. A subschema with its own `$id` is not changed."""
         if not isinstance(schema, dict) or "$id" in schema:
             return schema
         moved = map_subschemas(schema, self.moved)
         if moved.get("$recursiveRef") == "#" and "$ref" not in moved:
             moved["$ref"] = moved.pop("$recursiveRef")
         if isinstance(reference := moved.get("$ref"), str):
-            moved["$ref"] = self._rewritten(reference.removeprefix(self._own_name))
+            moved["$ref"] = self._rewritten(reference.removeprefix(self._schema_id))
         return moved
 
     def _rewritten(self, reference: str) -> str:

@@ -1,4 +1,4 @@
-"""An agent that can send out others."""
+"""Give an agent the Task tool, so that it can start sub-agents."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def with_subagents(
     at_once: int = AT_ONCE,
     result_characters: int = RESULT_CHARACTERS,
 ) -> Agent:
-    """The same agent with the Task tool: it sends out sub-agents that have its tools, or fewer, and come back.
+    """Return a copy of the agent with the Task tool, which starts sub-agents that have the agent's tools, or fewer.
 
-    Without profiles they are Explore, Plan, Bash and General, as far as the agent has tools for them. At most `at_once`
-    of them work at the same time. The agent gets to read `result_characters` of what each comes back with, or less if
-    its limits allow less; the whole is stored.
+    The default profiles are Explore, Plan, Bash and General; those without any of the agent's tools are left out. At
+    most `at_once` sub-agents run at the same time. The agent reads at most `result_characters` of each result, or fewer
+    if its limits say so; the whole result is stored.
 
     >>> team = with_subagents(Agent(model="demo"), [Profile(name="Poet", description="Writes verse.")])
     >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.instructions
@@ -35,10 +35,10 @@ def with_subagents(
     chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
 
     @contextmanager
-    def engage(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
+    def prepare(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
         yield SubagentSetup(
             Agent(
-                model=model_for(tier or profile.model, agent.provider, is_foreign=profile.is_foreign),
+                model=model_for(tier or profile.model, agent.provider, from_project=profile.from_project),
                 system=profile.prompt,
                 tools=profile.tools_of(tools),
                 limits=profile.limits_within(agent.limits),
@@ -46,5 +46,5 @@ def with_subagents(
             )
         )
 
-    task = Task(chosen, engage, at_once=at_once, result_characters=result_characters)
+    task = Task(chosen, prepare, at_once=at_once, result_characters=result_characters)
     return msgspec.structs.replace(agent, tools=[*tools, task.tool])
