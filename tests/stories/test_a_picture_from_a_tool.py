@@ -97,6 +97,7 @@ def in_its_own_form(api: str, chart: str, page: str) -> list[Json]:
         document = {"type": "base64", "media_type": "application/pdf", "data": page}
         content = [
             {"type": "text", "text": "Drawn."},
+            {"type": "text", "text": "riders.png:"},
             {"type": "image", "source": picture},
             {"type": "document", "title": "riders.pdf", "source": document},
         ]
@@ -104,6 +105,7 @@ def in_its_own_form(api: str, chart: str, page: str) -> list[Json]:
     if api == "openai":
         output = [
             {"type": "input_text", "text": "Drawn."},
+            {"type": "input_text", "text": "riders.png:"},
             {"type": "input_image", "detail": "auto", "image_url": image_url},
             {"type": "input_file", "filename": "riders.pdf", "file_data": file_data},
         ]
@@ -119,7 +121,7 @@ def in_its_own_form(api: str, chart: str, page: str) -> list[Json]:
         ]
         result = {"role": "tool", "tool_call_id": "call_draw", "content": f"Drawn.\n{notes}"}
         return [result, {"role": "user", "content": moved}]
-    said = {"output": "Drawn.\n[riders.png is attached]\n[riders.pdf is attached]"}
+    said = {"output": "Drawn.\nriders.png:\n[attached as file 1]\nriders.pdf:\n[attached as file 2]"}
     parts = [
         {"inlineData": {"mimeType": "image/png", "data": chart}},
         {"inlineData": {"mimeType": "application/pdf", "data": page}},

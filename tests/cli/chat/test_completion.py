@@ -10,7 +10,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from outrider.cli.chat.completion import MOST_SHOWN, ChatCompleter, FileNames
+from outrider.cli.chat.completion import MAX_COMPLETIONS, ChatCompleter, FileNames
 
 COMMANDS = {"help": "what can be typed", "model": "who answers", "mode": "what is allowed"}
 
@@ -65,16 +65,16 @@ def test_files_that_git_ignores_are_left_out(folder: Path) -> None:
 
 
 def test_no_more_is_shown_than_can_be_read(tmp_path: Path) -> None:
-    for number in range(MOST_SHOWN + 10):
+    for number in range(MAX_COMPLETIONS + 10):
         (tmp_path / f"file{number}").touch()
-    assert len(FileNames(tmp_path).matching("file")) == MOST_SHOWN
+    assert len(FileNames(tmp_path).matching("file")) == MAX_COMPLETIONS
 
 
 def test_a_new_file_is_found_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = FileNames(tmp_path)
     assert names.matching("new") == []
     (tmp_path / "new").touch()
-    monkeypatch.setattr("outrider.cli.chat.completion.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("outrider.cli.chat.completion.REFRESH_SECONDS", 0.0)
     assert names.matching("new") == ["new"]
 
 
