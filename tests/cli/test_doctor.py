@@ -35,7 +35,7 @@ def test_a_bare_installation_can_be_used_and_what_is_missing_is_said() -> None:
     assert "Anthropic: no key; export ANTHROPIC_API_KEY=… to use anthropic/…" in marks["·"]
     assert "OpenAI: no key; export OPENAI_API_KEY=… to use openai/…" in marks["·"]
     assert "Gemini: no key; export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
-    assert any("the demo model, not an LLM" in line for line in marks["✓"])
+    assert any("default model: demo, which is not an LLM" in line for line in marks["✓"])
     assert any(line.startswith("no proxy") for line in marks["·"])
     assert ended.stdout.endswith("Outrider is ready to use.\n")
 

@@ -296,7 +296,7 @@ def test_a_folder_that_there_is_not_is_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_the_last_session_and_another_one_cannot_both_go_on() -> None:
-    refused(outrider("--continue", "--resume", "3f2a", "-p", "Hello"), "give one of them")
+    refused(outrider("--continue", "--resume", "3f2a", "-p", "Hello"), "not both")
 
 
 # Files

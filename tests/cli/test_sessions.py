@@ -311,8 +311,8 @@ def test_a_session_is_shown_with_who_answered_what_it_cost_and_every_step_with_i
         "     8  --:--:--  failed     there is no b.txt",
         "     9  --:--:--  cancelled",
         "    10  --:--:--  sub-agent  01234567 for c3",
-        "    11  --:--:--  recovered  2 of the entries before this one are lost",
-        "    12  --:--:--  spoken     (of a newer version; kept and passed over)",
+        "    11  --:--:--  recovered  2 of the entries before this one were lost",
+        "    12  --:--:--  spoken     (written by a newer version; kept, but ignored)",
         "    13  --:--:--  result     (no output)",
     ]
 
@@ -780,7 +780,7 @@ def test_files_go_when_no_session_refers_to_them_for_an_hour(own_data_folder: Pa
     here("delete", copy, "--yes")
     ended = sessions("gc")
     assert (ended.returncode, ended.stdout) == (0, "Deleted 1 file, 22 bytes.\n")
-    assert ended.stderr == "What came within the last hour stays for now.\n"
+    assert ended.stderr == "Files of the last hour are kept for now.\n"
     assert [path.read_bytes() for path in attachments.glob("*/*")] == [b"kept"]
     here("delete", kept, "--yes")
     os.utime(next(attachments.glob("*/*")))
@@ -828,7 +828,7 @@ def test_what_is_whole_in_a_damaged_log_is_saved_and_what_is_lost_is_said(own_da
     assert b"sekond" in (aside / "log.db").read_bytes()
     shown = here("show", hurt)
     assert (shown.returncode, "The second." in shown.stdout) == (0, False)
-    assert "recovered  1 of the entries before this one are lost\n" in shown.stdout
+    assert "recovered  1 of the entries before this one were lost\n" in shown.stdout
     assert [message.text for message in all_of(well)] == ["All is well.", "4"]
     assert here("recover").stdout.startswith("The log is intact: 2 sessions with 10 entries")
     assert outrider("--resume", hurt, "-p", "What is 3+3?", "--model", "demo").stdout == "6\n"
@@ -932,7 +932,7 @@ def test_every_command_has_help_of_its_own(command: str, here: Run) -> None:
 def test_the_help_names_every_command_and_the_exit_codes() -> None:
     said = sessions("--help").stdout
     assert all(f"\n    {command} " in said for command in COMMANDS)
-    assert "exit codes: 0 done, 1 an error, 2 wrong usage" in said
+    assert "exit codes: 0 done, 1 error, 2 wrong usage" in said
     assert "OUTRIDER_HOME" in said
 
 

@@ -238,8 +238,8 @@ def test_a_conversation_that_cannot_be_read_is_one_sentence_and_2(
         ("claude", "did you mean 'anthropic/claude-"),
         ("nobody/x", "there is no model 'nobody/x'"),
         ("openai/", "names no model"),
-        ("demo", "nothing is sent"),
-        ("fast", "nothing is sent"),
+        ("demo", "sends no request"),
+        ("fast", "sends no request"),
     ],
 )
 def test_a_model_that_nothing_is_sent_to_is_one_sentence_and_2(model: str, said: str, conversation: Path) -> None:

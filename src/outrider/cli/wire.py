@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "conversation",
         metavar="CONVERSATION",
-        help="a file written by dumps(), a session's id, or - for standard input",
+        help="a file from dumps(), a session's id, or - for standard input",
     )
     parser.add_argument(
         "--as",

@@ -27,7 +27,7 @@ async def test_without_a_key_the_demo_model_answers_and_is_named(project: Path) 
         await terminal.wait_for_prompt()
         assert "Outrider" in terminal.screen
         assert "Type /help for commands and keys." in terminal.flowing
-        assert "the built-in demo model answers" in terminal.flowing
+        assert "using the demo model, which is not an LLM" in terminal.flowing
         await terminal.wait_for("permissions: ask")
         await at_the_prompt_with(terminal, "What is 2+2?")
         await terminal.wait_for(re.compile(r"^demo · ", re.M))

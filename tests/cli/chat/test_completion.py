@@ -74,7 +74,7 @@ def test_a_new_file_is_found_after_a_while(tmp_path: Path, monkeypatch: pytest.M
     names = FileNames(tmp_path)
     assert names.matching("new") == []
     (tmp_path / "new").touch()
-    monkeypatch.setattr("outrider.cli.chat.completion.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("outrider.cli.chat.completion.REFRESH_SECONDS", 0.0)
     assert names.matching("new") == ["new"]
 
 
