@@ -22,7 +22,7 @@ from tests.cli.program import outrider
 from tests.modelserver import Held, ModelServer, Recorded, Step
 from tests.stories.picture import take_picture
 from tests.stories.shell_picture import take_picture_of_shell
-from tests.streams import CallResult
+from tests.streams import Answer
 
 PAGE = Path(__file__).parents[2] / "docs" / "stories" / "4-a-typed-report.md"
 PROMPT = "Is the shop ready?"
@@ -60,22 +60,22 @@ TASKS = {
     "licence": ("Look at the licence", "Under which licence is it?", LICENCE),
     "readme": ("Sum up the README", "Sum up the README in a sentence.", None),
 }
-STEPS: dict[str, list[CallResult]] = {
+STEPS: dict[str, list[Answer]] = {
     "lines": [
-        CallResult("", (("glob", "Glob", {"pattern": "*.py"}),)),
-        CallResult("", (("cart", "Read", {"file_path": "cart.py"}), ("shop", "Read", {"file_path": "shop.py"}))),
-        CallResult("I have both.", (("report", "report_back", {"result": REPORTS["lines"]}),)),
+        Answer("", (("glob", "Glob", {"pattern": "*.py"}),)),
+        Answer("", (("cart", "Read", {"file_path": "cart.py"}), ("shop", "Read", {"file_path": "shop.py"}))),
+        Answer("I have both.", (("report", "report_back", {"result": REPORTS["lines"]}),)),
     ],
     "todos": [
-        CallResult("", (("grep", "Grep", {"pattern": "TODO", "output_mode": "content"}),)),
-        CallResult("", (("report", "report_back", NONSENSE),)),
-        CallResult("I put it right.", (("again", "report_back", REPORTS["todos"]),)),
+        Answer("", (("grep", "Grep", {"pattern": "TODO", "output_mode": "content"}),)),
+        Answer("", (("report", "report_back", NONSENSE),)),
+        Answer("I put it right.", (("again", "report_back", REPORTS["todos"]),)),
     ],
     "licence": [
-        CallResult("", (("read", "Read", {"file_path": "LICENSE"}),)),
-        CallResult("That is clear.", (("report", "report_back", REPORTS["licence"]),)),
+        Answer("", (("read", "Read", {"file_path": "LICENSE"}),)),
+        Answer("That is clear.", (("report", "report_back", REPORTS["licence"]),)),
     ],
-    "readme": [CallResult("", (("read", "Read", {"file_path": "README.md"}),)), CallResult(SUMMARY)],
+    "readme": [Answer("", (("read", "Read", {"file_path": "README.md"}),)), Answer(SUMMARY)],
 }
 RELEASE = {
     "type": "object",
@@ -117,15 +117,15 @@ def part_of(body: dict[str, Any]) -> tuple[str, int]:
     return next((part for part, (_, prompt, _) in TASKS.items() if prompt in first), ""), said
 
 
-def sender(body: dict[str, Any]) -> CallResult:
+def sender(body: dict[str, Any]) -> Answer:
     """Sends out all of them, and then says what they came back with: what stands in the request, not what should."""
     if len(body["messages"]) == 1:
-        return CallResult("I send four out.", tuple(map(task, TASKS)))
+        return Answer("I send four out.", tuple(map(task, TASKS)))
     back = {result["tool_use_id"]: text_of(result) for result in body["messages"][2]["content"]}
     found: dict[str, Any] = {part: json.loads(back[part]) if TASKS[part][2] else back[part] for part in TASKS}
     if any(tool["name"] == "report_back" for tool in body["tools"]):
-        return CallResult("", (("report", "report_back", found),))
-    return CallResult(f"Not quite: {found['todos']['todos'][0]['text']} first.")
+        return Answer("", (("report", "report_back", found),))
+    return Answer(f"Not quite: {found['todos']['todos'][0]['text']} first.")
 
 
 def task(part: str) -> tuple[str, str, dict[str, Any]]:
