@@ -12,13 +12,13 @@ from outrider.log.log import Log
 from outrider.runtime import structured_output as reports
 from outrider.runtime.session import Session
 from outrider.subagents import task
-from outrider.tools import tool as tools
+from outrider.tools import context
 from tests.crash.sabotage import begins_anew_what_may_not_be_repeated as begins_anew_what_may_not_be_repeated
 
 
 def sends_out_another_one() -> None:
     """A call that is carried out again does not know whom it had sent out."""
-    tools.sha256 = lambda data: os.urandom(32).hex()  # type: ignore[assignment]
+    context.sha256 = lambda data: os.urandom(32).hex()  # type: ignore[assignment]
 
 
 def links_it_again() -> None:
