@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: help check test demo bench bench-peers format clean
 
 help:
-	@echo "make demo    watch five short stories on the demo model"
+	@echo "make demo    run five short demos, without a key"
 	@echo "make test    run all tests"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
