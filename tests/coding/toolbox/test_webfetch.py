@@ -449,7 +449,7 @@ async def test_a_certificate_must_be_trusted(tmp_path: Path, monkeypatch: pytest
         assert refused.text.startswith("The certificate of 127.0.0.1 is not trusted: ")
         assert server.requests == []
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
-        assert "that SSL_CERT_FILE names" in (await fetch(url)).text
+        assert "certificates in SSL_CERT_FILE" in (await fetch(url)).text
         monkeypatch.setenv("SSL_CERT_FILE", str(chain))
         assert (await fetch(url)).text == "private words"
 
