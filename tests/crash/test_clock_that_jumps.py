@@ -102,7 +102,7 @@ async def test_the_session_that_was_opened_last_is_the_first_of_the_list_whateve
             ids.append(session.id)
         assert [summary.id for summary in log.sessions()] == ids[::-1]
         clock.off = -jump
-        Session.open(log, ids[1]).close()
+        Session.open(log, ids[1]).now().close()
         assert [summary.id for summary in log.sessions()] == [ids[1], ids[2], ids[0]]
 
 
@@ -151,11 +151,11 @@ def test_a_session_is_not_taken_from_a_living_process_when_the_clock_jumps(
     with holder_of(quick_folder) as process:
         clock.off = jump
         with pytest.raises(SessionHeldError, match=f"process {process.pid}"):
-            Session.open(log, summary.id, agent(quick_folder))
+            Session.open(log, summary.id, agent(quick_folder)).now()
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and not even buried
         started = time.monotonic()
-        Session.open(log, summary.id, agent(quick_folder)).close()
+        Session.open(log, summary.id, agent(quick_folder)).now().close()
         assert time.monotonic() - started < 5
     log.close()
 
@@ -192,7 +192,7 @@ def test_a_session_is_not_taken_from_a_heart_that_beats_elsewhere_when_the_clock
         wait_until(lambda: beats_of(log) > 0)
         clock.off = jump
         with pytest.raises(SessionHeldError, match="elsewhere"):
-            Session.open(log, summary.id, agent(quick_folder))
+            Session.open(log, summary.id, agent(quick_folder)).now()
     log.close()
 
 
@@ -214,7 +214,7 @@ def test_a_session_is_taken_from_a_heart_that_no_longer_beats_elsewhere_though_t
     move_to_another_machine(log, summary.id)
     clock.off = jump
     started = time.monotonic()
-    Session.open(log, summary.id, agent(quick_folder, 2)).close()
+    Session.open(log, summary.id, agent(quick_folder, 2)).now().close()
     assert time.monotonic() - started >= watched_seconds, "it was watched before it was taken for dead"
     log.close()
 

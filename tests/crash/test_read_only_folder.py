@@ -63,8 +63,8 @@ def look_and_try(folder: str, marks: str, as_nobody: bool = True) -> dict[str, A
         "answered": [result.tool_use_id for result in results],
         "bytes": [len(log.files(found[0].id).read(file)) == file.size for file in files],
         "seqs": [record.seq for record in log.records(found[0].id)] == list(range(1, found[0].last + 1)),
-        "open": said_by(lambda: Session.open(log, found[0].id, who)),
-        "begin": said_by(lambda: Session.open(log, agent=who)),
+        "open": said_by(lambda: Session.open(log, found[0].id, who).now()),
+        "begin": said_by(lambda: Session.open(log, agent=who).now()),
         "rename": said_by(lambda: log.rename(found[0].id, "Another")),
         "delete": said_by(lambda: log.delete(found[0].id)),
         "fork": said_by(lambda: log.fork(found[0].id)),
@@ -146,7 +146,7 @@ def test_a_log_of_which_a_part_is_missing_says_what_is_in_the_way(nursery: Nurse
 def begin(folder: str, marks: str) -> str:
     who = agent(Path(marks))
     become_nobody()
-    return said_by(lambda: Session.open(Log(folder), agent=who))
+    return said_by(lambda: Session.open(Log(folder), agent=who).now())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

@@ -333,7 +333,7 @@ def test_a_title_stays_whatever_is_said_afterwards(log: Log, talk: str) -> None:
 def test_a_session_is_renamed_and_opened_at_once(log: Log, talk: str) -> None:
     for number in range(10):
         log.rename(talk, f"Title {number}")
-        Session.open(log, talk, agent([])).close()
+        Session.open(log, talk, agent([])).now().close()
     assert log.session(talk).title == "Title 9"
 
 
@@ -483,7 +483,7 @@ USES: list[Callable[[Log, str], object]] = [
     lambda log, name: log.newest(name),
     lambda log, name: log.fork(name),
     lambda log, name: log.rename(name, "x"),
-    lambda log, name: Session.open(log, name, agent([])).close(),
+    lambda log, name: Session.open(log, name, agent([])).now().close(),
     lambda log, name: log.delete(name),
 ]
 

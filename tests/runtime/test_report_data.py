@@ -214,3 +214,22 @@ async def test_any_tool_may_say_that_its_text_is_json() -> None:
     assert other.startswith("[[[")
     assert "[10,000 of 60,000 characters left out" in other
     assert all(event.result.whole for event in watched.of(ToolFinished))
+
+
+async def test_a_report_counts_although_the_call_beside_it_runs_out_of_time() -> None:
+    """The end of the run, live and after a reload, has the data that was accepted."""
+
+    async def slow() -> str:
+        """Take long."""
+        await asyncio.sleep(60)
+        return "late"
+
+    report = Report({"type": "object", "properties": {"n": {"type": "integer"}}})
+    model = ScriptedModel([[call("report_back", n=1), call("slow")]])
+    seen: list[Event] = []
+    agent = Agent(model, tools=[slow, report.tool], limits=Limits(seconds=0.2))
+    result = await Session(agent, observer=seen.append).run("go")
+    assert (result.status, result.structured_output, result.text) == ("done", {"n": 1}, '{"n":1}')
+    ended = seen[-1]
+    assert isinstance(ended, RunFinished)
+    assert (ended.status, ended.structured_output, ended.has_structured_output) == ("done", {"n": 1}, True)

@@ -345,7 +345,7 @@ async def test_think_leaves_the_calls_to_act() -> None:
 async def test_thinking_past_open_calls_is_refused() -> None:
     watched = Watched([call("read", path="a")], [read])
     await watched.session.think("go")
-    with pytest.raises(ConversationError, match=r"calls wait for an answer \(read\)"):
+    with pytest.raises(ConversationError, match=r"calls wait for results \(read\)"):
         await watched.session.think()
 
 

@@ -229,7 +229,7 @@ def test_conversation_and_tool_results_are_optional_and_none_by_default(says: Sa
 def test_results_without_a_conversation_are_an_error_that_says_what_to_do() -> None:
     """3: tool results respond to calls, which only a conversation has."""
     results = [{"tool_use_id": "call_123", "content": "x"}]
-    with pytest.raises(TypeError, match=r"need the conversation .* conversation=turn\.conversation"):
+    with pytest.raises(TypeError, match=r"needs the conversation .* conversation=turn\.conversation"):
         think("", model=ScriptedModel([]), tool_results=results)  # type: ignore[call-overload]
 
 

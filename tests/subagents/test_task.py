@@ -13,7 +13,7 @@ from outrider.coding.config.settings import Settings
 from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
 from outrider.prompts import prompt
 from outrider.providers.testing.scripted import Delay, call
-from outrider.runtime.events import SubagentStarted, ToolFinished
+from outrider.runtime.events import Event, SubagentStarted, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.subagents.task import RESULT_CHARACTERS
 from outrider.tools.result import ToolResult
@@ -383,3 +383,21 @@ def test_sending_out_twice_makes_one_task() -> None:
     team = with_subagents(with_subagents(Agent(model="demo"), [HELPER]), [Profile(name="Poet", description="Verse.")])
     assert [each.name for each in team.tools] == ["Task"]
     assert "- Helper" not in team.instructions
+
+
+@pytest.mark.parametrize(("names", "chosen"), [(["Poet"], "Poet"), (["Poet", "General"], "General")])
+async def test_a_task_that_names_no_type_goes_to_the_only_one_or_to_general(names: list[str], chosen: str) -> None:
+    profiles = [Profile(name=name, description=f"{name}.") for name in names]
+    steps = [call("Task", description="A task", prompt="Do it."), "Done it.", "Fine."]
+    team = with_subagents(Agent(ScriptedModel(steps)), profiles)
+    assert team.tools[-1].parameters["required"] == ["description", "prompt"]
+    seen: list[Event] = []
+    result = await Session(team, observer=seen.append).run("go")
+    assert result.conversation[2].tool_results[0].text == "Done it."
+    assert [event.name for event in seen if isinstance(event, SubagentStarted)] == [chosen]
+
+
+def test_of_several_types_without_general_one_must_be_named() -> None:
+    profiles = [Profile(name=name, description=f"{name}.") for name in ("Poet", "Critic")]
+    team = with_subagents(Agent(ScriptedModel([])), profiles)
+    assert "subagent_type" in team.tools[-1].parameters["required"]

@@ -21,7 +21,7 @@ from outrider.runtime.events import ToolProgress
 from outrider.runtime.limits import Limits
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
-from outrider.tools.result import ToolResult
+from outrider.tools.result import ToolResult, as_result
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, make_tool
 from tests.watching import Watched, last_results
@@ -426,3 +426,22 @@ async def test_arguments_can_be_prepared_before_they_are_checked() -> None:
     assert is_error
     assert "number: " in refused
     assert watched.session.messages[1].tool_calls[0].input == {"n": 2}, "the history is as it was said"
+
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
+
+
+@pytest.mark.parametrize(
+    ("returned", "text", "files"),
+    [
+        ({"title": "Q3", "file": Attachment(PICTURE, "image/png", "q3.png")}, '{"title":"Q3","file":"q3.png"}', 1),
+        ([{"file": Attachment(PICTURE, name="a.png")}, 2], '[{"file":"a.png"},2]', 1),
+        (("a", [Attachment(PICTURE, name="b.png")]), '["a",["b.png"]]', 1),
+        ([ToolResult("one", [Attachment(PICTURE)]), ToolResult("two")], '["one","two"]', 1),
+        ({"p.png": PICTURE}, '{"p.png":"(attached file)"}', 1),
+        ({"plain": [1, None, "x"]}, '{"plain":[1,null,"x"]}', 0),
+    ],
+)
+async def test_a_file_inside_a_value_is_attached_and_not_encoded(returned: Any, text: str, files: int) -> None:
+    result = as_result(returned)
+    assert (result.text, len(result.attachments)) == (text, files)

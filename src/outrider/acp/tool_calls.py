@@ -32,6 +32,8 @@ _VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash")
 _CONTROL_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 MAX_TITLE = 400
 _MAX_RAW_OUTPUT = 2_000
+_MAX_STRUCTURED_OUTPUT = 50_000
+"""Characters of reported data, which an editor may want as data."""
 """Characters of a tool's details up to which they are sent as `rawOutput`."""
 _DIFF_ARGUMENTS = {"Write": ("content",), "Edit": ("old_string", "new_string")}
 """Arguments that the diff of a call repeats."""
@@ -143,11 +145,17 @@ def _result_items(result: ToolResultBlock, *, is_verbatim: bool) -> Iterable[Ite
 
 
 def _raw_output(details: Any) -> Any:
-    """Return the details if they are short, without those that are shown elsewhere."""
+    """Return the details without those that are shown elsewhere, and without values that are too long."""
     if not isinstance(details, dict):
         return UNSET
-    kept = {key: value for key, value in details.items() if key not in ("diff", "todos")}
-    return kept if kept and len(repr(kept)) <= _MAX_RAW_OUTPUT else UNSET
+    kept: dict[str, Any] = {}
+    room = _MAX_RAW_OUTPUT
+    for key, value in details.items():
+        size = _MAX_STRUCTURED_OUTPUT - _MAX_RAW_OUTPUT if key == "structured_output" else 0
+        if key not in ("diff", "todos") and len(repr(value)) <= room + size:
+            kept[key] = value
+            room -= min(room, len(repr(value)))
+    return kept or UNSET
 
 
 def fenced(text: str) -> str:

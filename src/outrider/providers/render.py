@@ -313,7 +313,10 @@ class Renderer:
         try:
             data = self._store.read(block)
             if family == "text":
-                return _text_file(block, self._text_of(block, data, room), room, lambda text: f"{caption}:\n{text}")
+                content = self._text_of(block, data, room)
+                return _text_file(
+                    block, content, room, lambda text: f"{caption}:\n{text}" if text else f"{caption}: (empty)"
+                )
             if family == "document":
                 limit = self._capabilities.text_characters
                 return _extracted_text(block, _document_text(block, data, limit), room)

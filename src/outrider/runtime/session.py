@@ -265,21 +265,31 @@ class Session:
         (progress.turns, progress.usage, progress.text), self._earlier_turns = self._earlier_turns, _NO_EARLIER_TURNS
         status: RunStatus = "cancelled"
         error = ""
+        earlier = self._calls.final
         try:
             status = await self._run_exclusively(self._run(prompt, progress, limits.seconds))
         except (ProviderError, LogError) as failure:
             status, error = "error", str(failure)
         except TimeoutError:
-            status = "max_seconds"
+            # A final result that came before the time-out of a call beside it ends the run all the same.
+            status = "max_seconds" if self._calls.final in (None, earlier) else "done"
         except SessionCancelledError:
             pass
         except asyncio.CancelledError:
-            self._emit(RunFinished(status, progress.turns, progress.usage, progress.text))
+            self._finish(progress, status, "", earlier)
             raise
+        self._finish(progress, status, error, earlier)
         ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
-        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
         conversation = await self._all_messages()
         return RunResult(status, progress.text, progress.turns, progress.usage, conversation, *ending)
+
+    def _finish(self, progress: Progress, status: RunStatus, error: str, earlier: CallResult | None) -> None:
+        """Announce the end of a run, with its final result if this run has one."""
+        final = self._calls.final
+        if final is not None and final is not earlier:
+            progress.end_with(final)
+        ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
+        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
@@ -460,7 +470,9 @@ class Session:
     def _check_answerable(self) -> None:
         if waiting := self.history.pending:
             names = ", ".join(call.name for call in waiting)
-            raise ConversationError(f"calls wait for an answer ({names}); run them with act(), or pass tool_results")
+            raise ConversationError(
+                f"calls wait for results ({names}); let run() run them (act() in a Session), or pass tool_results"
+            )
         if self._final_answer():
             raise ConversationError("the conversation ends with the model's answer; add a prompt")
 

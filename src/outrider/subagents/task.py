@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -116,6 +116,8 @@ class Task:
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Drop arguments that are null, and correct the spelling of the profile's name."""
         given = {name: value for name, value in arguments.items() if value is not None}
+        if (default := _default_profile(self._profiles)) and "subagent_type" not in given:
+            given["subagent_type"] = default
         if isinstance(name := given.get("subagent_type"), str) and name not in self._profiles:
             given["subagent_type"] = self._match_profile(name)
         return given
@@ -180,6 +182,11 @@ def _normalized(name: str) -> str:
     return name.replace("-", "").replace("_", "").replace(" ", "").casefold()
 
 
+def _default_profile(names: Collection[str]) -> str | None:
+    """Return the profile for a task that names none: the only one, or General."""
+    return next(iter(names)) if len(names) == 1 else "General" if "General" in names else None
+
+
 def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
     """Return the JSON Schema of the arguments. `output_schema` is offered only if a profile supports it."""
     if not profiles:
@@ -211,9 +218,12 @@ def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
         "enum": list(TIERS),
         "description": "The model's tier; leave it out unless the task needs another than the profile's.",
     }
+    required = ["description", "prompt"]
+    if not _default_profile([profile.name for profile in profiles]):
+        required.append("subagent_type")
     return {
         "type": "object",
         "properties": properties,
-        "required": ["description", "prompt", "subagent_type"],
+        "required": required,
         "additionalProperties": False,
     }

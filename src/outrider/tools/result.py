@@ -67,9 +67,31 @@ def as_result(outcome: Any) -> ToolResult:
             return _from_bytes(bytes(outcome))
         case list() | tuple() if any(isinstance(item, Attachment) for item in outcome):
             files = [item for item in outcome if isinstance(item, Attachment)]
-            others = [item for item in outcome if not isinstance(item, Attachment)]
+            others = [_without_files(item, files) for item in outcome if not isinstance(item, Attachment)]
             return ToolResult("\n".join(item if isinstance(item, str) else _json(item) for item in others), files)
+        case list() | tuple() | dict():
+            nested: list[Attachment] = []
+            return ToolResult(_json(_without_files(outcome, nested)), nested)
     return ToolResult("" if outcome is None else _json(outcome))
+
+
+def _without_files(value: Any, files: list[Attachment], depth: int = 20) -> Any:
+    """Return a JSON value with the name of each file in its place; the files themselves are collected."""
+    match value:
+        case Attachment():
+            files.append(value)
+            return value.label
+        case bytes() | bytearray() | memoryview() if sniff(bytes(value[:4096])):
+            files.append(Attachment(bytes(value)))
+            return "(attached file)"
+        case ToolResult():
+            files.extend(value.attachments)
+            return value.text
+        case dict() if depth:
+            return {key: _without_files(item, files, depth - 1) for key, item in value.items()}
+        case list() | tuple() if depth and type(value) in (list, tuple):
+            return [_without_files(item, files, depth - 1) for item in value]
+    return value
 
 
 def as_attachment(value: Any) -> Attachment:

@@ -160,8 +160,10 @@ def make_tool(
         return function
     if isinstance(function, ToolMethod):
         raise ToolDefinitionError("this tool is a method: take it from an instance, not from the class")
-    if not callable(function):
-        raise ToolDefinitionError(f"a tool must be a function or a Tool, not {type(function).__name__}")
+    given: object = function
+    if not callable(given):
+        advice = f"; pass the function itself, as in tools=[{given}]" if isinstance(given, str) else ""
+        raise ToolDefinitionError(f"a tool must be a function or a Tool, not {type(given).__name__}{advice}")
     if schema is None:
         signature = Signature.of(function, inject=ToolContext, namespace=namespace)
     else:
