@@ -445,3 +445,11 @@ PICTURE = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
 async def test_a_file_inside_a_value_is_attached_and_not_encoded(returned: Any, text: str, files: int) -> None:
     result = as_result(returned)
     assert (result.text, len(result.attachments)) == (text, files)
+
+
+def test_a_value_that_contains_itself_and_a_file_ends() -> None:
+    value: list[Any] = [Attachment(PICTURE, name="a.png")]
+    value += [[value, value], {"again": value}]
+    result = as_result(value)
+    assert len(result.attachments) == 1
+    assert "(the value itself)" in result.text

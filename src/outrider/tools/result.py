@@ -67,30 +67,47 @@ def as_result(outcome: Any) -> ToolResult:
             return _from_bytes(bytes(outcome))
         case list() | tuple() if any(isinstance(item, Attachment) for item in outcome):
             files = [item for item in outcome if isinstance(item, Attachment)]
-            others = [_without_files(item, files) for item in outcome if not isinstance(item, Attachment)]
+            around = frozenset({id(outcome)})
+            others = [_without_files(item, files, around) for item in outcome if not isinstance(item, Attachment)]
             return ToolResult("\n".join(item if isinstance(item, str) else _json(item) for item in others), files)
-        case list() | tuple() | dict():
+        case list() | tuple() | dict() if _holds_files(outcome):
             nested: list[Attachment] = []
             return ToolResult(_json(_without_files(outcome, nested)), nested)
     return ToolResult("" if outcome is None else _json(outcome))
 
 
-def _without_files(value: Any, files: list[Attachment], depth: int = 20) -> Any:
+def _holds_files(value: Any) -> bool:
+    """Return whether a file is somewhere inside a JSON value, which may contain itself."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Attachment | ToolResult) or (isinstance(item, bytes) and sniff(item)):
+            return True
+        if isinstance(item, dict | list | tuple) and id(item) not in seen:
+            seen.add(id(item))
+            waiting.extend(item.values() if isinstance(item, dict) else item)
+    return False
+
+
+def _without_files(value: Any, files: list[Attachment], inside: frozenset[int] = frozenset()) -> Any:
     """Return a JSON value with the name of each file in its place; the files themselves are collected."""
+    if id(value) in inside:
+        return "(the value itself)"
     match value:
         case Attachment():
             files.append(value)
             return value.label
-        case bytes() | bytearray() | memoryview() if sniff(bytes(value[:4096])):
-            files.append(Attachment(bytes(value)))
+        case bytes() if sniff(value):
+            files.append(Attachment(value))
             return "(attached file)"
         case ToolResult():
             files.extend(value.attachments)
             return value.text
-        case dict() if depth:
-            return {key: _without_files(item, files, depth - 1) for key, item in value.items()}
-        case list() | tuple() if depth and type(value) in (list, tuple):
-            return [_without_files(item, files, depth - 1) for item in value]
+        case dict():
+            return {key: _without_files(item, files, inside | {id(value)}) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_files(item, files, inside | {id(value)}) for item in value]
     return value
 
 
