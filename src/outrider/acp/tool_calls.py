@@ -151,10 +151,12 @@ def _raw_output(details: Any) -> Any:
     kept: dict[str, Any] = {}
     room = _MAX_RAW_OUTPUT
     for key, value in details.items():
-        size = _MAX_STRUCTURED_OUTPUT - _MAX_RAW_OUTPUT if key == "structured_output" else 0
-        if key not in ("diff", "todos") and len(repr(value)) <= room + size:
+        size = len(repr(value))
+        if key == "structured_output" and size <= _MAX_STRUCTURED_OUTPUT:
             kept[key] = value
-            room -= min(room, len(repr(value)))
+        elif key not in ("diff", "todos", "structured_output") and size <= room:
+            kept[key] = value
+            room -= size
     return kept or UNSET
 
 

@@ -278,18 +278,20 @@ class Session:
         except asyncio.CancelledError:
             self._finish(progress, status, "", earlier)
             raise
-        self._finish(progress, status, error, earlier)
-        ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
+        ending = self._finish(progress, status, error, earlier)
         conversation = await self._all_messages()
         return RunResult(status, progress.text, progress.turns, progress.usage, conversation, *ending)
 
-    def _finish(self, progress: Progress, status: RunStatus, error: str, earlier: CallResult | None) -> None:
-        """Announce the end of a run, with its final result if this run has one."""
+    def _finish(
+        self, progress: Progress, status: RunStatus, error: str, earlier: CallResult | None
+    ) -> tuple[str, StopReason, Any, bool]:
+        """Announce the end of a run, with its final result if this run has one; return the last fields of both."""
         final = self._calls.final
         if final is not None and final is not earlier:
             progress.end_with(final)
         ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
         self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
+        return ending
 
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
