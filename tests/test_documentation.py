@@ -83,7 +83,8 @@ def test_links_between_the_pages_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("page", MAPS)
 def test_every_file_on_the_map_exists(page: str) -> None:
-    rooms = sorted(path.stem for path in (ROOT / "src/outrider").iterdir() if not path.name.startswith(("_", "py.")))
+    found = (path for path in (ROOT / "src/outrider").iterdir() if not path.name.startswith(("_", "py.")))
+    rooms = [path.stem for path in found if path.is_file() or any(path.glob("*.py"))]  # not what an older checkout left
     (layers,) = re.findall(r"^```\n(cli.*?)^```", (ROOT / page).read_text(), re.M | re.S)
     assert set(rooms) - {"version"} <= set(re.findall(r"\w+", layers))
     for name in re.findall(r"`([\w/]+\.py|(?:{})/[\w/]*)`".format("|".join(rooms)), (ROOT / page).read_text()):
