@@ -163,13 +163,13 @@ def _search() -> Iterator[Finding]:
 
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
-    from outrider.coding.sandbox import try_sandbox
+    from outrider.coding.sandbox.finding import try_sandbox
 
     wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
     if wanted.use == "off":
         yield Finding("absent", 'commands run without a sandbox: sandbox.use is "off"')
         return
-    found, state = try_sandbox(network=wanted.network)
+    found, state = try_sandbox()
     if found:
         yield Finding("fine", state)
     elif wanted.use == "require":

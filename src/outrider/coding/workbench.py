@@ -22,7 +22,8 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
-from outrider.coding.sandbox import Sandbox, find_sandbox
+from outrider.coding.sandbox.finding import find_sandbox
+from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, standard_tools
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
@@ -89,8 +90,7 @@ class Workbench:
     def sandbox(self) -> Sandbox | None:
         """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         wanted = self.settings.sandbox
-        folders = self.settings.permissions.folders
-        found = None if wanted.use == "off" else find_sandbox(network=wanted.network, writable=folders)
+        found = None if wanted.use == "off" else find_sandbox()
         if found is None and wanted.use == "require":
             raise ConfigError(
                 'sandbox.use is "require", but there is no working bubblewrap here: install it (the package is '

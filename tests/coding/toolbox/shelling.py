@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.coding.sandbox import Sandbox
+from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.tools.context import ToolContext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -163,10 +164,11 @@ async def test_those_who_only_need_a_moment_to_finish_get_it(shelling: Shelling)
 
 async def test_nothing_is_open_and_nobody_is_left_after_many_calls(shelling: Shelling) -> None:
     await shelling.run("true")
+    gc.collect()  # descriptors of earlier tests
     before = len(os.listdir("/proc/self/fd"))
     for command in ("echo hello", "exit 1", "sleep 5 &", "seq 1 40000", "if", "kill -9 $$") * 3:
         await shelling.run(command)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert marked(shelling) == []
     assert zombies() == []
 

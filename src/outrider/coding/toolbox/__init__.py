@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from outrider.coding.sandbox import Sandbox
+    from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.coding.toolbox.workspace import Workspace
     from outrider.tools.tool import Tool
 

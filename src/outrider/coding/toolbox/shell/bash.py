@@ -7,9 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec.structs import replace
-
-from outrider.coding.sandbox import Sandbox
+from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.background import start_in_background
 from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
 from outrider.coding.toolbox.shell.outcomes import to_result
@@ -79,8 +77,7 @@ def bash(
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
 
-    tool = make_tool(run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
-    return tool if sandbox is None else replace(tool, description=f"{tool.description}\n\n{sandbox}")
+    return make_tool(run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
 
 
 def _check(command: str, timeout: float) -> None:

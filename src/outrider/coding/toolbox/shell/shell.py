@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from outrider.coding.sandbox import Sandbox
+from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from outrider.coding.toolbox.shell.process_tree import MARK
 from outrider.coding.toolbox.shell.processes import Process
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
@@ -203,7 +203,8 @@ class Shell:
     def _sandboxed(self, argv: list[str]) -> list[str]:
         if self.sandbox is None:
             return argv
-        return self.sandbox.wrap(argv, self.workspace.folder, self.workspace.shell_cwd, self.shared_tmp())
+        places = Confinement(folder=self.workspace.folder, cwd=self.workspace.shell_cwd, temporary=self.shared_tmp())
+        return self.sandbox.wrap(argv, "network", places)
 
     def _start_error(self, error: OSError, command: str) -> ToolCallError:
         if error.errno == errno.E2BIG:
