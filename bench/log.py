@@ -102,7 +102,7 @@ async def _scripted_turns(folder: Path) -> list[Figure]:
 async def _on_and_off(
     name: str, at_most: float | None, model: Provider, tool: Callable[..., object], log: Log
 ) -> Figure:
-    agent = Agent(model=model, tools=[tool], limits=Limits(turns=TURNS, repeats=None))
+    agent = Agent(model=model, tools=[tool], limits=Limits(max_turns=TURNS, max_repeats=None))
 
     kept = [Session.open(log, agent=agent).now() for _ in range(ROUNDS)]
 

@@ -39,7 +39,7 @@ def adapter(url: str, api: str, model: str) -> Anthropic | OpenAIChat:
 
 def ours(model: Anthropic | OpenAIChat, turns: int = 1) -> Turn:
     """A session on one of our adapters, so many turns in one run."""
-    session = Session(Agent(model=model, tools=[ANSWER], limits=Limits(turns=turns, repeats=None)))
+    session = Session(Agent(model=model, tools=[ANSWER], limits=Limits(max_turns=turns, max_repeats=None)))
 
     async def turn() -> bool:
         result = await session.run(() if session.history else "go")

@@ -58,7 +58,7 @@ def _plain_bash() -> str:
 def _session(folder: str, *steps: Step) -> float:
     """Seconds from the prompt to the end of a session with these calls; what is too long for it is stored on disk."""
     workspace = Workspace(folder)
-    limits = Limits(repeats=None)
+    limits = Limits(max_repeats=None)
     agent = Agent(model=ScriptedModel([*steps, "done"]), tools=[bash(workspace)], limits=limits)
     session = Session(agent, store=FolderStore(Path(folder, "store")))
     started = time.perf_counter()

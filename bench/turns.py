@@ -51,7 +51,7 @@ def _session(tool: Callable[..., Any]) -> Session:
     def calling(request: Request) -> ToolUseBlock:
         return ToolUseBlock("", tool.__name__, {"path": "src/main.py"})
 
-    return Session(Agent(model=ScriptedModel(calling), tools=[tool], limits=Limits(turns=BLOCK, repeats=None)))
+    return Session(Agent(model=ScriptedModel(calling), tools=[tool], limits=Limits(max_turns=BLOCK, max_repeats=None)))
 
 
 async def _turns(session: Session, number: int) -> float:

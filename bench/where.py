@@ -46,7 +46,7 @@ def main() -> int:
 async def _profile(kind: str, url: str, folder: Path) -> None:
     turns, conversations = (LONG, 1) if kind == "growth" else (TURNS, CONVERSATIONS)
     model = loops.adapter(url, "anthropic" if kind == "anthropic" else "openai", f"turns-{turns}")
-    agent = Agent(model=model, tools=[loops.ANSWER], limits=Limits(turns=None, repeats=None))
+    agent = Agent(model=model, tools=[loops.ANSWER], limits=Limits(max_turns=None, max_repeats=None))
     log = Log(folder) if kind == "log" else None
 
     async def converse() -> None:

@@ -40,7 +40,7 @@ async def test_a_session_makes_the_scripted_calls(url: str, adapter: type[ApiPro
         return "x" * 40_000
 
     provider = adapter("turns-3", base_url=f"{url}{drip}{ADAPTERS[adapter]}", api_key="k")
-    session = Session(Agent(model=provider, tools=[answer], limits=Limits(turns=9)))
+    session = Session(Agent(model=provider, tools=[answer], limits=Limits(max_turns=9)))
     result = await session.run("go")
     assert (result.status, result.text, result.turns) == ("done", "done", 4)
     assert asked == ["src/main.py"] * 3

@@ -81,7 +81,7 @@ def provokes(kind: type[OutriderError], *, culprit: str, way_out: str) -> Callab
 # Scripts that are wrong
 
 
-@provokes(errors.OutriderError, culprit="has started 1 sub-agents", way_out=r"limits\.subagents")
+@provokes(errors.OutriderError, culprit="has started 1 sub-agents", way_out=r"limits\.max_subagents")
 def a_tool_sends_out_more_sub_agents_than_it_may(where: Path) -> object:
     failures: list[OutriderError] = []
 
@@ -94,7 +94,7 @@ def a_tool_sends_out_more_sub_agents_than_it_may(where: Path) -> object:
             failures.append(error)
         return "done"
 
-    run("Go.", tools=[crowd], limits=Limits(subagents=1), model=ScriptedModel([call("crowd"), "Done."]))
+    run("Go.", tools=[crowd], limits=Limits(max_subagents=1), model=ScriptedModel([call("crowd"), "Done."]))
     raise failures[0]
 
 
@@ -190,16 +190,18 @@ def a_provider_has_no_model(where: Path) -> object:
     return think("Hello", model="anthropic")
 
 
-@provokes(errors.ConfigError, culprit=r"\.outrider/config\.toml, line 2: .*\"limits\.turn\"", way_out="limits.turns")
+@provokes(
+    errors.ConfigError, culprit=r"\.outrider/config\.toml, line 2: .*\"limits\.turn\"", way_out="limits.max_turns"
+)
 def a_setting_is_misspelt(where: Path) -> object:
     (where / ".outrider").mkdir()
     (where / ".outrider" / "config.toml").write_text("[limits]\nturn = 5\n")
     return load(where, environment=os.environ)
 
 
-@provokes(errors.RunError, culprit=r"without an answer \(max_turns\)", way_out=r"Limits\(turns=…\).*`result`")
+@provokes(errors.RunError, culprit=r"without an answer \(max_turns\)", way_out=r"Limits\(max_turns=…\).*`result`")
 def an_agent_runs_out_of_turns(where: Path) -> object:
-    return ask("Go on.", limits=Limits(turns=1), model=ScriptedModel([call("look")]))
+    return ask("Go on.", limits=Limits(max_turns=1), model=ScriptedModel([call("look")]))
 
 
 @provokes(errors.RunError, culprit="without an answer.*overloaded", way_out="try again later")

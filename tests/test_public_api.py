@@ -28,7 +28,7 @@ count: int = think("How many?")  # wrong
 count = think("How many?", conversation=[]).usage.output_tokens
 count = ask("How many?", output=int)
 word: str = ask("How many?", output=int)  # wrong
-word = run("Go.", limits=Limits(turns=1)).status
+word = run("Go.", limits=Limits(max_turns=1)).status
 Agent(model="demo", tool=[print])  # wrong
 Attachment("chart.png")  # wrong
 

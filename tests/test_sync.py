@@ -274,8 +274,8 @@ def test_the_default_model_is_the_demo_model(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_limits_count_unless_turns_are_given() -> None:
     model = ScriptedModel(lambda request: call("read_file", path="a"))
-    assert run("go", [read_file], limits=Limits(turns=3), model=model).turns == 3
-    assert run("go", [read_file], 2, limits=Limits(turns=3), model=model).turns == 2
+    assert run("go", [read_file], limits=Limits(max_turns=3), model=model).turns == 3
+    assert run("go", [read_file], 2, limits=Limits(max_turns=3), model=model).turns == 2
 
 
 def test_a_turn_reads_like_a_dict() -> None:

@@ -134,7 +134,7 @@ def run(
 ) -> RunResult:
     """Run a model with tools until it is done. The conversation may end with calls, with results or with text.
 
-    `max_turns` overrides `limits.turns`. Call it again with the returned conversation to continue. Ctrl-C raises
+    `max_turns` overrides `limits.max_turns`. Call it again with the returned conversation to continue. Ctrl-C raises
     KeyboardInterrupt; its `conversation` attribute has the messages so far.
 
     >>> result = run("What's 2+2?", model="demo")
@@ -145,7 +145,7 @@ def run(
     if max_turns is not None:
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
-        limits = msgspec.structs.replace(limits, turns=max_turns)
+        limits = msgspec.structs.replace(limits, max_turns=max_turns)
     agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), limits=limits)
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))

@@ -339,7 +339,7 @@ async def test_a_model_that_uses_an_id_again_after_a_resume_makes_no_second_call
 async def test_a_run_that_reaches_a_limit_says_which(tmp_path: Path, own_data_folder: Path) -> None:
     settings = own_data_folder / "settings" / "outrider" / "config.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text("[limits]\nturns = 1\n")
+    settings.write_text("[limits]\nmax_turns = 1\n")
     (tmp_path / "notes.txt").write_text("one\n")
     replies = [Answer(calls=(("a", "Read", {"file_path": "notes.txt"}),))] * 3
     async with ModelServer(replies) as server, introduced(**everywhere(server)) as editor:

@@ -78,7 +78,7 @@ def test_every_setting_is_shown_with_its_value_and_its_origin(home: Home) -> Non
     assert ["permissions.mode", "ask", "the default"] in lines
     assert ["permissions.deny", "Bash(rm:*)", ".outrider/config.toml"] in lines
     assert ["WebFetch"] in lines
-    assert ["limits.cost", "0.5", "OUTRIDER_MAX_COST"] in lines
+    assert ["limits.max_cost", "0.5", "OUTRIDER_MAX_COST"] in lines
     assert ["limits.result_characters", "50,000", "the", "default"] in [" ".join(line).split() for line in lines]
     assert f"{home.user_file}  read" in ended.stdout
     assert ".outrider/config.toml" in ended.stdout

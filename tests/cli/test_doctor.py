@@ -192,11 +192,11 @@ def test_settings_files_are_there_or_not(tmp_path: Path) -> None:
 
 def test_a_settings_file_that_cannot_be_used_is_broken_and_the_rest_is_still_said(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
-    own.write_text("[limits]\nturns = 0")
+    own.write_text("[limits]\nmax_turns = 0")
     ended = outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(own))
     assert ended.returncode == 1
     (broken,) = lines_of(ended.stdout)["✗"]
-    assert broken.startswith(f"settings: {own}, line 2: limits.turns must be a whole number over 0")
+    assert broken.startswith(f"settings: {own}, line 2: limits.max_turns must be a whole number over 0")
     assert "extra litellm" in ended.stdout
 
 

@@ -516,10 +516,10 @@ async def test_a_run_that_has_used_up_its_turns_is_3_and_can_be_continued(tools:
 
 def test_a_session_keeps_the_limits_that_it_was_begun_with(tools: Path) -> None:
     let_go(tools)
-    session = converse(limits=Limits(tokens=1))
+    session = converse(limits=Limits(max_total_tokens=1))
     ended = outrider("--resume", session, "-p", "Read notes.txt", *only(tools))
-    assert "stopped by the limit max_tokens" in ended.stderr
+    assert "stopped by the limit max_total_tokens" in ended.stderr
     assert ended.returncode == 3
     limits = default_log().settings(session).limits
     assert limits
-    assert limits["tokens"] == 1
+    assert limits["max_total_tokens"] == 1

@@ -406,7 +406,7 @@ def test_quiet_says_only_what_went_wrong(tmp_path: Path) -> None:
 
 def test_flags_become_settings_under_their_keys() -> None:
     options = parse(["-p", "x", "--max-turns", "3", "--max-cost", "0.5", "-m", "demo", "--tools", "Read,none"])
-    assert settings_from(options) == {"limits.turns": 3, "limits.cost": 0.5, "model": "demo", "tools": ["Read"]}
+    assert settings_from(options) == {"limits.max_turns": 3, "limits.max_cost": 0.5, "model": "demo", "tools": ["Read"]}
     assert settings_from(parse(["-p", "x"])) == {}
     assert settings_from(parse(["-p", "x", "--tools", "none"])) == {"tools": []}
     assert settings_from(parse(["-p", "x", "--tools", "a.py"])) == {"tool_files": [str(Path("a.py").absolute())]}

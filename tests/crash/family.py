@@ -28,7 +28,7 @@ TURNS = 2
 """How many turns the wanderer has."""
 PROFILES = (
     Profile(name="Clerk", description="Does what it is told.", tools=["look", "put", "move"]),
-    Profile(name="Wanderer", description="Walks about.", tools=["look"], limits={"turns": TURNS}),
+    Profile(name="Wanderer", description="Walks about.", tools=["look"], limits={"max_turns": TURNS}),
 )
 SCHEMA = {
     "type": "object",

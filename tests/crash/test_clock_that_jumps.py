@@ -115,7 +115,7 @@ async def test_a_limit_on_the_time_of_a_run_is_not_used_up_by_a_jump(
         return "set"
 
     model = ScriptedModel([call("set_clock"), "Done."])
-    who = Agent(model=model, tools=[set_clock], limits=Limits(seconds=60, tool_seconds=30))
+    who = Agent(model=model, tools=[set_clock], limits=Limits(max_seconds=60, tool_seconds=30))
     with Log(quick_folder / "log") as log, Session.open(log, agent=who) as session:
         assert (await session.run("Set the clock.")).status == "done"
         assert session.messages[2].tool_results[0].text == "set"

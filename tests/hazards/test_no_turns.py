@@ -18,5 +18,5 @@ def test_max_turns_of_nothing_is_refused(turns: int) -> None:
 
 
 def test_so_is_a_limit_of_no_turns() -> None:
-    with pytest.raises(ValueError, match="the limit turns is 0"):
-        Limits(turns=0)
+    with pytest.raises(ValueError, match="the limit max_turns is 0"):
+        Limits(max_turns=0)

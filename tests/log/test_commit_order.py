@@ -527,7 +527,7 @@ async def test_a_cancel_during_a_commit_waits_for_it_and_then_cancels(
 async def test_a_time_limit_during_a_commit_waits_for_it_and_then_ends_the_run(
     log: Log, gate: Gate, moment: Moment
 ) -> None:
-    watched = Watched(log, gate, [call("work", name="a"), "All is done."], limits=Limits(seconds=0.5))
+    watched = Watched(log, gate, [call("work", name="a"), "All is done."], limits=Limits(max_seconds=0.5))
     gate.hold_at = moment
     running = asyncio.ensure_future(watched.session.run("go"))
     await gate.reached()

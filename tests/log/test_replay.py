@@ -138,7 +138,7 @@ class Ill:
 
     def _open(self, name: str | None) -> Session:
         model = ScriptedModel(self._next, usage=USED, chunk=3)
-        agent = Agent(model=model, system="Be brief.", tools=self.work.tools(), limits=Limits(turns=4))
+        agent = Agent(model=model, system="Be brief.", tools=self.work.tools(), limits=Limits(max_turns=4))
         return Session.open(self.log, name, agent, observer=self._observe).now()
 
     def _next(self, request: Request) -> Step:
@@ -199,7 +199,7 @@ class Ill:
         assert summary.turns == len(said)
         recorded = Replay(record.entry for record in records).settings
         assert (recorded.model, recorded.system, recorded.tools) == ("scripted", "Be brief.", tuple(names))
-        assert recorded.limits == msgspec.to_builtins(Limits(turns=4))
+        assert recorded.limits == msgspec.to_builtins(Limits(max_turns=4))
 
 
 def lived_through(log: Log, course: Sequence[Any], check: Callable[[Ill], Any]) -> None:

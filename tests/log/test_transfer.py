@@ -39,6 +39,7 @@ from outrider.log.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
+from outrider.runtime.agent_settings import kept_limits
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.tools.result import ToolResult
@@ -672,8 +673,30 @@ def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, 
     assert len(rows(log)) == before
 
 
-@pytest.mark.parametrize("limits", [{"turns": -1}, {"turns": "many"}, {"seconds": None, "tokens": [1]}])
+@pytest.mark.parametrize("limits", [{"max_turns": -1}, {"turns": "many"}, {"max_seconds": None, "tokens": [1]}])
 def test_limits_that_make_no_sense_are_refused_in_a_sentence_or_left_out(log: Log, limits: dict[str, Any]) -> None:
     imported = import_session(log, [HEADER, BEGAN, line(2, SessionSettings(model="demo", limits=limits))])
     with suppress(LogError), Session.open(log, imported.id) as session:
         assert session.agent.limits == Limits()
+
+
+def test_limits_with_the_names_of_earlier_versions_are_read(log: Log) -> None:
+    stored = {
+        "turns": 7,
+        "tokens": 900,
+        "cost": 0.5,
+        "seconds": None,
+        "repeats": 3,
+        "subagents": 2,
+        "tool_seconds": 9.0,
+    }
+    imported = import_session(log, [HEADER, BEGAN, line(2, SessionSettings(model="demo", limits=stored))])
+    assert kept_limits(log.settings(imported.id)) == {
+        "limits.max_turns": 7,
+        "limits.max_total_tokens": 900,
+        "limits.max_cost": 0.5,
+    }
+    with Session.open(log, imported.id) as session:
+        assert session.agent.limits == Limits(
+            max_turns=7, max_total_tokens=900, max_cost=0.5, max_repeats=3, max_subagents=2, tool_seconds=9.0
+        )

@@ -194,7 +194,7 @@ async def test_calls_that_are_still_words_let_go_of_nothing() -> None:
         """Look."""
         return "seen"
 
-    chat.session = Session(Agent(model=chat.model, tools=[look], limits=Limits(turns=2)))
+    chat.session = Session(Agent(model=chat.model, tools=[look], limits=Limits(max_turns=2)))
     await chat.session.run("Look.")
     assert chat.kept
 

@@ -79,13 +79,13 @@ async def test_every_verb_takes_an_approver() -> None:
 
 
 async def test_ask_raises_what_raise_for_status_raises() -> None:
-    agent, _ = scripted(*[call("look", place=str(n)) for n in range(4)], limits=Limits(turns=2))
+    agent, _ = scripted(*[call("look", place=str(n)) for n in range(4)], limits=Limits(max_turns=2))
     with pytest.raises(
-        RunError, match=r"ended without an answer \(max_turns\); allow more with Limits\(turns=…\)"
+        RunError, match=r"ended without an answer \(max_turns\); allow more with Limits\(max_turns=…\)"
     ) as caught:
         await agent.ask("go")
     assert caught.value.result.turns == 2
-    result = await scripted(call("look", place="a"), "x", limits=Limits(turns=1))[0].run("go")
+    result = await scripted(call("look", place="a"), "x", limits=Limits(max_turns=1))[0].run("go")
     with pytest.raises(RunError, match="max_turns"):
         result.raise_for_status()
     done = await scripted("Fine.")[0].run("go")
@@ -201,7 +201,7 @@ async def test_assigning_an_agent_changes_model_tools_prompt_and_limits_together
     first, _ = scripted("One.")
     model = ScriptedModel([call("lookup", name="Ada"), "Two."])
     database = Database()
-    second = Agent(model, system="Be brief.", tools=[lookup], deps=database, limits=Limits(turns=2))
+    second = Agent(model, system="Be brief.", tools=[lookup], deps=database, limits=Limits(max_turns=2))
     with Log(tmp_path) as log:
         async with Session.open(log, agent=first) as session:
             await session.run("First")

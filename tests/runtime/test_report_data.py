@@ -82,7 +82,7 @@ async def test_the_data_of_another_final_tool_is_not_taken_for_the_report(turns:
         return ToolResult("over", final=True, details={"structured_output": {"who": "Eve"}})
 
     report = Report({"type": "object", "required": ["who"]})
-    watched = Watched([call("finish"), "No."], [finish, report.tool], Limits(turns=turns))
+    watched = Watched([call("finish"), "No."], [finish, report.tool], Limits(max_turns=turns))
     result = await run_to_report(watched.session, report, "Who?")
     assert result.status != "done"
     assert data_of(result) == (None, False)
@@ -227,7 +227,7 @@ async def test_a_report_counts_although_the_call_beside_it_runs_out_of_time() ->
     report = Report({"type": "object", "properties": {"n": {"type": "integer"}}})
     model = ScriptedModel([[call("report_back", n=1), call("slow")]])
     seen: list[Event] = []
-    agent = Agent(model, tools=[slow, report.tool], limits=Limits(seconds=0.2))
+    agent = Agent(model, tools=[slow, report.tool], limits=Limits(max_seconds=0.2))
     result = await Session(agent, observer=seen.append).run("go")
     assert (result.status, result.structured_output, result.text) == ("done", {"n": 1}, '{"n":1}')
     ended = seen[-1]

@@ -35,7 +35,7 @@ from outrider.runtime.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.runtime.limits import Limits
+from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.runtime.session import Session
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
@@ -216,7 +216,7 @@ async def test_an_empty_reply_ends_the_run() -> None:
 
 
 async def test_the_last_turn_is_announced_to_the_model_and_its_calls_are_answered() -> None:
-    watched = Watched([call("read", path="a"), call("read", path="b")], [read], Limits(turns=2))
+    watched = Watched([call("read", path="a"), call("read", path="b")], [read], Limits(max_turns=2))
     result = await watched.session.run("go")
     assert (result.status, result.turns) == ("max_turns", 2)
     first, last = watched.model.requests
@@ -230,12 +230,12 @@ async def test_the_last_turn_is_announced_to_the_model_and_its_calls_are_answere
 
 
 async def test_a_finish_on_the_last_turn_is_done() -> None:
-    watched = Watched([call("read", path="a"), "finished"], [read], Limits(turns=2))
+    watched = Watched([call("read", path="a"), "finished"], [read], Limits(max_turns=2))
     assert (await watched.session.run("go")).status == "done"
 
 
 async def test_a_run_that_used_up_its_turns_goes_on_where_it_stopped() -> None:
-    watched = Watched([call("read", path="a"), "finished"], [read], Limits(turns=1))
+    watched = Watched([call("read", path="a"), "finished"], [read], Limits(max_turns=1))
     assert (await watched.session.run("go")).status == "max_turns"
     result = await watched.session.run()
     assert (result.status, result.text, result.turns) == ("done", "finished", 1)
@@ -244,7 +244,9 @@ async def test_a_run_that_used_up_its_turns_goes_on_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [(Limits(tokens=25), "max_tokens"), (Limits(cost=0.025), "max_cost")], ids=["tokens", "cost"]
+    ("limits", "status"),
+    [(Limits(max_total_tokens=25), "max_total_tokens"), (Limits(max_cost=0.025), "max_cost")],
+    ids=["tokens", "cost"],
 )
 async def test_tokens_and_cost_stop_the_run_with_every_call_answered(limits: Limits, status: str) -> None:
     model = ScriptedModel(lambda request: call("read", path="a"), usage=Usage(8, 2, cost=0.01))
@@ -260,14 +262,14 @@ async def test_wall_time_stops_the_run_in_the_middle_of_a_tool() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    watched = Watched([call("endless")], [endless], Limits(seconds=0.05))
+    watched = Watched([call("endless")], [endless], Limits(max_seconds=0.05))
     result = await watched.session.run("go")
     assert result.status == "max_seconds"
     assert last_results(watched.session)[0][1]
     watched.check()
 
 
-@pytest.mark.parametrize("name", ["turns", "tokens", "cost", "seconds", "tool_seconds", "result_characters"])
+@pytest.mark.parametrize("name", [*FORMER_NAMES.values(), "tool_seconds", "result_characters"])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the limit {name} is 0"):
         Limits(**{name: 0})
@@ -593,11 +595,11 @@ async def test_usage_is_summed_for_the_run_and_for_the_session() -> None:
 
 async def test_a_cost_exactly_at_the_limit_stops_the_run() -> None:
     model = ScriptedModel(lambda request: call("read", path="a"), usage=Usage(1, 1, cost=0.5))
-    assert (await Watched(model, [read], Limits(cost=1.0)).session.run("go")).turns == 2
+    assert (await Watched(model, [read], Limits(max_cost=1.0)).session.run("go")).turns == 2
 
 
 async def test_a_cost_limit_that_cannot_be_kept_is_said_once() -> None:
-    watched = Watched([call("read", path="a"), "ok"], [read], Limits(cost=1.0))
+    watched = Watched([call("read", path="a"), "ok"], [read], Limits(max_cost=1.0))
     await watched.session.run("go")
     assert [notice.text for notice in watched.of(Notice)] == [
         "the price of scripted is not known: the cost limit cannot be kept"

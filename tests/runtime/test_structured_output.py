@@ -367,12 +367,12 @@ async def test_a_run_that_did_not_end_by_itself_is_not_reminded() -> None:
 @pytest.mark.parametrize("turns", [1, 2, 3])
 async def test_the_turns_count_over_both_runs(turns: int) -> None:
     watched, report, result = await reported(
-        PERSON, "Ada.", report_back(name="?"), report_back(**ADA), limits=Limits(turns=turns)
+        PERSON, "Ada.", report_back(name="?"), report_back(**ADA), limits=Limits(max_turns=turns)
     )
     assert (result.status, result.turns) == ("done" if turns == 3 else "max_turns", turns)
     assert report.has_data == (turns == 3)
     assert len(watched.model.requests) == turns
-    assert watched.session.agent.limits.turns == turns, "the agent is as it was"
+    assert watched.session.agent.limits.max_turns == turns, "the agent is as it was"
     if turns == 1:
         assert result.error == NO_TURNS_LEFT
 
@@ -380,10 +380,10 @@ async def test_the_turns_count_over_both_runs(turns: int) -> None:
 @pytest.mark.parametrize(
     ("limits", "status"),
     [
-        (Limits(tokens=15), "max_tokens"),
-        (Limits(cost=0.01), "max_cost"),
-        (Limits(tokens=20), "max_tokens"),
-        (Limits(cost=0.015), "max_cost"),
+        (Limits(max_total_tokens=15), "max_total_tokens"),
+        (Limits(max_cost=0.01), "max_cost"),
+        (Limits(max_total_tokens=20), "max_total_tokens"),
+        (Limits(max_cost=0.015), "max_cost"),
     ],
 )
 async def test_tokens_and_cost_count_over_both_runs(limits: Limits, status: str) -> None:
@@ -397,7 +397,7 @@ async def test_tokens_and_cost_count_over_both_runs(limits: Limits, status: str)
 
 async def test_the_time_counts_over_both_runs() -> None:
     report = Report(PERSON)
-    watched = Watched([Delay(0.2, "Ada."), Delay(30, report_back(**ADA))], [report.tool], Limits(seconds=0.4))
+    watched = Watched([Delay(0.2, "Ada."), Delay(30, report_back(**ADA))], [report.tool], Limits(max_seconds=0.4))
     result = await asyncio.wait_for(run_to_report(watched.session, report, "Who is it?"), 20)
     assert result.status == "max_seconds"
 

@@ -332,7 +332,7 @@ async def test_so_does_what_it_is_told_on_its_last_turn(turns: int) -> None:
             else call("Write", name=str(len(request.messages)))
         )
 
-    helper = Profile(name="Helper", description="Helps.", limits={"turns": turns})
+    helper = Profile(name="Helper", description="Helps.", limits={"max_turns": turns})
     team = Team([task("Which?", output_schema=SCHEMA)], child, profiles=[helper], tools=[write])
     await team.run()
     assert team.results[0].details.get("structured_output") == DATA
@@ -345,7 +345,7 @@ async def test_a_typed_answer_is_the_same_for_python() -> None:
         files: list[str]
         count: int
 
-    agent = Agent(model=ScriptedModel([report_back(**DATA)]), limits=Limits(turns=1))
+    agent = Agent(model=ScriptedModel([report_back(**DATA)]), limits=Limits(max_turns=1))
     assert await agent.ask("Which?", Files) == Files(["login.py", "session.py"], 2)
 
 

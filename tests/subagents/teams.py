@@ -116,7 +116,7 @@ def results_of(session: Session) -> list[ToolResultBlock]:
 
 
 def bench_in(folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), **flags: Any) -> Workbench:
-    """A workbench in a folder; `limits__turns=5` is a setting."""
+    """A workbench in a folder; `limits__max_turns=5` is a setting."""
     flags = {name.replace("__", "."): value for name, value in flags.items()}
     return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, tools=own, ask=ask)
 

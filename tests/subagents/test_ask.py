@@ -168,7 +168,7 @@ async def test_turns_that_are_used_up_are_an_error_with_the_run(output: Any) -> 
         return str(at)
 
     calls = [ToolUseBlock("", "look", {"at": number}) for number in range(9)]
-    error = await _failed(agent(*calls, tools=[look], limits=Limits(turns=3)), output)
+    error = await _failed(agent(*calls, tools=[look], limits=Limits(max_turns=3)), output)
     assert "max_turns" in str(error)
     assert (error.result.status, error.result.turns) == ("max_turns", 3)
 
@@ -180,7 +180,7 @@ async def test_a_missing_report_is_an_error_with_the_words_instead() -> None:
 
 
 async def test_a_report_that_never_fits_is_an_error() -> None:
-    someone = agent(*[report_back(name=number) for number in range(9)], limits=Limits(turns=4))
+    someone = agent(*[report_back(name=number) for number in range(9)], limits=Limits(max_turns=4))
     assert (await _failed(someone, Person)).result.status == "max_turns"
 
 

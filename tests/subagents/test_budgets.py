@@ -58,10 +58,10 @@ async def test_the_finished_task_says_what_its_sub_agent_cost() -> None:
     assert [event.usage.cost for event in team.inside(RunFinished)] == [0.25]
 
 
-@pytest.mark.parametrize("limit", ["tokens", "cost"])
+@pytest.mark.parametrize("limit", ["total_tokens", "cost"])
 async def test_sub_agents_stop_when_the_budget_of_the_tree_is_used_up_and_so_does_their_sender(limit: str) -> None:
     """Neither of them has reached it alone."""
-    limits = Limits(tokens=100) if limit == "tokens" else Limits(cost=1.0)
+    limits = Limits(max_total_tokens=100) if limit == "total_tokens" else Limits(max_cost=1.0)
     sender = [reply(task("a"), task("b"), tokens=20, cost=0.2), "Never said."]
     children = {"a": looking(10, 0.1), "b": looking(10, 0.1)}
     team = Team(play(sender, children), [look], limits=limits)
@@ -77,9 +77,9 @@ async def test_sub_agents_stop_when_the_budget_of_the_tree_is_used_up_and_so_doe
 
 async def test_a_sub_agent_is_not_even_asked_when_nothing_is_left() -> None:
     sender = [reply(task("a"), tokens=100), "Never said."]
-    team = Team(play(sender, {"a": [reply("A.", tokens=1)]}), limits=Limits(tokens=100))
+    team = Team(play(sender, {"a": [reply("A.", tokens=1)]}), limits=Limits(max_total_tokens=100))
     result = await team.run()
-    assert result.status == "max_tokens"
+    assert result.status == "max_total_tokens"
     assert len(team.model.requests) == 1
     assert "the tokens were used up" in team.results[0].text
 
@@ -87,9 +87,9 @@ async def test_a_sub_agent_is_not_even_asked_when_nothing_is_left() -> None:
 @pytest.mark.parametrize(
     ("limits", "status", "turns"),
     [
-        ({"turns": 2}, "max_turns", 2),
-        ({"tokens": 25}, "max_tokens", 3),
-        ({"cost": 0.25}, "max_cost", 3),
+        ({"max_turns": 2}, "max_turns", 2),
+        ({"max_total_tokens": 25}, "max_total_tokens", 3),
+        ({"max_cost": 0.25}, "max_cost", 3),
     ],
 )
 async def test_a_sub_agent_has_limits_of_its_own_and_its_sender_goes_on(
@@ -107,7 +107,7 @@ async def test_a_sub_agent_has_limits_of_its_own_and_its_sender_goes_on(
 
 async def test_a_sub_agent_that_takes_too_long_is_stopped_and_its_sender_goes_on() -> None:
     children = {"slow": [[call("look")], Delay(60, "Never.")]}
-    team = Team(play([[task("slow")], "I go on."], children), [look], profiles=[limited(seconds=0.05)])
+    team = Team(play([[task("slow")], "I go on."], children), [look], profiles=[limited(max_seconds=0.05)])
     result = await team.run()
     assert (result.status, result.text) == ("done", "I go on.")
     assert "its time was used up" in team.results[0].text
@@ -115,7 +115,7 @@ async def test_a_sub_agent_that_takes_too_long_is_stopped_and_its_sender_goes_on
 
 
 async def test_a_sub_agent_on_its_last_turn_is_told_so() -> None:
-    team = Team(play([[task("a")], "Done."], {"a": ["Fine."]}), profiles=[limited(turns=1)])
+    team = Team(play([[task("a")], "Done."], {"a": ["Fine."]}), profiles=[limited(max_turns=1)])
     await team.run()
     assert "FINAL turn" in team.model.requests[1].reminder
     assert team.results[0].text == "Fine."
@@ -123,14 +123,16 @@ async def test_a_sub_agent_on_its_last_turn_is_told_so() -> None:
 
 async def test_the_sender_s_turns_are_not_those_of_its_sub_agents() -> None:
     children = {"a": [*looking(times=6), "Fine."]}
-    team = Team(play([[task("a")], "Done."], children), [look], limits=Limits(turns=2), profiles=[limited(turns=20)])
+    team = Team(
+        play([[task("a")], "Done."], children), [look], limits=Limits(max_turns=2), profiles=[limited(max_turns=20)]
+    )
     result = await team.run()
     assert (result.status, result.turns) == ("done", 2)
     assert team.results[0].text == "Fine."
 
 
 async def test_a_cost_limit_that_cannot_be_kept_is_said_in_the_sub_agent_too() -> None:
-    team = Team(play([[task("a")], "Done."], {"a": ["Fine."]}), limits=Limits(cost=1.0))
+    team = Team(play([[task("a")], "Done."], {"a": ["Fine."]}), limits=Limits(max_cost=1.0))
     await team.run()
     assert "the cost limit cannot be kept" in team.inside(Notice)[0].text
 
@@ -138,7 +140,7 @@ async def test_a_cost_limit_that_cannot_be_kept_is_said_in_the_sub_agent_too() -
 async def test_a_second_run_has_a_budget_of_its_own() -> None:
     sender = [reply(task("a"), tokens=50), "Done.", reply(task("b"), tokens=50), "Done again."]
     children = {"a": [reply("A.", tokens=40)], "b": [reply("B.", tokens=40)]}
-    team = Team(play(sender, children), limits=Limits(tokens=100))
+    team = Team(play(sender, children), limits=Limits(max_total_tokens=100))
     assert (await team.run()).status == "done"
     second = await team.run("again")
     assert (second.status, second.usage.total_tokens) == ("done", 90)
@@ -147,7 +149,7 @@ async def test_a_second_run_has_a_budget_of_its_own() -> None:
 
 async def test_calls_that_are_carried_out_by_hand_have_no_old_budget() -> None:
     sender = [reply("Used up.", tokens=100), reply(task("a"), tokens=10)]
-    team = Team(play(sender, {"a": [reply("A.", tokens=40)]}), limits=Limits(tokens=100))
+    team = Team(play(sender, {"a": [reply("A.", tokens=40)]}), limits=Limits(max_total_tokens=100))
     await team.run()
     await team.session.think("by hand")
     await team.session.act()
@@ -165,19 +167,19 @@ async def test_a_run_that_cannot_begin_does_not_take_the_budget_away_from_the_on
         return "waited"
 
     sender = [reply(call("wait"), tokens=60), reply(task("a"), tokens=10), "Never said."]
-    team = Team(play(sender, {"a": looking(10)}), [wait, look], limits=Limits(tokens=100))
+    team = Team(play(sender, {"a": looking(10)}), [wait, look], limits=Limits(max_total_tokens=100))
     running = asyncio.ensure_future(team.run())
     await started.wait()
     with pytest.raises(SessionBusyError):
         await team.run("at the same time")
     goes_on.set()
     result = await running
-    assert (result.status, result.usage.total_tokens) == ("max_tokens", 100)
+    assert (result.status, result.usage.total_tokens) == ("max_total_tokens", 100)
 
 
 async def test_a_sub_agent_that_repeats_itself_is_stopped_and_its_sender_told_so() -> None:
     children = {"a": [[call("look")]] * 20}
-    team = Team(play([[task("a")], "I go on."], children), [look], profiles=[limited(repeats=4)])
+    team = Team(play([[task("a")], "I go on."], children), [look], profiles=[limited(max_repeats=4)])
     result = await team.run()
     assert result.status == "done"
     assert "it repeated the same calls again and again" in team.results[0].text
@@ -185,6 +187,6 @@ async def test_a_sub_agent_that_repeats_itself_is_stopped_and_its_sender_told_so
 
 
 async def test_sending_the_same_errand_again_and_again_is_a_repetition_too() -> None:
-    team = Team(play([[task("a")]] * 20, {"a": ["The same."]}), limits=Limits(repeats=3), profiles=[HELPER])
+    team = Team(play([[task("a")]] * 20, {"a": ["The same."]}), limits=Limits(max_repeats=3), profiles=[HELPER])
     result = await team.run()
     assert (result.status, result.turns) == ("max_repeats", 4)

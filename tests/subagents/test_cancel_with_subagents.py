@@ -83,7 +83,7 @@ def check_all_answered(team: Team, log: Log | None) -> None:
 @pytest.mark.parametrize("how", ["cancel()", "cancel() in a thread", "the task", "the time"])
 async def test_sub_agents_end_with_their_sender_however_it_is_stopped(log: Log | None, how: str) -> None:
     sleeping = Sleeping()
-    limits = Limits(seconds=0.3) if how == "the time" else None
+    limits = Limits(max_seconds=0.3) if how == "the time" else None
     team = sleeping_team(sleeping, log=log, limits=limits)
     running = asyncio.ensure_future(team.run())
     if how != "the time":

@@ -317,7 +317,7 @@ async def test_what_nothing_can_satisfy_ends_with_the_turns_of_the_child(schema:
         tried.append(len(tried))
         return ["Again.", report_back(a=len(tried), result=len(tried))]
 
-    helper = Profile(name="Helper", description="Helps.", limits={"turns": 5})
+    helper = Profile(name="Helper", description="Helps.", limits={"max_turns": 5})
     team = Team([task("Who?", output_schema=schema)], child, profiles=[helper])
     finished = await sent(team)
     assert finished.result.is_error

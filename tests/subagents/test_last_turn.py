@@ -42,7 +42,7 @@ def obedient(request: Request) -> Step:
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
 async def test_a_sub_agent_that_obeys_comes_back_with_its_report(turns: int) -> None:
-    helper = Profile(name="Helper", description="Helps.", limits={"turns": turns})
+    helper = Profile(name="Helper", description="Helps.", limits={"max_turns": turns})
     team = Team([task("Count.", output_schema=COUNT)], obedient, profiles=[helper], tools=[look])
     assert (await team.run()).status == "done"
     (finished,) = team.results
@@ -54,7 +54,7 @@ async def test_a_sub_agent_that_obeys_comes_back_with_its_report(turns: int) -> 
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_whoever_is_asked_for_a_type_and_obeys_answers_with_it(turns: int) -> None:
     model = ScriptedModel(obedient)
-    answer = outrider.ask("Count.", COUNT, model=model, tools=[look], limits=Limits(turns=turns))
+    answer = outrider.ask("Count.", COUNT, model=model, tools=[look], limits=Limits(max_turns=turns))
     assert answer == {"count": 2 * turns - 1}
     assert [bool(request.reminder) for request in model.requests] == [False] * (turns - 1) + [True]
 
@@ -67,14 +67,14 @@ async def test_whoever_ended_in_words_is_told_of_the_report_on_the_last_turn_too
         return "Nothing." if len(request.messages) == 1 else obedient(request)
 
     report = Report(COUNT)
-    watched = Watched(forgets, [look, report.tool], Limits(turns=turns))
+    watched = Watched(forgets, [look, report.tool], Limits(max_turns=turns))
     result = await run_to_report(watched.session, report, "Count.")
     assert (result.status, report.data) == ("done", {"count": 3})
 
 
 async def test_the_last_turn_with_a_report_does_not_ask_for_an_answer_in_words() -> None:
     report = Report(COUNT)
-    watched = Watched([report_back(count=1)], [look, report.tool], Limits(turns=1))
+    watched = Watched([report_back(count=1)], [look, report.tool], Limits(max_turns=1))
     await run_to_report(watched.session, report, "Count.")
     (request,) = watched.model.requests
     assert request.reminder.startswith("This is your FINAL turn. ")
@@ -84,7 +84,7 @@ async def test_the_last_turn_with_a_report_does_not_ask_for_an_answer_in_words()
 
 
 async def test_the_last_turn_without_one_does() -> None:
-    watched = Watched(["Nothing."], [look], Limits(turns=1))
+    watched = Watched(["Nothing."], [look], Limits(max_turns=1))
     await watched.session.run("Count.")
     (request,) = watched.model.requests
     assert request.reminder.startswith("This is your FINAL turn. ")
@@ -103,7 +103,7 @@ async def test_a_tool_of_anybody_can_say_what_is_to_be_done_on_the_last_turn() -
     def pupil(request: Request) -> Step:
         return call("hand_in", sheet="A") if "Hand in" in request.reminder else call("look", at=len(request.messages))
 
-    watched = Watched(pupil, [look, hand_in], Limits(turns=3))
+    watched = Watched(pupil, [look, hand_in], Limits(max_turns=3))
     result = await watched.session.run("Work.")
     assert (result.status, result.turns, result.text) == ("done", 3, "handed in: A")
     assert (result.structured_output, result.has_structured_output) == ("A", True)

@@ -249,7 +249,9 @@ async def test_what_its_commands_print_can_be_read_by_it_without_a_question(fold
             places.extend(word.rstrip(".,)") for word in told.split() if "/outrider-" in word)
         return Delay(0.02, [call("Read", file_path=places[0])])
 
-    bench = bench_in(folder, person, permissions__mode="ask", permissions__allow=["Bash(echo:*)"], limits__repeats=1000)
+    bench = bench_in(
+        folder, person, permissions__mode="ask", permissions__allow=["Bash(echo:*)"], limits__max_repeats=1000
+    )
     model = play([[task("a", "General")], "Done."], {"a": [child] * 80})
     session = await run_in(bench, model)
     assert person.asked == []

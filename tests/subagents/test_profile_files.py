@@ -42,7 +42,7 @@ def test_a_file_says_all_that_there_is_to_a_profile(folder: Path) -> None:
         description="Reviews code.",
         tools="Read, Grep",
         model="powerful",
-        limits="{turns: 5, cost: 0.5, tokens: none}",
+        limits="{max_turns: 5, max_cost: 0.5, max_total_tokens: none}",
         schemas="false",
         text="You review.\n\nWell.",
     )
@@ -53,7 +53,7 @@ def test_a_file_says_all_that_there_is_to_a_profile(folder: Path) -> None:
         prompt="You review.\n\nWell.",
         tools=("Read", "Grep"),
         model="powerful",
-        limits={"turns": 5, "cost": 0.5, "tokens": None},
+        limits={"max_turns": 5, "max_cost": 0.5, "max_total_tokens": None},
         schemas=False,
         may_raise_limits=False,
         from_project=True,
@@ -168,10 +168,11 @@ def test_the_model_may_be_a_tier_under_the_names_of_other_programs(folder: Path,
         (b"---\nname: H\xff\ndescription: D\n---\n", "is not a valid profile name"),
         (b"---\nname: Helper\nwhat is this\n---\n", "line 3: 'what is this'"),
         (b"---\ndescription: D\nlimits: 5\n---\n", "limits has a number for each name"),
-        (b"---\ndescription: D\nlimits: {turns: many}\n---\n", "the limit turns is 'many'"),
-        (b"---\ndescription: D\nlimits: {turns: inf}\n---\n", "whole number"),
-        (b"---\ndescription: D\nlimits: {turns: -1}\n---\n", "turns"),
-        (b"---\ndescription: D\nlimits: {turns: nan}\n---\n", "turns"),
+        (b"---\ndescription: D\nlimits: {max_turns: many}\n---\n", "the limit max_turns is 'many'"),
+        (b"---\ndescription: D\nlimits: {max_turns: inf}\n---\n", "whole number"),
+        (b"---\ndescription: D\nlimits: {max_turns: -1}\n---\n", "turns"),
+        (b"---\ndescription: D\nlimits: {max_turns: nan}\n---\n", "turns"),
+        (b"---\ndescription: D\nlimits: {cost: 0.5}\n---\n", "it is called max_cost now"),
         (b"---\ndescription: D\nlimits: {speed: 5}\n---\n", "'speed'"),
         (b"---\ndescription: D\nlimits: {result_characters: 2.5}\n---\n", "result_characters"),
         (b"---\ndescription: D\nschemas: perhaps\n---\n", "true or false"),
@@ -264,21 +265,24 @@ async def test_a_profile_of_the_project_is_listed_and_can_be_sent_out(folder: Pa
 
 
 def test_a_project_s_profile_does_not_go_beyond_what_the_user_allows(folder: Path) -> None:
-    write(folder / ".outrider/agents/helper.md", limits="{turns: 500, cost: 900, seconds: none, repeats: none}")
-    bench = bench_in(folder, limits__turns=10, limits__cost=1.0)
+    write(
+        folder / ".outrider/agents/helper.md",
+        limits="{max_turns: 500, max_cost: 900, max_seconds: none, max_repeats: none}",
+    )
+    bench = bench_in(folder, limits__max_turns=10, limits__max_cost=1.0)
     bench.agent(model="demo")
     helper = next(each for each in bench.profiles if each.name == "Helper")
     with bench._start_subagent(helper, "try", "") as worker:
         limits = worker.agent.limits
-    assert limits == Limits(turns=10, cost=1.0)
+    assert limits == Limits(max_turns=10, max_cost=1.0)
 
 
 def test_a_project_s_profile_that_takes_the_name_of_a_built_in_one_stays_a_project_s(folder: Path) -> None:
-    write(folder / ".outrider/agents/explore.md", "Explore", limits="{turns: 500}", model="openai/gpt-6.1-sol")
-    bench = bench_in(folder, limits__turns=10)
+    write(folder / ".outrider/agents/explore.md", "Explore", limits="{max_turns: 500}", model="openai/gpt-6.1-sol")
+    bench = bench_in(folder, limits__max_turns=10)
     (explore,) = [each for each in bench.profiles if each.name == "Explore"]
     assert explore.from_project
-    assert explore.limits_within(bench.settings.limits).turns == 10
+    assert explore.limits_within(bench.settings.limits).max_turns == 10
 
 
 def test_what_is_wrong_with_profiles_is_said_where_there_is_task(folder: Path, own_home: Path) -> None:

@@ -36,9 +36,10 @@ def test_usual_names_are_taken(name: str) -> None:
         ({"description": " "}, ValueError, "needs a description"),
         ({"tools": "Read"}, TypeError, "list of names"),
         ({"tools": 5}, TypeError, "list of names"),
-        ({"limits": {"turn": 5}}, ValueError, "known are turns, tokens, cost"),
-        ({"limits": {"turns": 0}}, ValueError, "turns"),
-        ({"limits": {"turns": "many"}}, ValueError, "turns"),
+        ({"limits": {"turn": 5}}, ValueError, "known are max_turns, max_total_tokens, max_cost"),
+        ({"limits": {"tokens": 5}}, ValueError, "unknown limit 'tokens'; it is called max_total_tokens now"),
+        ({"limits": {"max_turns": 0}}, ValueError, "turns"),
+        ({"limits": {"max_turns": "many"}}, ValueError, "turns"),
         ({"limits": {"result_characters": None}}, ValueError, "result_characters"),
     ],
 )
@@ -141,14 +142,17 @@ def test_a_profile_for_which_there_are_no_tools_is_not_offered() -> None:
 LIMITS = st.none() | st.integers(1, 100)
 
 
-@given(st.fixed_dictionaries({}, optional={"turns": LIMITS, "tokens": LIMITS, "repeats": LIMITS}), LIMITS, LIMITS)
+CAPPED = ("max_turns", "max_total_tokens", "max_repeats")
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(CAPPED, LIMITS)), LIMITS, LIMITS)
 def test_a_project_s_profile_stays_within_the_sender_s_limits(
     wanted: dict[str, int | None], turns: int | None, tokens: int | None
 ) -> None:
-    senders = Limits(turns=turns, tokens=tokens, repeats=None)
+    senders = Limits(max_turns=turns, max_total_tokens=tokens, max_repeats=None)
     foreign = profile(limits=wanted, may_raise_limits=False).limits_within(senders)
     own = profile(limits=wanted).limits_within(senders)
-    for name in ("turns", "tokens", "repeats"):
+    for name in CAPPED:
         most, got = getattr(senders, name), getattr(foreign, name)
         assert most is None or (got is not None and got <= most)
         if wanted.get(name) is not None:
@@ -159,7 +163,7 @@ def test_a_project_s_profile_stays_within_the_sender_s_limits(
 
 
 def test_what_a_profile_does_not_say_is_as_its_sender_has_it() -> None:
-    senders = Limits(turns=7, tokens=1000, cost=2.0, seconds=3.0, result_characters=99)
+    senders = Limits(max_turns=7, max_total_tokens=1000, max_cost=2.0, max_seconds=3.0, result_characters=99)
     assert profile().limits_within(senders) == senders
     assert profile(may_raise_limits=False).limits_within(senders) == senders
 
@@ -167,5 +171,5 @@ def test_what_a_profile_does_not_say_is_as_its_sender_has_it() -> None:
 def test_those_that_are_built_in_stop_by_themselves() -> None:
     for each in built_in():
         limits = each.limits_within(Limits())
-        assert limits.turns
-        assert limits.seconds
+        assert limits.max_turns
+        assert limits.max_seconds

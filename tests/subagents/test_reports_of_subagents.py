@@ -251,7 +251,7 @@ async def test_a_child_that_never_reports_has_failed_with_its_words(log: Log | N
 
 
 async def test_a_child_whose_turns_are_used_up_has_failed(log: Log | None) -> None:
-    helper = Profile(name="Helper", description="Helps.", limits={"turns": 3})
+    helper = Profile(name="Helper", description="Helps.", limits={"max_turns": 3})
     steps: list[Step] = [report_back(name="?")] * 4
     team = Team([task("Who?", output_schema=PERSON)], {"Who?": steps}, log=log, profiles=[helper])
     assert (await team.run()).status == "done"

@@ -32,8 +32,8 @@ def is_sender(request: Request) -> bool:
 
 def test_built_in_profiles_do_not_raise_the_limits_of_a_user() -> None:
     for profile in built_in():
-        assert profile.limits_within(Limits(turns=5, seconds=10)).turns == 5
-        assert profile.limits_within(Limits(turns=5, seconds=10)).seconds == 10
+        assert profile.limits_within(Limits(max_turns=5, max_seconds=10)).max_turns == 5
+        assert profile.limits_within(Limits(max_turns=5, max_seconds=10)).max_seconds == 10
 
 
 async def test_a_run_sends_out_only_so_many_sub_agents() -> None:
@@ -42,7 +42,7 @@ async def test_a_run_sends_out_only_so_many_sub_agents() -> None:
             return "done"
         return [delegate(number) for number in range(4)] if len(request.messages) < 5 else "all back"
 
-    team = with_subagents(Agent(model=ScriptedModel(answer), limits=Limits(subagents=5)), [WORKER])
+    team = with_subagents(Agent(model=ScriptedModel(answer), limits=Limits(max_subagents=5)), [WORKER])
     result = await Session(team).run("go")
     results = [block for message in result.conversation for block in message.tool_results]
     assert [block.is_error for block in results] == [False] * 5 + [True] * 3

@@ -104,7 +104,7 @@ async def test_a_sub_agent_is_announced_below_the_call_that_sent_it_out() -> Non
 
 async def test_every_event_comes_back_from_json(log: Log | None) -> None:
     children = {"a": [["I look.", call("look"), call("nothing")], Cut("It is", ProviderError("the line is dead"))]}
-    team = Team(play([[task("a")], "Done."], children), [look], log=log, limits=Limits(cost=1.0))
+    team = Team(play([[task("a")], "Done."], children), [look], log=log, limits=Limits(max_cost=1.0))
     await team.run()
     seen = {type(event.event) for event in team.nested}
     assert seen >= {Notice, ReplyDiscarded, ToolProgress, ToolFinished, RunFinished, TextDelta}

@@ -59,7 +59,7 @@ def _agent(options: common.Options) -> Agent:
         """Answer at once."""
         return options.result()
 
-    return Agent(model=_model(options), tools=[answer], limits=Limits(turns=None))
+    return Agent(model=_model(options), tools=[answer], limits=Limits(max_turns=None))
 
 
 def _sender(options: common.Options) -> Agent:

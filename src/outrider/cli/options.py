@@ -97,7 +97,7 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     from outrider.coding.config.registry import SETTINGS  # imported late, so that --help stays fast
 
     names, files = _tools(options.tools)
-    numbers = {"limits.turns": options.max_turns, "limits.cost": options.max_cost}
+    numbers = {"limits.max_turns": options.max_turns, "limits.max_cost": options.max_cost}
     given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
     if options.model is not None:
         given["model"] = options.model

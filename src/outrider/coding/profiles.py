@@ -10,6 +10,7 @@ import msgspec
 
 from outrider.coding.frontmatter import as_list, split
 from outrider.coding.project_texts import ProjectText, project_texts, texts_of
+from outrider.runtime.limits import Limits
 from outrider.subagents.profile import Profile
 
 FOLDERS = (".claude/agents", ".outrider/agents")
@@ -118,7 +119,7 @@ def _limits(value: Any) -> Mapping[str, Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, dict):
-        raise ValueError("limits has a number for each name, as in `limits: {turns: 20}`")
+        raise ValueError("limits has a number for each name, as in `limits: {max_turns: 20}`")
     return {name: _number(name, text) for name, text in value.items()}
 
 
@@ -131,7 +132,7 @@ def _number(name: str, text: str) -> float | None:
         raise ValueError(f"the limit {name} is {text!r}; it is a number, or none") from None
     if number.is_integer():
         return int(number)
-    if name not in ("cost", "seconds", "tool_seconds"):
+    if name in Limits.__struct_fields__ and name not in ("max_cost", "max_seconds", "tool_seconds"):
         raise ValueError(f"the limit {name} is {text!r}; it is a whole number, or none")
     return number
 

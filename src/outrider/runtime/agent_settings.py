@@ -10,11 +10,11 @@ import msgspec
 from outrider.errors import LogError
 from outrider.log.entries import SessionSettings
 from outrider.runtime.agent_spec import AgentSpec
-from outrider.runtime.limits import Limits
+from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.text import clean
 from outrider.tools.tool import make_tools
 
-_KEPT = ("turns", "tokens", "cost", "seconds")
+_KEPT = ("max_turns", "max_total_tokens", "max_cost", "max_seconds")
 
 
 def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
@@ -35,7 +35,8 @@ def agent_of(settings: SessionSettings) -> AgentSpec:
 def limits_of(settings: SessionSettings) -> Limits:
     """Return the stored limits, or the defaults if they cannot be used."""
     try:
-        return msgspec.convert(settings.limits or {}, Limits)
+        stored = {FORMER_NAMES.get(name, name): value for name, value in (settings.limits or {}).items()}
+        return msgspec.convert(stored, Limits)
     except (msgspec.ValidationError, ValueError):
         return Limits()
 

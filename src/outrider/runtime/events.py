@@ -19,7 +19,7 @@ from outrider.providers.deltas import ThinkingDelta as ThinkingDelta
 from outrider.providers.deltas import ToolCallDelta as ToolCallDelta
 
 RunStatus: TypeAlias = Literal[
-    "done", "max_turns", "max_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "error"
+    "done", "max_turns", "max_total_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "error"
 ]
 
 

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from outrider.conversation.attachments import MAX_BYTES
 
+FORMER_NAMES: Mapping[str, str] = {
+    "turns": "max_turns",
+    "tokens": "max_total_tokens",
+    "cost": "max_cost",
+    "seconds": "max_seconds",
+    "repeats": "max_repeats",
+    "subagents": "max_subagents",
+}
+"""The names of limits in settings, profiles and logs of earlier versions."""
+
 
 class Limits(msgspec.Struct, frozen=True):
-    """The limits of a run. None means no limit."""
+    """The limits of a run. None means no limit.
 
-    turns: int | None = 50
+    A limit called `max_…` counts over the run; a run that it stops has its name as status. The others bound one call,
+    one result or one file. `max_total_tokens` is not `Agent(max_tokens=…)`, which bounds one reply.
+    """
+
+    max_turns: int | None = 50
     """Turns: replies of the model in one run."""
-    tokens: int | None = None
+    max_total_tokens: int | None = None
     """Tokens in and out, summed over the run's requests."""
-    cost: float | None = None
+    max_cost: float | None = None
     """US dollars for the run."""
-    seconds: float | None = None
+    max_seconds: float | None = None
     """Wall time of the run."""
-    repeats: int | None = 10
+    max_repeats: int | None = 10
     """Turns in a row that repeat earlier calls with the same results."""
-    subagents: int | None = 200
+    max_subagents: int | None = 200
     """Sub-agents that one run starts, in sequence or at once."""
     tool_seconds: float | None = 600.0
     """Wall time of one call, for tools without a time-out of their own."""

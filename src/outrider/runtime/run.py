@@ -18,7 +18,7 @@ from outrider.runtime.repetition import WARNED_AT, Repetition
 
 ENDINGS: Mapping[RunStatus, str] = {
     "max_turns": "The turn limit is reached. Say “go on” to continue.",
-    "max_tokens": "The token limit is reached. Say “go on” to continue.",
+    "max_total_tokens": "The token limit is reached. Say “go on” to continue.",
     "max_cost": "The cost limit is reached. Say “go on” to continue.",
     "max_repeats": "The model repeated the same calls and was stopped. Tell it what to do differently.",
     "max_seconds": "The time limit is reached. Say “go on” to continue.",
@@ -31,8 +31,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """The result of a run. The conversation can be continued, whatever the status. `result["status"]` works as well."""
 
     status: RunStatus
-    """`done`, or what stopped it: `max_turns`, `max_tokens`, `max_cost`, `max_seconds`, `max_repeats`, `cancelled`,
-    `error`."""
+    """`done`, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`, `max_repeats`,
+    `cancelled`, `error`."""
     text: str
     """The text of the last reply, or of the result that ended the run."""
     turns: int
@@ -55,9 +55,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
         if self.status == "done":
             return self
         sentence = f"the run ended without an answer ({self.status})"
-        limit = self.status.removeprefix("max_")
-        if limit != self.status:
-            sentence += f"; allow more with Limits({limit}=…), or continue from the `result` of this error"
+        if self.status.startswith("max_"):
+            sentence += f"; allow more with Limits({self.status}=…), or continue from the `result` of this error"
         elif self.error:
             sentence += f": {self.error}"
         raise RunError(sentence, self)
@@ -101,9 +100,9 @@ class Progress:
 
     def send_out(self) -> None:
         """Count a sub-agent. Raises OutriderError if the limit is reached."""
-        most = self._limits.subagents
+        most = self._limits.max_subagents
         if most is not None and self._sent_out >= most:
-            raise OutriderError(f"this run has started {most} sub-agents, which is its limit (limits.subagents)")
+            raise OutriderError(f"this run has started {most} sub-agents, which is its limit (limits.max_subagents)")
         self._sent_out += 1
 
     def _use(self, usage: Usage) -> None:
@@ -114,7 +113,7 @@ class Progress:
     @property
     def on_last_turn(self) -> bool:
         """Whether this is the last turn that the limit allows."""
-        return self.turns == self._limits.turns
+        return self.turns == self._limits.max_turns
 
     @property
     def repeats(self) -> int:
@@ -124,7 +123,7 @@ class Progress:
     @property
     def is_repeating(self) -> bool:
         """Whether the model should be warned that it repeats itself, before it is stopped."""
-        most = self._limits.repeats
+        most = self._limits.max_repeats
         return most is not None and self.repeats >= max(1, min(WARNED_AT, most - 1))
 
     @property
@@ -134,22 +133,22 @@ class Progress:
 
     @property
     def _has_cost_limit(self) -> bool:
-        return self._limits.cost is not None or bool(self._within and self._within._has_cost_limit)
+        return self._limits.max_cost is not None or bool(self._within and self._within._has_cost_limit)
 
     def limit_reached(self) -> RunStatus | None:
         """Return the limit that is reached, if any."""
         limits = self._limits
-        if limits.turns is not None and self.turns >= limits.turns:
+        if limits.max_turns is not None and self.turns >= limits.max_turns:
             return "max_turns"
-        if limits.repeats is not None and self.repeats >= limits.repeats:
+        if limits.max_repeats is not None and self.repeats >= limits.max_repeats:
             return "max_repeats"
         return self._budget_reached()
 
     def _budget_reached(self) -> RunStatus | None:
         """Return the limit on tokens or cost that is used up: of this run or of its parent."""
         limits = self._limits
-        if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
-            return "max_tokens"
-        if limits.cost is not None and (self.usage.cost or 0) >= limits.cost:
+        if limits.max_total_tokens is not None and self.usage.total_tokens >= limits.max_total_tokens:
+            return "max_total_tokens"
+        if limits.max_cost is not None and (self.usage.cost or 0) >= limits.max_cost:
             return "max_cost"
         return self._within._budget_reached() if self._within else None

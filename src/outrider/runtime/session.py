@@ -267,7 +267,7 @@ class Session:
         error = ""
         earlier = self._calls.final
         try:
-            status = await self._run_exclusively(self._run(prompt, progress, limits.seconds))
+            status = await self._run_exclusively(self._run(prompt, progress, limits.max_seconds))
         except (ProviderError, LogError) as failure:
             status, error = "error", str(failure)
         except TimeoutError:

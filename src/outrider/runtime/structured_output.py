@@ -163,9 +163,14 @@ def _left_of(limits: Limits, used: RunResult, seconds: float) -> Limits | RunSta
     progress.turns, progress.usage = used.turns, used.usage
     if reached := progress.limit_reached():
         return reached
-    if limits.seconds is not None and seconds >= limits.seconds:
+    if limits.max_seconds is not None and seconds >= limits.max_seconds:
         return "max_seconds"
-    spent = {"turns": used.turns, "tokens": used.usage.total_tokens, "cost": used.usage.cost or 0, "seconds": seconds}
+    spent = {
+        "max_turns": used.turns,
+        "max_total_tokens": used.usage.total_tokens,
+        "max_cost": used.usage.cost or 0,
+        "max_seconds": seconds,
+    }
     left = {name: getattr(limits, name) - amount for name, amount in spent.items() if getattr(limits, name) is not None}
     return msgspec.structs.replace(limits, **left)
 

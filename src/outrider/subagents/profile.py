@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.prompts import prompt
-from outrider.runtime.limits import Limits
+from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.tools.tool import Tool
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -63,8 +63,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         """
         known = {name: value for name, value in self.limits.items() if name in parent.__struct_fields__}
         if unknown := self.limits.keys() - known.keys():
+            name = min(unknown)
             names = ", ".join(parent.__struct_fields__)
-            raise ValueError(f"the profile {self.name} has an unknown limit {sorted(unknown)[0]!r}; known are {names}")
+            hint = f"it is called {FORMER_NAMES[name]} now" if name in FORMER_NAMES else f"known are {names}"
+            raise ValueError(f"the profile {self.name} has an unknown limit {name!r}; {hint}")
         if not self.may_raise_limits:
             known = {name: _lower(value, getattr(parent, name)) for name, value in known.items()}
         return msgspec.structs.replace(parent, **known)
@@ -85,7 +87,7 @@ def built_in() -> tuple[Profile, ...]:
             prompt=prompt("explore"),
             tools=READ_TOOLS,
             model="fast",
-            limits={"turns": 40, "seconds": 900},
+            limits={"max_turns": 40, "max_seconds": 900},
             may_raise_limits=False,
         ),
         Profile(
@@ -95,7 +97,7 @@ def built_in() -> tuple[Profile, ...]:
             prompt=prompt("plan"),
             tools=READ_TOOLS,
             model="balanced",
-            limits={"turns": 40, "seconds": 900},
+            limits={"max_turns": 40, "max_seconds": 900},
             may_raise_limits=False,
         ),
         Profile(
@@ -105,7 +107,7 @@ def built_in() -> tuple[Profile, ...]:
             prompt=prompt("shell"),
             tools=("Bash",),
             model="fast",
-            limits={"turns": 30, "seconds": 1800},
+            limits={"max_turns": 30, "max_seconds": 1800},
             may_raise_limits=False,
         ),
         Profile(
@@ -113,7 +115,7 @@ def built_in() -> tuple[Profile, ...]:
             description="Carries out a task of several steps by itself, with all tools: research, changes, checks.",
             prompt=prompt("general"),
             model="balanced",
-            limits={"turns": 80, "seconds": 3600},
+            limits={"max_turns": 80, "max_seconds": 3600},
             may_raise_limits=False,
         ),
     )

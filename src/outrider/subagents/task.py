@@ -39,7 +39,7 @@ _ALIASES = {"generalpurpose": "General"}
 
 _STATUS_TEXTS = {
     "max_turns": "its turns were used up",
-    "max_tokens": "the tokens were used up",
+    "max_total_tokens": "the tokens were used up",
     "max_cost": "the budget was used up",
     "max_seconds": "its time was used up",
     "max_repeats": "it repeated the same calls again and again",

@@ -35,9 +35,11 @@ def complaint(home: Home, text: str | bytes) -> str:
         ('permisions.mode = "all"', f", line 1: {NO} \"permisions.mode\"; did you mean \"permissions.mode\"?"),
         ("permisions = {}", ', line 1: there is no setting "permisions"; did you mean "permissions"?'),
         ('\nmode = "all"', ', line 2: there is no setting "mode"; did you mean "permissions.mode"?'),
-        ("[limits]\nmax_turns = 3", ', line 2: there is no setting "limits.max_turns"; did you mean "limits.turns"?'),
-        ("turns = 3", ', line 1: there is no setting "turns"; did you mean "limits.turns"?'),
-        ("[limit]\nturns = 3", ', line 2: there is no setting "limit.turns"; did you mean "limits.turns"?'),
+        ("[limits]\nturns = 3", ', line 2: there is no setting "limits.turns"; it is called "limits.max_turns" now'),
+        ("limits.tokens = 9", 'there is no setting "limits.tokens"; it is called "limits.max_total_tokens" now'),
+        ("limits.tokens = '9'", 'it is called "limits.max_total_tokens" now'),
+        ("turns = 3", ', line 1: there is no setting "turns"; did you mean "limits.max_turns"?'),
+        ("[limit]\nturns = 3", ', line 2: there is no setting "limit.turns"; did you mean "limits.max_turns"?'),
         ("[permissions.mode]\nx = 1", "permissions.mode must be one of"),
         ("[web]\nzzz = 1", 'there is no setting "web.zzz"; known: web.private_addresses'),
         ("zzz = 1", "known: model, tools, tool_files, permissions.mode"),
@@ -62,22 +64,22 @@ def complaint(home: Home, text: str | bytes) -> str:
         ("sandbox.use = 'never'", 'sandbox.use must be one of "auto", "off", "require", not "never"'),
         ("sandbox.network = 'no'", 'sandbox.network must be true or false, without quotes in a file, not "no"'),
         ("sandbox.network = 1", "sandbox.network must be true or false, without quotes in a file, not a whole number"),
-        ("limits = {turns = 0}", ', line 1: limits.turns must be a whole number over 0, or "none" for no limit'),
-        ("limits.turns = true", "not true or false"),
-        ("limits.turns = 1.5", "limits.turns must be a whole number over 0"),
-        ("limits.turns = 'lots'", 'not "lots"'),
-        ("limits.turns = 99999999999999999999", "no more than 1,000,000,000,000,000"),
-        ("limits.cost = -0.5", "limits.cost must be a number over 0"),
-        ("limits.cost = nan", "limits.cost must be a number over 0"),
-        ("limits.cost = inf", "limits.cost must be a number over 0"),
-        ("limits.cost = 2026-11-15", "not a date or a time"),
+        ("limits = {max_turns = 0}", ', line 1: limits.max_turns must be a whole number over 0, or "none" for no'),
+        ("limits.max_turns = true", "not true or false"),
+        ("limits.max_turns = 1.5", "limits.max_turns must be a whole number over 0"),
+        ("limits.max_turns = 'lots'", 'not "lots"'),
+        ("limits.max_turns = 99999999999999999999", "no more than 1,000,000,000,000,000"),
+        ("limits.max_cost = -0.5", "limits.max_cost must be a number over 0"),
+        ("limits.max_cost = nan", "limits.max_cost must be a number over 0"),
+        ("limits.max_cost = inf", "limits.max_cost must be a number over 0"),
+        ("limits.max_cost = 2026-11-15", "not a date or a time"),
         ("limits.result_characters = 'none'", "limits.result_characters must be a whole number over 0, not"),
         ("chat.show_thinking = 'yes'", "chat.show_thinking must be true or false"),
         ("model = ", " is not TOML: Invalid value (at end of document)"),
         ("a = 1\nmodel = 'x", " is not TOML: Expected \"'\""),
         ("model = 'x'\nmodel = 'y'", " is not TOML: Cannot overwrite a value"),
         ("a = " + "[" * 5000, " is nested too deeply"),
-        ("limits.turns = " + "9" * 5000, " is not TOML: it has a number that is too long"),
+        ("limits.max_turns = " + "9" * 5000, " is not TOML: it has a number that is too long"),
         (b"model = '\xff'", ", line 1: the file is not UTF-8 text; save it as UTF-8"),
         ("model = 'x'".encode("utf-16"), ", line 1: the file is not UTF-8 text"),
         (b"model = \0", " is not TOML: "),
@@ -97,7 +99,7 @@ def test_what_is_wrong_is_said(home: Home, text: str | bytes, said: str) -> None
         f'[anthropic]\napi_key = "{KEY}"',
         f'permissions.mode = "{KEY}"',
         f'sandbox.network = "{KEY}"',
-        f'limits.turns = "{KEY}"',
+        f'limits.max_turns = "{KEY}"',
         f'tools = ["{KEY}"]',
         f'"{KEY}" = 1',
         f"{KEY.replace('-', '_')}4242aaaa = {KEY}",
@@ -123,12 +125,12 @@ def test_a_key_has_its_place_in_the_environment(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"\xef\xbb\xbfmodel = 'demo'\r\n[limits]\r\nturns = 3\r\n", b"model='demo'\nlimits.turns=3"]
+    "text", [b"\xef\xbb\xbfmodel = 'demo'\r\n[limits]\r\nmax_turns = 3\r\n", b"model='demo'\nlimits.max_turns=3"]
 )
 def test_a_byte_order_mark_and_line_ends_of_other_systems_are_fine(home: Home, text: bytes) -> None:
     home.project_file.write_bytes(text)
     found = home.load().settings
-    assert (found.model, found.limits.turns) == ("demo", 3)
+    assert (found.model, found.limits.max_turns) == ("demo", 3)
 
 
 def test_a_folder_in_place_of_a_file_is_refused(home: Home) -> None:
@@ -159,8 +161,8 @@ def test_a_huge_file_is_refused_without_being_held(home: Home) -> None:
 
 
 def test_a_file_of_the_largest_size_is_read(home: Home) -> None:
-    home.project_file.write_bytes(b"#" * (MAX_BYTES - 17) + b"\nlimits.turns = 3")
-    assert home.load().settings.limits.turns == 3
+    home.project_file.write_bytes(b"#" * (MAX_BYTES - 21) + b"\nlimits.max_turns = 3")
+    assert home.load().settings.limits.max_turns == 3
 
 
 def test_a_link_that_leads_nowhere_is_no_missing_file(home: Home) -> None:
@@ -207,13 +209,13 @@ def test_whatever_stands_in_a_file_it_is_settings_or_a_config_error(home: Home, 
     ("key", "text", "line"),
     [
         ("model", "# hello\nmodel = 1", 2),
-        ("limits.turns", "[limits] # all of them\nturns=1", 2),
-        ("limits.turns", "[ limits ]\n\n  turns = 1", 3),
-        ("limits.turns", "\"limits\" . 'turns' = 1", 1),
-        ("limits.turns", "x = 1\nlimits = { turns = 1 }", 2),
-        ("limits.turns", "[web]\nturns = 1\n[limits]\nturns = 2", 4),
-        ("limits.turns", 'x = """\n[limits]\nturns = 1\n"""\n[limits]\nturns = 2', None),
-        ("limits.turns", "x = 1", None),
+        ("limits.max_turns", "[limits] # all of them\nmax_turns=1", 2),
+        ("limits.max_turns", "[ limits ]\n\n  max_turns = 1", 3),
+        ("limits.max_turns", "\"limits\" . 'max_turns' = 1", 1),
+        ("limits.max_turns", "x = 1\nlimits = { max_turns = 1 }", 2),
+        ("limits.max_turns", "[web]\nmax_turns = 1\n[limits]\nmax_turns = 2", 4),
+        ("limits.max_turns", 'x = """\n[limits]\nmax_turns = 1\n"""\n[limits]\nmax_turns = 2', None),
+        ("limits.max_turns", "x = 1", None),
     ],
 )
 def test_the_line_of_a_key_is_found_or_not_guessed(key: str, text: str, line: int | None) -> None:

@@ -41,9 +41,9 @@ def test_the_page_is_as_the_script_generates_it() -> None:
 
 def test_the_table_says_what_is_declared() -> None:
     rows = {row.split("`")[1]: row for row in SCRIPT["table"]().splitlines()[2:]}
-    turns = SETTINGS["limits.turns"].help
-    assert rows["limits.turns"] == f"| `limits.turns` | `50` | `OUTRIDER_MAX_TURNS` | `--max-turns` | {turns} |"
-    assert rows["limits.cost"].startswith('| `limits.cost` | `"none"` | `OUTRIDER_MAX_COST` | `--max-cost` |')
+    turns = SETTINGS["limits.max_turns"].help
+    assert rows["limits.max_turns"] == f"| `limits.max_turns` | `50` | `OUTRIDER_MAX_TURNS` | `--max-turns` | {turns} |"
+    assert rows["limits.max_cost"].startswith('| `limits.max_cost` | `"none"` | `OUTRIDER_MAX_COST` | `--max-cost` |')
     assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL` | `--model` |")
     assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')
     assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | | |")

@@ -31,16 +31,16 @@ def test_without_any_file_all_is_as_by_default(home: Home) -> None:
 def test_each_layer_goes_over_the_one_below(home: Home) -> None:
     def turns(**more: Any) -> tuple[int | None, str]:
         loaded = home.load(**more)
-        return loaded.settings.limits.turns, loaded.origins["limits.turns"]
+        return loaded.settings.limits.max_turns, loaded.origins["limits.max_turns"]
 
     assert turns() == (50, "the default")
-    home.user_says("[limits]\nturns = 40")
+    home.user_says("[limits]\nmax_turns = 40")
     assert turns() == (40, str(home.user_file))
-    home.project_says("[limits]\nturns = 30")
+    home.project_says("[limits]\nmax_turns = 30")
     assert turns() == (30, ".outrider/config.toml")
     assert turns(OUTRIDER_MAX_TURNS="60") == (60, "OUTRIDER_MAX_TURNS")
-    assert turns(OUTRIDER_MAX_TURNS="60", flags={"limits.turns": 70}) == (70, "--max-turns")
-    assert turns(OUTRIDER_MAX_TURNS="", flags={"limits.turns": None}) == (30, ".outrider/config.toml")
+    assert turns(OUTRIDER_MAX_TURNS="60", flags={"limits.max_turns": 70}) == (70, "--max-turns")
+    assert turns(OUTRIDER_MAX_TURNS="", flags={"limits.max_turns": None}) == (30, ".outrider/config.toml")
 
 
 def test_rules_of_all_layers_count_together(home: Home) -> None:
@@ -63,7 +63,7 @@ def test_the_environment_sets_what_it_can(home: Home) -> None:
         OUTRIDER_SANDBOX_NETWORK="no",
         OUTRIDER_PRIVATE_ADDRESSES="1",
         OUTRIDER_MAX_TURNS="none",
-        OUTRIDER_MAX_TOKENS="1000",
+        OUTRIDER_MAX_TOTAL_TOKENS="1000",
         OUTRIDER_MAX_COST="0.5",
         OUTRIDER_MAX_SECONDS="60",
         OUTRIDER_TOOL_SECONDS="5",
@@ -73,7 +73,13 @@ def test_the_environment_sets_what_it_can(home: Home) -> None:
     assert (settings.sandbox.use, settings.sandbox.network) == ("require", False)
     assert settings.web.private_addresses is True
     limits = settings.limits
-    assert (limits.turns, limits.tokens, limits.cost, limits.seconds, limits.tool_seconds) == (None, 1000, 0.5, 60, 5)
+    assert (limits.max_turns, limits.max_total_tokens, limits.max_cost, limits.max_seconds, limits.tool_seconds) == (
+        None,
+        1000,
+        0.5,
+        60,
+        5,
+    )
 
 
 def test_a_variable_can_say_that_there_are_no_tools(home: Home) -> None:
@@ -95,6 +101,7 @@ def test_every_variable_is_heeded(home: Home) -> None:
         ("OUTRIDER_MAX_TURNS", "many", 'OUTRIDER_MAX_TURNS must be a whole number over 0, or "none" for no limit'),
         ("OUTRIDER_MAX_TURNS", "0", "OUTRIDER_MAX_TURNS must be a whole number over 0"),
         ("OUTRIDER_MAX_COST", "nan", "OUTRIDER_MAX_COST must be a number over 0"),
+        ("OUTRIDER_MAX_TOKENS", "1000", "is called OUTRIDER_MAX_TOTAL_TOKENS now; rename the variable"),
         ("OUTRIDER_PERMISSIONS", "edit", 'did you mean "edits"?'),
         ("OUTRIDER_SANDBOX_NETWORK", "perhaps", "OUTRIDER_SANDBOX_NETWORK must be true or false"),
         ("OUTRIDER_TOOLS", "Read,bash", 'did you mean "Bash"?'),
@@ -115,10 +122,10 @@ def test_a_variable_that_is_nearly_one_of_ours_is_noted(home: Home) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({"limits.turns": 0}, "--max-turns must be a whole number over 0"),
-        ({"limits.turns": "many"}, "--max-turns must be a whole number over 0"),
+        ({"limits.max_turns": 0}, "--max-turns must be a whole number over 0"),
+        ({"limits.max_turns": "many"}, "--max-turns must be a whole number over 0"),
         ({"permissions.mode": "everything"}, "--permissions must be one of"),
-        ({"limits.turn": 3}, 'did you mean "limits.turns"?'),
+        ({"limits.turn": 3}, 'did you mean "limits.max_turns"?'),
         ({"permissions.allow": ["Bsh(ls)"]}, "permissions.allow has a rule that cannot be used"),
     ],
 )
@@ -131,17 +138,17 @@ def test_a_flag_that_makes_no_sense_is_named(home: Home, flags: dict[str, Any], 
 def test_the_nearest_project_file_upwards_counts_but_not_beyond_the_repository(home: Home) -> None:
     inner = home.project / "a" / "b"
     inner.mkdir(parents=True)
-    home.project_says("limits.turns = 7")
-    assert home.load(folder=inner).settings.limits.turns == 50  # no repository: only the folder itself
+    home.project_says("limits.max_turns = 7")
+    assert home.load(folder=inner).settings.limits.max_turns == 50  # no repository: only the folder itself
     (home.project / ".git").mkdir()
     loaded = home.load(folder=inner)
-    assert (loaded.settings.limits.turns, loaded.origins["limits.turns"]) == (7, "../../.outrider/config.toml")
+    assert (loaded.settings.limits.max_turns, loaded.origins["limits.max_turns"]) == (7, "../../.outrider/config.toml")
     assert loaded.project_file == home.project_file
     (home.project / "a" / ".git").write_text("gitdir: elsewhere")  # a worktree, or a submodule
-    assert home.load(folder=inner).settings.limits.turns == 50
+    assert home.load(folder=inner).settings.limits.max_turns == 50
     (home.project / "a" / ".outrider").mkdir()
-    (home.project / "a" / ".outrider" / "config.toml").write_text("limits.turns = 8")
-    assert home.load(folder=inner).settings.limits.turns == 8
+    (home.project / "a" / ".outrider" / "config.toml").write_text("limits.max_turns = 8")
+    assert home.load(folder=inner).settings.limits.max_turns == 8
 
 
 def test_a_project_file_further_up_speaks_of_its_own_folder(home: Home) -> None:
@@ -214,7 +221,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "permissions.ask": RULES.map(tuple),
     "permissions.deny": RULES.map(tuple),
     "sandbox.network": st.booleans(),
-    "limits.turns": st.none() | st.integers(1, 100),
+    "limits.max_turns": st.none() | st.integers(1, 100),
 }
 LAYERS = st.lists(
     st.builds(
@@ -229,7 +236,7 @@ LAYERS = st.lists(
 @given(LAYERS)
 def test_scalars_are_those_of_the_last_layer_that_has_one(layers: list[Layer]) -> None:
     whole = merge(layers)
-    for key in ("model", "permissions.mode", "sandbox.network", "limits.turns"):
+    for key in ("model", "permissions.mode", "sandbox.network", "limits.max_turns"):
         having = [layer for layer in layers if key in layer.values]
         assert whole.values[key] == (having[-1].values[key] if having else DEFAULTS[key])
         assert whole.origins[key] == (having[-1].origins[key] if having else DEFAULT)

@@ -29,8 +29,8 @@ def test_the_type_of_a_field_decides_what_it_accepts() -> None:
     assert types["model"] == Text()
     assert types["permissions.mode"] == Choice(("ask", "edits", "all", "plan"))
     assert types["sandbox.network"] == Boolean()
-    assert types["limits.turns"] == Number(whole=True)
-    assert types["limits.cost"] == Number()
+    assert types["limits.max_turns"] == Number(whole=True)
+    assert types["limits.max_cost"] == Number()
     assert types["limits.result_characters"] == Number(whole=True, unlimited=False)
     assert isinstance(types["permissions.deny"], RuleList)
     assert isinstance(types["tool_files"], PathList)
@@ -55,13 +55,13 @@ def test_a_type_without_a_check_cannot_be_a_setting(hint: Any) -> None:
 
 
 def test_limits_are_the_limits_of_a_run() -> None:
-    assert type(Settings().limits) is type(unflatten({"limits.turns": 3}).limits) is Limits
+    assert type(Settings().limits) is type(unflatten({"limits.max_turns": 3}).limits) is Limits
     assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
     assert msgspec.to_builtins(LimitSettings()) == msgspec.to_builtins(Limits())
 
 
 def test_settings_come_back_from_their_dotted_keys() -> None:
-    changed = DEFAULTS | {"model": "demo", "limits.turns": None, "permissions.deny": ("Bash(rm:*)",)}
+    changed = DEFAULTS | {"model": "demo", "limits.max_turns": None, "permissions.deny": ("Bash(rm:*)",)}
     assert unflatten({}) == Settings()
     assert flatten(unflatten(changed)) == changed
 

@@ -34,11 +34,11 @@ WIDER = [
     ("", "web.private_addresses = true", "web.private_addresses"),
     ("", 'tool_files = ["tools.py"]', "tool_files"),
     ('tools = ["Read"]', 'tools = ["Read", "Bash"]', "tools"),
-    ("", "limits.turns = 51", "limits.turns"),
-    ("", 'limits.turns = "none"', "limits.turns"),
-    ("limits.cost = 1", "limits.cost = 1.5", "limits.cost"),
-    ("limits.tokens = 5", 'limits.tokens = "none"', "limits.tokens"),
-    ("limits.seconds = 5", "limits.seconds = 6", "limits.seconds"),
+    ("", "limits.max_turns = 51", "limits.max_turns"),
+    ("", 'limits.max_turns = "none"', "limits.max_turns"),
+    ("limits.max_cost = 1", "limits.max_cost = 1.5", "limits.max_cost"),
+    ("limits.max_total_tokens = 5", 'limits.max_total_tokens = "none"', "limits.max_total_tokens"),
+    ("limits.max_seconds = 5", "limits.max_seconds = 6", "limits.max_seconds"),
     ("", "limits.tool_seconds = 601", "limits.tool_seconds"),
     ("", "limits.result_characters = 50001", "limits.result_characters"),
     ("", "limits.attachment_bytes = 99999999", "limits.attachment_bytes"),
@@ -65,8 +65,8 @@ NARROWER = [
     ("", "web.private_addresses = false"),
     ("", 'tools = ["Read", "Grep"]'),
     ("", "tools = []"),
-    ("", "limits.turns = 50\nlimits.cost = 3\nlimits.tool_seconds = 1"),
-    ('limits.turns = "none"', "limits.turns = 9999"),
+    ("", "limits.max_turns = 50\nlimits.max_cost = 3\nlimits.tool_seconds = 1"),
+    ('limits.max_turns = "none"', "limits.max_turns = 9999"),
     ("", 'model = "anthropic/fast"'),
     ('model = "anthropic/powerful"', 'model = "anthropic/fast"'),
     ('model = "claude-opus-5-5"', 'model = "anthropic/fast"'),
@@ -108,10 +108,10 @@ def test_what_does_not_widen_counts_at_once(home: Home, users: str, projects: st
 
 def test_what_the_user_says_on_the_command_line_needs_no_consent(home: Home) -> None:
     home.project_says('permissions.mode = "plan"')
-    loaded = home.load(flags={"permissions.mode": "all", "limits.turns": "none"}, OUTRIDER_SANDBOX="off")
+    loaded = home.load(flags={"permissions.mode": "all", "limits.max_turns": "none"}, OUTRIDER_SANDBOX="off")
     assert loaded.waiting is None
     found = loaded.settings
-    assert (found.permissions.mode, found.limits.turns, found.sandbox.use) == ("all", None, "off")
+    assert (found.permissions.mode, found.limits.max_turns, found.sandbox.use) == ("all", None, "off")
 
 
 def test_a_changed_byte_asks_again_and_the_old_content_does_not(home: Home) -> None:
@@ -201,10 +201,10 @@ SAID: dict[str, st.SearchStrategy[Any]] = {
     "sandbox.use": st.sampled_from(SANDBOXES),
     "sandbox.network": st.booleans(),
     "web.private_addresses": st.booleans(),
-    "limits.turns": LIMIT,
-    "limits.tokens": LIMIT,
-    "limits.cost": LIMIT,
-    "limits.seconds": LIMIT,
+    "limits.max_turns": LIMIT,
+    "limits.max_total_tokens": LIMIT,
+    "limits.max_cost": LIMIT,
+    "limits.max_seconds": LIMIT,
     "limits.tool_seconds": LIMIT,
     "limits.result_characters": st.integers(1, 99_999),
     "limits.attachment_bytes": st.integers(1, 99_999_999),

@@ -83,7 +83,7 @@ agent = Agent(
     "demo",
     tools=[add, count, chart, plain],
     deps=Database("sqlite://"),
-    limits=Limits(turns=5),
+    limits=Limits(max_turns=5),
     effort="low",
     temperature=0.2,
     max_tokens=500,

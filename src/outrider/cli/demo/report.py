@@ -21,7 +21,7 @@ READER = Profile(
     name="Reader",
     description="Reads files and describes them.",
     tools=("list_files", "read_file"),
-    limits={"turns": 10},
+    limits={"max_turns": 10},
 )
 
 

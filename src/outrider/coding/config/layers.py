@@ -10,7 +10,7 @@ import msgspec
 
 from outrider.coding.config.files import SettingsFile
 from outrider.coding.config.masking import describe_type, quoted
-from outrider.coding.config.registry import DEFAULTS, SECTIONS, SETTINGS, VARIABLES, advice
+from outrider.coding.config.registry import DEFAULTS, FORMER_VARIABLES, SECTIONS, SETTINGS, VARIABLES, advice
 from outrider.coding.config.rule_paths import absolute_rule
 from outrider.coding.config.value_types import InvalidValueError
 from outrider.errors import ConfigError
@@ -46,6 +46,9 @@ def from_file(file: SettingsFile, base: Path | None) -> Layer:
 
 def from_environment(environment: Mapping[str, str], base: Path) -> Layer:
     """Read the settings of environment variables. An empty one is not set. Raises ConfigError with the variable."""
+    for former, variable in FORMER_VARIABLES.items():
+        if environment.get(former, "").strip():
+            raise ConfigError(f"{former} is called {variable} now; rename the variable")
     origins = {key: variable for variable, key in VARIABLES.items() if environment.get(variable, "").strip()}
     values = {
         key: _check(key, SETTINGS[key].value_type.parse(environment[variable].strip()), base, variable)

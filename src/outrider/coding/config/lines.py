@@ -12,7 +12,7 @@ _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 def line_of(key: str, text: str) -> int | None:
     """Return the line that sets a dotted key, or else the line where its table begins; None if neither is certain.
 
-    >>> line_of("limits.turns", "[limits]\\n\\nturns = 0")
+    >>> line_of("limits.max_turns", "[limits]\\n\\nmax_turns = 0")
     3
     """
     while key:

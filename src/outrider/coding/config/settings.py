@@ -117,7 +117,7 @@ class WebSettings(msgspec.Struct, frozen=True):
 class LimitSettings(Limits, frozen=True):
     """The declarations of the settings for `Limits`, which has the defaults. `Settings.limits` itself is a `Limits`."""
 
-    turns: Annotated[
+    max_turns: Annotated[
         int | None,
         Setting(
             variable="OUTRIDER_MAX_TURNS",
@@ -125,14 +125,16 @@ class LimitSettings(Limits, frozen=True):
             help="replies of the model in one run",
             consent=if_higher(_LONGER_RUN),
         ),
-    ] = _LIMITS.turns
-    tokens: Annotated[
+    ] = _LIMITS.max_turns
+    max_total_tokens: Annotated[
         int | None,
         Setting(
-            variable="OUTRIDER_MAX_TOKENS", help="input and output tokens of one run", consent=if_higher(_LONGER_RUN)
+            variable="OUTRIDER_MAX_TOTAL_TOKENS",
+            help="input and output tokens of one run",
+            consent=if_higher(_LONGER_RUN),
         ),
-    ] = _LIMITS.tokens
-    cost: Annotated[
+    ] = _LIMITS.max_total_tokens
+    max_cost: Annotated[
         float | None,
         Setting(
             variable="OUTRIDER_MAX_COST",
@@ -140,25 +142,25 @@ class LimitSettings(Limits, frozen=True):
             help="US dollars for one run",
             consent=if_higher(_LONGER_RUN),
         ),
-    ] = _LIMITS.cost
-    seconds: Annotated[
+    ] = _LIMITS.max_cost
+    max_seconds: Annotated[
         float | None,
         Setting(variable="OUTRIDER_MAX_SECONDS", help="wall time of one run", consent=if_higher(_LONGER_RUN)),
-    ] = _LIMITS.seconds
-    repeats: Annotated[
+    ] = _LIMITS.max_seconds
+    max_repeats: Annotated[
         int | None,
         Setting(
             variable="OUTRIDER_MAX_REPEATS",
             help="turns in a row without anything new: the same calls with the same results as before",
             consent=if_higher(_LONGER_RUN),
         ),
-    ] = _LIMITS.repeats
-    subagents: Annotated[
+    ] = _LIMITS.max_repeats
+    max_subagents: Annotated[
         int | None,
         Setting(
             variable="OUTRIDER_MAX_SUBAGENTS", help="sub-agents that one run starts", consent=if_higher(_LONGER_RUN)
         ),
-    ] = _LIMITS.subagents
+    ] = _LIMITS.max_subagents
     tool_seconds: Annotated[
         float | None,
         Setting(
@@ -273,7 +275,7 @@ class Settings(msgspec.Struct, frozen=True):
 def flatten(settings: Settings) -> dict[str, Any]:
     """Return each value under its dotted key.
 
-    >>> flatten(Settings())["limits.turns"]
+    >>> flatten(Settings())["limits.max_turns"]
     50
     """
     flat: dict[str, Any] = {}
