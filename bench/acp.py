@@ -119,9 +119,7 @@ async def _write(count: int) -> float:
     writer = PipeWriter(1, _gone)
     client = Client(Connection(writer, {}, {}), writer)
     sender = UpdateSender(client, "0123456789abcdef0123456789abcdef", _no_file, lambda: (None, None))
-    engine = Engine(
-        lambda update: sender.send(to_session_update(update, _no_file)), congested=lambda: client.is_congested
-    )
+    engine = Engine(lambda update: sender.send(to_session_update(update, _no_file)), receiver=client)
     engine.announce(CallState("call_0001", title="Edit", kind="edit"))
     engine.flush()
     started = time.process_time()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -37,6 +36,7 @@ from outrider.runtime.events import (
 )
 from tests.acp.official import check
 from tests.acp.seen import FINAL, Seen
+from tests.acp.updates.observing import SlowReader
 
 FOLDER = Path("/work")
 INPUTS: list[dict[str, Any]] = [{"file_path": "a.txt"}, {"command": "ls"}, {"file_path": 3}, {}, {"path": "b"}]
@@ -80,18 +80,33 @@ ENDED_EARLY: list[Event] = [
 """A call that ends while its arguments arrive, and another one after it."""
 
 
+class SlowClient(Client):
+    """A client that reads as fast as it is told to."""
+
+    def __init__(self, connection: Connection, reader: SlowReader) -> None:
+        super().__init__(connection, None)  # type: ignore[arg-type]
+        self._reader = reader
+
+    @property
+    def is_congested(self) -> bool:
+        return self._reader.is_congested
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        self._reader.when_drained(lambda: asyncio.get_running_loop().call_soon(callback) and None)
+
+
 class Watched:
     """A translator on a real connection, and an editor that reads it."""
 
     def __init__(self, *, appends: bool = False) -> None:
         self.lines: list[bytes] = []
-        self.writer = SimpleNamespace(congested=False)
-        client = Client(Connection(self.lines.append, {}, {}), self.writer)  # type: ignore[arg-type]
+        self.reader = SlowReader()
+        client = SlowClient(Connection(self.lines.append, {}, {}), self.reader)
         self.sender = UpdateSender(client, "s", lambda file: b"", lambda: (200_000, 0.5))
         self.engine = Engine(
             lambda update: self.sender.send(to_session_update(update, lambda file: b"")),
             appends=appends,
-            congested=lambda: self.writer.congested,
+            receiver=client,
         )
         self.translator = EventTranslator(self.engine, self.sender, FOLDER, appends=appends)
 
@@ -111,7 +126,7 @@ class Watched:
 async def _follow(happened: Sequence[Event], appends: bool, slow: Sequence[bool]) -> Seen:
     watched = Watched(appends=appends)
     for number, event in enumerate(happened):
-        watched.writer.congested = slow[number % len(slow)]
+        watched.reader.read(slowly=slow[number % len(slow)])
         watched.translator.handle(event)
         if number % 3 == 0:
             await asyncio.sleep(0)
@@ -169,11 +184,14 @@ async def test_words_of_one_moment_go_out_together_and_none_is_lost_to_a_slow_ed
         watched.translator.handle(TextDelta(f"{number} "))
     await asyncio.sleep(0)
     assert len(watched.lines) == 1
-    watched.writer.congested = True
+    watched.reader.read(slowly=True)
     for number in range(100, 200):
         watched.translator.handle(TextDelta(f"{number} "))
         await asyncio.sleep(0)
     assert len(watched.lines) == 1, "while it is slow, words wait for each other"
+    watched.reader.read(slowly=False)
+    await asyncio.sleep(0)
+    assert len(watched.lines) == 2, "and go out as soon as it has caught up"
     assert watched.end().text() == "".join(f"{number} " for number in range(200))
 
 

@@ -217,11 +217,20 @@ async def test_a_slow_client_is_known_until_it_has_caught_up(ends: Any) -> None:
     while not writer.congested:
         sent += served.connection.notify("update", {"text": "x" * 1000})
     assert writer.buffered > 256 * 1024
+    drained: list[int] = []
+    writer.when_drained(lambda: drained.append(writer.buffered))
+    await asyncio.sleep(0)
+    assert drained == []
     received = 0
     while writer.congested:
         received += len(await asyncio.to_thread(os.read, reader, 4096))
         await asyncio.sleep(0)
     assert writer.buffered <= 64 * 1024
+    await asyncio.sleep(0)
+    assert len(drained) == 1
+    writer.when_drained(lambda: drained.append(0))
+    await asyncio.sleep(0)
+    assert len(drained) == 2, "at once where nothing waits"
     while received < sent:
         received += len(await asyncio.to_thread(os.read, reader, 65536))
         await asyncio.sleep(0)

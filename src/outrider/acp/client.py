@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from outrider.acp.connection import ClosedError, Connection
 from outrider.acp.schema.client_requests import (
     CreateTerminalRequest,
@@ -61,6 +63,10 @@ class Client:
     def is_congested(self) -> bool:
         """Whether the client reads more slowly than the agent writes."""
         return self._writer.congested
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Call back once, as soon as the client has caught up; in the next iteration of the loop if it has."""
+        self._writer.when_drained(callback)
 
     async def drain(self) -> None:
         """Wait until a slow client has read what was written."""

@@ -70,7 +70,7 @@ class EditorSession:
             full=wants_full_updates(settings.acp, client),
             interval=settings.acp.update_interval,
             format_output=fenced,
-            congested=lambda: client.is_congested,
+            receiver=client,
         )
         self.translator = EventTranslator(self.engine, self.sender, bench.folder, appends=client.appends_output)
         self._use_editor()

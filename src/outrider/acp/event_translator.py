@@ -62,6 +62,8 @@ class EventTranslator:
             case ThinkingDelta(text=text):
                 self._engine.flush()
                 self._sender.send_thought(text)
+            case ToolProgress(call_id=call_id, content=content):
+                self._on_progress(call_id, content)
             case MessageAdded():
                 self._on_message(event)
             case ReplyDiscarded(reason=reason):
@@ -81,8 +83,6 @@ class EventTranslator:
                 self._on_arguments(event)
             case ToolStarted():
                 self._on_started(event)
-            case ToolProgress(call_id=call_id, content=content):
-                self._on_progress(call_id, content)
             case ToolFinished():
                 self._on_finished(event)
             case SubagentStarted() | SubagentEvent():
@@ -161,21 +161,22 @@ class EventTranslator:
             return
         match content:
             case {"output": str(text)}:
-                if self._appends and Terminal(state.id) not in state.content:
-                    self._add_terminal(call_id, state.id)
-                    self._engine.flush()
-                self._append_output(state, text)
+                if state.id not in self._with_output:
+                    self._with_output.add(state.id)
+                    self._prepare_output(call_id, state)
+                self._engine.append(state.id, text)
             case {"terminal": str(terminal)}:
                 self._add_terminal(call_id, terminal)
             case _:
                 self._engine.change(state.id, content=(*state.content, Text(str(content))))
 
-    def _append_output(self, state: CallState, text: str) -> None:
-        """Append output. The first output removes the remarks of a permission request: every line would repeat them."""
-        if state.id not in self._with_output:
-            self._with_output.add(state.id)
+    def _prepare_output(self, call_id: str, state: CallState) -> None:
+        """Show a terminal, or remove the remarks of a permission request: every line would repeat them."""
+        if self._appends and Terminal(state.id) not in state.content:
+            self._add_terminal(call_id, state.id)
+            self._engine.flush()
+        else:
             self._engine.change(state.id, content=state.content)
-        self._engine.append(state.id, text)
 
     def _on_finished(self, event: ToolFinished) -> None:
         state = self._calls.pop(event.call_id, None) or new_call(event.call_id, event.name, {}, self._folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -27,13 +26,14 @@ from outrider.acp.schema.notifications import (
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, Usage
 from outrider.text import clean
 
-CONGESTED_DELAY = 0.2
-"""Seconds that text is collected before it is sent, while the editor reads slowly."""
 _PLAN_STATUSES = ("pending", "in_progress", "completed")
 
 
 class UpdateSender:
-    """Sends updates in order. Text chunks of the same moment are merged into one update."""
+    """Sends updates in order. Text chunks of the same moment are merged into one update.
+
+    While the editor reads slowly, the text waits until it has caught up.
+    """
 
     def __init__(
         self,
@@ -50,11 +50,12 @@ class UpdateSender:
         self._chunk: type[AgentMessageChunk | AgentThoughtChunk] = AgentMessageChunk
         self._pending: list[str] = []
         """Text that is not sent yet."""
-        self._timer: asyncio.Handle | None = None
+        self._is_scheduled = False
 
     def send(self, update: SessionUpdate) -> int:
         """Send an update, after any pending text. Return its size in bytes. Raises ClosedError."""
-        self.flush()
+        if self._pending:
+            self.flush()
         return self._client.send_update(self._session, update)
 
     def send_text(self, text: str) -> None:
@@ -70,18 +71,16 @@ class UpdateSender:
             self.flush()
             self._chunk = chunk
         self._pending.append(text)
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            if self._client.is_congested:
-                self._timer = loop.call_later(CONGESTED_DELAY, self.flush)
-            else:
-                self._timer = loop.call_soon(self.flush)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._client.when_drained(self._on_drained)
+
+    def _on_drained(self) -> None:
+        self._is_scheduled = False
+        self.flush()
 
     def flush(self) -> None:
         """Send the pending text."""
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
         if self._pending:
             text, self._pending = clean("".join(self._pending)), []
             with suppress(ClosedError):

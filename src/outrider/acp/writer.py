@@ -43,6 +43,8 @@ class Writer:
         self._written = 0
         self._is_gone = False
         self._drained: asyncio.Event | None = None
+        self._waiting: list[Callable[[], None]] = []
+        """Callbacks for the end of congestion."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -56,9 +58,17 @@ class Writer:
         if not self._is_gone:
             self._buffer += data
             self._start_writing()
-            self._check_limits()
+            if len(self._buffer) > self._soft_limit:
+                self._check_limits()
         if self._is_gone:
             raise BrokenPipeError("the client is gone")
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Call back once, in the next iteration of the loop after congestion has ended, or in the next one."""
+        if self.congested:
+            self._waiting.append(callback)
+        else:
+            self._loop.call_soon(callback)
 
     async def flush(self, seconds: float) -> None:
         """Wait until everything is written, at most so many seconds."""
@@ -72,6 +82,7 @@ class Writer:
         """Stop writing. The descriptor stays open: it belongs to the caller."""
         self._is_gone = True
         self._buffer.clear()
+        self._waiting.clear()
         self._stop_writing()
         if self._timer:
             self._timer.cancel()
@@ -89,7 +100,7 @@ class Writer:
     def _check_limits(self) -> None:
         if self.buffered > self._hard_limit:
             self._handle_gone()
-        elif self.buffered > self._soft_limit and not self.congested:
+        elif not self.congested:
             self.congested = True
             self._watch_for_stall()
 
@@ -102,6 +113,9 @@ class Writer:
             self.congested = False
             if self._timer:
                 self._timer.cancel()
+            waiting, self._waiting = self._waiting, []
+            for callback in waiting:
+                self._loop.call_soon(callback)
 
     def _watch_for_stall(self) -> None:
         written = self._written
@@ -156,7 +170,8 @@ class PipeWriter(Writer):
             self._handle_gone()
             return
         self._mark_written(count)
-        self._poll(bool(self._buffer))
+        if bool(self._buffer) != self._is_polling:
+            self._poll(bool(self._buffer))
 
     def _poll(self, wanted: bool) -> None:
         if wanted != self._is_polling:

@@ -51,6 +51,31 @@ class _Timer:
         self.is_cancelled = True
 
 
+class SlowReader:
+    """A receiver that reads as fast as it is told to."""
+
+    def __init__(self) -> None:
+        self.is_congested = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        if self.is_congested:
+            self._waiting.append(callback)
+        else:
+            callback()
+
+    def read(self, *, slowly: bool) -> None:
+        """Read slowly, or catch up."""
+        self.is_congested = slowly
+        while self._waiting and not slowly:
+            self._waiting.pop()()
+
+    @property
+    def awaited(self) -> int:
+        """How many wait for it to catch up."""
+        return len(self._waiting)
+
+
 class Observer:
     """Whoever gets the updates. `fails` makes it unreachable."""
 

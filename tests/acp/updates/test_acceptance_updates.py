@@ -12,7 +12,7 @@ from msgspec import UNSET
 from outrider.acp.updates.call_state import CallState, Diff, Location, Terminal, Text
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.update import Update
-from tests.acp.updates.observing import Clock, Observer, has_null, size, watched
+from tests.acp.updates.observing import Clock, Observer, SlowReader, has_null, size, watched
 
 STATE = CallState(
     "call_001",
@@ -266,18 +266,19 @@ def test_what_waits_goes_first_and_in_the_order_in_which_it_first_changed() -> N
 
 
 def test_a_slow_reader_is_spared_all_but_announcements_ends_and_flushes() -> None:
-    slow = True
-    engine, observer, clock = announced(congested=lambda: slow)
+    receiver = SlowReader()
+    receiver.read(slowly=True)
+    engine, observer, clock = announced(receiver=receiver)
     engine.announce(CallState("second"))
     engine.change(ID, title="Other", status="in_progress")
     clock.advance(10)
     assert [update.id for update in observer.updates] == ["second"]
     engine.finish("second", "completed")
     assert [update.id for update in observer.updates] == ["second", "second"]
-    slow = False
-    clock.advance(0.05)
+    assert (clock.pending, receiver.awaited) == (0, 1), "it is not asked again and again whether it has caught up"
+    receiver.read(slowly=False)
     assert observer.take()[2:] == [{"title": "Other", "status": "in_progress"}]
-    slow = True
+    receiver.read(slowly=True)
     engine.change(ID, title="Another")
     engine.flush()
     assert observer.take() == [{"title": "Another"}]

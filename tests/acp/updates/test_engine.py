@@ -8,7 +8,7 @@ import pytest
 
 from outrider.acp.updates.call_state import CallState, Location, Text
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.send_queue import INTERVAL
+from outrider.acp.updates.pacer import INTERVAL
 from outrider.acp.updates.update import Update
 from outrider.coding.config.settings import AcpSettings
 from tests.acp.updates.observing import Clock, Observer, watched

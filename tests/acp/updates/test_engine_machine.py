@@ -23,7 +23,7 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.output_tail import SHOWN_BYTES
 from outrider.acp.updates.update import Update
 from outrider.conversation.messages import AttachmentBlock
-from tests.acp.updates.observing import Clock, Observer, size
+from tests.acp.updates.observing import Clock, Observer, SlowReader, size
 
 IDS = ("a", "b", "c")
 WORDS = st.sampled_from(("", "x", "y", "ä\n", "two\nlines\n"))
@@ -68,14 +68,15 @@ class Calls(RuleBasedStateMachine):
     def begin(self, appends: bool, full: bool, interval: float, repeat_limit: int) -> None:
         self.clock, self.observer = Clock(), Observer()
         self.appends, self.full = appends, full
-        self.is_congested = self.is_flushing = False
+        self.receiver = SlowReader()
+        self.is_flushing = False
         self.engine = Engine(
             self.send,
             appends=appends,
             full=full,
             interval=interval,
             repeat_limit=repeat_limit,
-            congested=lambda: self.is_congested,
+            receiver=self.receiver,
             clock=self.clock.time,
             call_later=self.clock.call_later,
         )
@@ -86,7 +87,7 @@ class Calls(RuleBasedStateMachine):
         """Calls whose content was only printed, and ends as what was printed."""
 
     def send(self, update: Update) -> int:
-        if self.is_congested and not self.is_flushing:
+        if self.receiver.is_congested and not self.is_flushing:
             assert update.is_new or self.wanted[update.id].status in FINAL, "who reads slowly is spared all but these"
         return self.observer.send(update)
 
@@ -160,7 +161,7 @@ class Calls(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((0.01, 0.05, 0.6, 6.0)))
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        if seconds > 5 and not self.observer.fails and not self.is_congested:
+        if seconds > 5 and not self.observer.fails and not self.receiver.is_congested:
             self.check_fields()
 
     @rule(fails=st.booleans())
@@ -169,7 +170,8 @@ class Calls(RuleBasedStateMachine):
 
     @rule(congested=st.booleans())
     def reads_slowly(self, congested: bool) -> None:
-        self.is_congested = congested
+        self.receiver.read(slowly=congested)
+        assert self.receiver.awaited <= 1
 
     @rule()
     def flush(self) -> None:
@@ -187,7 +189,8 @@ class Calls(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "engine"):
-            self.observer.fails = self.is_congested = False
+            self.observer.fails = False
+            self.receiver.read(slowly=False)
             self.flush()
             self.end_open_calls("cancelled")
             self.check_fields()

@@ -25,15 +25,11 @@ from outrider.acp.updates.call_state import (
     is_transition,
 )
 from outrider.acp.updates.metrics import Metrics
-from outrider.acp.updates.send_queue import INTERVAL, CallLater, SendQueue, logger
+from outrider.acp.updates.pacer import INTERVAL, CallLater, Pacer, Receiver, logger
 from outrider.acp.updates.size_estimates import size_of_items
 from outrider.acp.updates.tracked_call import REPEAT_LIMIT, TrackedCall, check_fields
 from outrider.acp.updates.update import Update
 from outrider.text import clean
-
-
-def _never() -> bool:
-    return False
 
 
 class Engine:
@@ -48,7 +44,7 @@ class Engine:
         repeat_limit: int = REPEAT_LIMIT,
         interval: float = INTERVAL,
         format_output: Callable[[str], str] = str,
-        congested: Callable[[], bool] = _never,
+        receiver: Receiver | None = None,
         clock: Callable[[], float] | None = None,
         call_later: CallLater | None = None,
     ) -> None:
@@ -57,21 +53,22 @@ class Engine:
         With `appends`, output is sent as increments; otherwise its end is part of the content. `full` puts every field
         into every update; otherwise the end of a call repeats unchanged content and locations of up to `repeat_limit`
         bytes. Changes are collected for `interval` seconds; with 0 each is sent at once. `format_output` turns output
-        into the text of an item. While `congested` returns true, only announcements and ends are sent.
+        into the text of an item. While the `receiver` is congested, only announcements and ends are sent; the rest
+        follows when it has caught up.
         """
         self._appends = appends
         self._format_output = format_output
         self._full = full
         self._repeat_limit = repeat_limit
         self._metrics = Metrics()
-        self._queue = SendQueue(
+        self._pacer = Pacer(
             send,
             self._metrics,
             self._forget,
             full=full,
             repeat_limit=repeat_limit,
             interval=interval,
-            congested=congested,
+            receiver=receiver,
             clock=clock,
             call_later=call_later,
         )
@@ -106,9 +103,9 @@ class Engine:
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
         if call.is_ended:
-            self._queue.send_now(call)
+            self._pacer.send_now(call)
         else:
-            self._queue.schedule(call)
+            self._pacer.schedule(call)
         return True
 
     def change(self, id: str, **fields: Any) -> bool:
@@ -132,12 +129,10 @@ class Engine:
         call = self._calls.get(id)
         if call is None or call.is_ended:
             return self._reject(id)
-        if text and self._appends:
-            call.queue_output(clean(text), self._metrics)
-        elif text:
-            call.append_to_tail(clean(text), self._metrics)
-        call.ledger.changes += 1
-        return self._schedule(call, bool(text))
+        if text:
+            call.add_output(clean(text), self._metrics, appends=self._appends)
+            self._pacer.schedule(call)
+        return True
 
     def finish(self, id: str, status: Status, *, exit_code: int | None = None, **fields: Any) -> bool:
         """End a call and send that at once. Return whether that was accepted.
@@ -152,14 +147,14 @@ class Engine:
         if call is None or call.is_ended:
             return self._reject(id)
         if call.sent is None:
-            self._queue.send_pending()
+            self._pacer.send(flush_output=True)
         if fields.get("content", UNSET) in (None, UNSET):
             fields["content"] = call.final_content()
         self._apply(call, fields | {"status": _sendable(status)})
         if self._appends and (call.has_output or exit_code is not None):
             call.exit_code = exit_code
         call.is_ended = True
-        self._queue.send_now(call)
+        self._pacer.send_now(call)
         return True
 
     def end_open_calls(self, reason: str, status: Status = "failed") -> None:
@@ -170,11 +165,11 @@ class Engine:
 
     def flush(self) -> None:
         """Send all queued changes, in the order of their first change, even if the observer reads slowly."""
-        self._queue.send(flush_output=True)
+        self._pacer.send(flush_output=True, even_if_congested=True)
 
     def close(self) -> None:
         """Stop the timer. Queued changes are not sent: flush first."""
-        self._queue.close()
+        self._pacer.close()
 
     def _reject(self, id: str, reason: str = "") -> Literal[False]:
         self._metrics.refused += 1
@@ -196,7 +191,7 @@ class Engine:
 
     def _schedule(self, call: TrackedCall, has_changed: bool) -> Literal[True]:
         if has_changed:
-            self._queue.schedule(call)
+            self._pacer.schedule(call)
         else:
             self._metrics.suppressed += 1
         return True

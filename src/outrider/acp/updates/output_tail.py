@@ -24,16 +24,18 @@ class OutputTail:
         self._pieces: list[str] = []
         self._characters = 0
 
-    def append(self, text: str) -> None:
-        """Append output."""
+    def append(self, text: str) -> int:
+        """Append output. Return its size in bytes."""
         self._pieces.append(text)
         self._characters += len(text)
-        self.total_bytes += len(text) if text.isascii() else len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
+        self.total_bytes += size
         self._lines += text.count("\n")
         self.has_new_output = True
         if self._characters > 2 * KEPT_CHARACTERS:
             self._pieces = [self._end(KEPT_CHARACTERS)]
             self._characters = len(self._pieces[0])
+        return size
 
     def refresh(self) -> None:
         """Show the newest output."""

@@ -18,13 +18,8 @@ from outrider.text import clean
 
 MAX_OUTPUT = 65_536
 """Characters of appended output in one update."""
-OUTPUT_INTERVAL, OUTPUT_THRESHOLD = 0.2, 1_024
-"""Seconds between two updates with output; appended output of so many characters is sent earlier."""
-BYTES_PER_SECOND = 4_096
-"""Rate limit for content with output: after an update of so many bytes, the next waits a second."""
 REPEAT_LIMIT = 1_024
 """Bytes up to which the end of a call repeats unchanged content and locations."""
-_ENVELOPE = 256
 _REPEATED_FIELDS = ("content", "locations")
 _JSON_FIELDS = ("raw_input", "raw_output")
 _FIELD_NAMES = frozenset(FIELDS)
@@ -44,8 +39,9 @@ class TrackedCall:
     """The wanted and the sent state of one call. The sender reports with `mark_sent` what it has sent."""
 
     __slots__ = (
-        *("_dirty", "_format_output", "_holds_pending", "_next_output", "_offered", "_pending", "_pending_length"),
-        *("exit_code", "id", "is_ended", "ledger", "has_output", "sent", "tail", "wanted"),
+        *("_dirty", "_format_output", "_holds_pending", "_offered", "_pending"),
+        *("exit_code", "has_output", "id", "is_ended", "ledger", "output_due", "pending_length"),
+        *("sent", "tail", "wanted"),
     )
 
     def __init__(self, id: str, format_output: Callable[[str], str] = str) -> None:
@@ -61,10 +57,12 @@ class TrackedCall:
         self.exit_code: Any = UNSET
         self.is_ended = False
         self.ledger = Ledger(_SIZES)
+        self.output_due = float("-inf")
+        """When the pacer sends output again."""
+        self.pending_length = 0
+        """Characters of appended output that are not sent yet."""
         self._pending: deque[str] = deque()
         self._offered = 0
-        self._pending_length = 0
-        self._next_output = float("-inf")
         self._holds_pending = False
         self._dirty: set[str] = set()
 
@@ -91,22 +89,19 @@ class TrackedCall:
         self.ledger.changes += 1
         return bool(changed)
 
-    def append_to_tail(self, text: str, metrics: Metrics) -> None:
-        """Add output whose end becomes part of the content."""
+    def add_output(self, text: str, metrics: Metrics, *, appends: bool) -> None:
+        """Add output: queue it, so that each character is sent once, or make its end part of the content."""
         self.has_output = True
-        if self.tail is None:
-            self.tail = OutputTail()
-        before = self.tail.total_bytes
-        self.tail.append(text)
-        size = self.ledger.sizes.get("content", 0) + self.tail.total_bytes - before
-        self.ledger.resize("content", size, metrics)
-
-    def queue_output(self, text: str, metrics: Metrics) -> None:
-        """Queue output to be appended: each character is sent once."""
-        self.has_output = True
-        self._pending_length += len(text)
-        self._pending += (text[start : start + MAX_OUTPUT] for start in range(0, len(text), MAX_OUTPUT))
-        self.ledger.resize("output", self.ledger.sizes.get("output", 0) + len(text.encode()), metrics)
+        if appends:
+            self.pending_length += len(text)
+            self._pending += (text[start : start + MAX_OUTPUT] for start in range(0, len(text), MAX_OUTPUT))
+            field, added = "output", len(text.encode())
+        else:
+            if self.tail is None:
+                self.tail = OutputTail()
+            field, added = "content", self.tail.append(text)
+        self.ledger.resize(field, self.ledger.sizes.get(field, 0) + added, metrics)
+        self.ledger.changes += 1
 
     def next_output(self) -> str:
         """Return the next output to append, or an empty string."""
@@ -120,23 +115,15 @@ class TrackedCall:
             self._offered += 1
         return "".join(islice(self._pending, self._offered))
 
-    def release_output(self, now: float, *, flush: bool) -> None:
-        """Release the output that is due.
+    def release_output(self, *, is_due: bool, is_enough: bool) -> None:
+        """Let output be sent. Appended output is also sent when there is enough of it.
 
-        Appended output is due after an interval, when there is enough of it, or on a flush. Replaced content is due
-        when the rate limit allows, even on a flush: otherwise every flush would send it again.
+        Replaced content is sent only when it is due: otherwise every flush would send it again.
         """
-        if self.is_ended:
-            return
-        if self.tail is not None:
-            if self.tail.has_new_output and now >= self._next_output:
-                self.tail.refresh()
-                size = size_of_field("content", self._visible_fields()["content"]) + _ENVELOPE
-                self._next_output = now + max(OUTPUT_INTERVAL, size / BYTES_PER_SECOND)
-        elif self._pending:
-            is_due = flush or self._pending_length >= OUTPUT_THRESHOLD or now >= self._next_output
-            self._holds_pending = not is_due
-            self._next_output = now + OUTPUT_INTERVAL if is_due else self._next_output
+        if self.tail is None:
+            self._holds_pending = bool(self._pending) and not (is_due or is_enough)
+        elif is_due and self.tail.has_new_output:
+            self.tail.refresh()
 
     @property
     def holds_output(self) -> bool:
@@ -191,7 +178,7 @@ class TrackedCall:
             sizes[name] = self._size(name, value)
         if "output" in fields:
             for _ in range(self._offered):
-                self._pending_length -= len(self._pending.popleft())
+                self.pending_length -= len(self._pending.popleft())
         return sizes
 
     def final_content(self) -> tuple[Item, ...]:
@@ -236,9 +223,12 @@ class TrackedCall:
     def _size(self, name: str, value: Any) -> int:
         if name == "exit_code":
             return 20
-        if name == "output" or (name == "content" and self.tail):
+        if name == "output" or (name == "content" and self.tail and self.is_ended):
             return size_of_field(name, value)
-        return self.ledger.sizes.get(name, 16)
+        size = self.ledger.sizes.get(name, 16)
+        if name == "content" and self.tail:  # the ledger counts the whole output, of which only the end is shown
+            size += len(self.tail.shown) - self.tail.total_bytes
+        return size
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:

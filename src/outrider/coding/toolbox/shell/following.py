@@ -16,6 +16,7 @@ Cause: TypeAlias = Literal["ended", "timed out", "stopped"]
 PIPE = 1024 * 1024
 """The size of the pipe in bytes; the system may allow less."""
 SHOW_EVERY = 0.1
+"""Seconds between two times that the thread wakes the event loop with new output. The first output is shown at once."""
 POLL_EVERY = 0.05
 """Seconds within which a stop is noticed."""
 DRAIN_SECONDS = 0.25
@@ -100,7 +101,8 @@ class Reader:
             ready = dict(poll.poll(remaining * 1000))
             if self._source in ready:
                 self._read_available(until)
-            self._show_paced()
+            if time.monotonic() - self._shown_at >= SHOW_EVERY:
+                self._show_new()
             if or_readable in ready or (self._source in ready and not self.open):
                 return
 
@@ -122,14 +124,9 @@ class Reader:
                     time.sleep(NAP)
             self.open = False
 
-    def _show_paced(self) -> None:
-        now = time.monotonic()
-        if now - self._shown_at >= SHOW_EVERY:
-            self._shown_at = now
-            self._show_new()
-
     def _show_new(self) -> None:
         if new := self._output.new_text():
+            self._shown_at = time.monotonic()
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 self._show(new)
 
