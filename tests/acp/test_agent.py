@@ -203,8 +203,8 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
             answers[command] = seen.text()[before:]
         assert answers["/model"] == "Model: demo."
         assert "nobody" in answers["/model nobody/knows"]
-        assert answers["/permissions"] == "Permissions: ask."
-        assert answers["/permissions yolo"].startswith("Unknown mode 'yolo'")
+        assert answers["/permissions"] == "Permissions: ask. You are asked before anything is changed."
+        assert answers["/permissions yolo"].startswith("Unknown permission mode 'yolo'")
         assert "**Read**" in answers["/tools"]
         assert answers["/cost"].startswith("0 input tokens")
         await editor.prompt(session, "/unknown What is 3 + 4?")

@@ -14,6 +14,7 @@ from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_cal
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import CallState, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
+from outrider.coding.sentences import reply_discarded
 from outrider.conversation.messages import ToolUseBlock
 from outrider.runtime.events import (
     Event,
@@ -68,7 +69,7 @@ class EventTranslator:
                 self._on_message(event)
             case ReplyDiscarded(reason=reason):
                 self._end_open_calls(reason)
-                self._sender.send_notice(f"{reason} (The part of this reply that was shown is discarded.)")
+                self._sender.send_notice(reply_discarded(reason))
             case Notice(text=text):
                 self._engine.flush()
                 self._sender.send_notice(text)

@@ -9,7 +9,8 @@ from msgspec import UNSET
 
 from outrider.acp.options import parse_mode
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
-from outrider.coding.permissions.question import MODES, Mode
+from outrider.coding import sentences
+from outrider.coding.permissions.question import Mode
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
 from outrider.text import dollars
@@ -52,21 +53,21 @@ class CommandTarget(Protocol):
 def available_commands() -> list[AvailableCommand]:
     """Return the commands as they are announced to the editor."""
     commands = [
-        AvailableCommand(name, description, AvailableCommandInput(hint) if hint else UNSET)
-        for name, (description, hint, _) in _COMMANDS.items()
+        AvailableCommand(name, sentences.COMMANDS[name], AvailableCommandInput(hint) if hint else UNSET)
+        for name, (hint, _) in _COMMANDS.items()
     ]
-    return [*commands, AvailableCommand(CONTINUE, "continue an interrupted turn")]
+    return [*commands, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
 
 
 def run_command(session: CommandTarget, text: str) -> str | None:
     """Run a command and return its output; None if the text is not a command."""
     name, _, argument = text.strip().removeprefix("/").partition(" ")
     if text.strip() == f"/{CONTINUE}" and not session.is_unfinished:
-        return "No turn was interrupted."
+        return sentences.NOT_INTERRUPTED
     if not text.startswith("/") or name not in _COMMANDS:
         return None
     try:
-        return _COMMANDS[name][2](session, argument.strip())
+        return _COMMANDS[name][1](session, argument.strip())
     except OutriderError as error:
         return str(error)
 
@@ -74,16 +75,16 @@ def run_command(session: CommandTarget, text: str) -> str | None:
 def _model(session: CommandTarget, name: str) -> str:
     if name:
         session.set_model(name)
-    return f"Model: {session.model}."
+    return sentences.model_is(session.model)
 
 
 def _permissions(session: CommandTarget, name: str) -> str:
     mode = parse_mode(name)
     if name and mode is None:
-        return f"Unknown mode {name!r}; use one of {', '.join(MODES)}."
+        return sentences.unknown_mode(name)
     if mode:
         session.set_mode(mode)
-    return f"Permissions: {session.mode}."
+    return sentences.mode_is(session.mode)
 
 
 def _tools(session: CommandTarget, _: str) -> str:
@@ -96,9 +97,10 @@ def _cost(session: CommandTarget, _: str) -> str:
     return f"{usage.input_tokens:,} input tokens, {usage.output_tokens:,} output tokens; cost {cost}."
 
 
-_COMMANDS: dict[str, tuple[str, str, Callable[[CommandTarget, str], str]]] = {
-    "model": ("show or change the model", "a model", _model),
-    "permissions": ("show or change the permission mode", "ask, edits, all or plan", _permissions),
-    "tools": ("list the tools of the agent", "", _tools),
-    "cost": ("show the tokens and cost of this session", "", _cost),
+_COMMANDS: dict[str, tuple[str, Callable[[CommandTarget, str], str]]] = {
+    "model": ("a model", _model),
+    "permissions": ("ask, edits, all or plan", _permissions),
+    "tools": ("", _tools),
+    "cost": ("", _cost),
 }
+"""The hint for the argument of each command, and its function."""

@@ -18,6 +18,7 @@ from outrider.cli.prompt_output import Outcome, Output, print_stderr
 from outrider.cli.sanitize import safe_line
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
+from outrider.coding.sentences import DEMO_ANSWERS
 from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.workbench import Workbench
@@ -156,7 +157,7 @@ class PromptRun:
             names = safe_line(", ".join(missing))
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
         if session.provider.name == "demo" and session.agent.model != "demo":
-            self._print_note("No API key is set: using the built-in demo model. See outrider doctor.")
+            self._print_note(DEMO_ANSWERS)
 
 
 def _prompt_parts(prompt: str) -> list[str | Attachment]:

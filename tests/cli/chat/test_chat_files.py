@@ -101,7 +101,7 @@ async def test_tab_completes_a_command(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await terminal.wait_for_prompt()
         terminal.type("/to")
-        await terminal.wait_for("list the model's tools")
+        await terminal.wait_for("list the tools of the agent")
         terminal.press("tab")
         await terminal.wait_for("› /tools")
         terminal.press("enter")

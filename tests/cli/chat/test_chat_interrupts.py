@@ -227,7 +227,7 @@ async def test_after_a_kill_in_the_middle_of_a_command_it_goes_on(project: Path)
             await at_the_prompt_with(terminal, "/continue")
             assert "I shall not do that again." in terminal.screen
             await at_the_prompt_with(terminal, "/continue")
-            assert "There is no interrupted turn." in terminal.screen
+            assert "No turn was interrupted." in terminal.screen
         assert b"outcome of this call is unknown" in server.requests[1].body
 
 

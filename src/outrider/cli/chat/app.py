@@ -23,8 +23,9 @@ from outrider.cli.chat.status_line import StatusLine
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
+from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
-from outrider.coding.permissions.question import MODE_WORDS, MODES, Answer, Question
+from outrider.coding.permissions.question import MODES, Answer, Question
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.runtime.events import Event, MessageAdded
@@ -211,10 +212,9 @@ class Chat:
     def _greet(self) -> None:
         where = safe_line(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
-        mode = self._current.mode
-        self._view.dim(f"Permissions: {mode}. {MODE_WORDS[mode]} Type /help for commands and keys.")
+        self._view.dim(f"{sentences.mode_is(self._current.mode)} Type /help for commands and keys.")
         if _is_without_key(self._current.model_name):
-            self._view.note("No API key is set: using the demo model, which is not an LLM. See outrider doctor.")
+            self._view.note(sentences.DEMO_ANSWERS)
         for note in self._loaded.notes:
             self._view.note(note)
         if self._loaded.waiting:

@@ -11,7 +11,7 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import finished_call_lines
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, fit, styled
-from outrider.coding.permissions.question import MODE_WORDS
+from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.errors import OutriderError
@@ -40,14 +40,17 @@ class Commands:
         self._view = view
         self._commands: dict[str, tuple[str, Callable[[str], Next]]] = {
             "help": ("list the commands and keys", self._help),
-            "model": ("show the model; /model NAME changes it", self._model),
-            "permissions": ("show the permission mode; /permissions ask|edits|all|plan changes it", self._permissions),
-            "tools": ("list the model's tools", self._tools),
+            "model": (f"{sentences.COMMANDS['model']}: /model NAME", self._model),
+            "permissions": (
+                f"{sentences.COMMANDS['permissions']}: /permissions ask|edits|all|plan",
+                self._permissions,
+            ),
+            "tools": (sentences.COMMANDS["tools"], self._tools),
             "sessions": ("list recent sessions; /sessions ID resumes one", self._sessions),
-            "continue": ("continue an interrupted turn", self._continue),
+            "continue": (sentences.COMMANDS["continue"], self._continue),
             "fork": ("continue in a copy of this session", self._fork),
             "wire": ("show the next request; /wire MODEL shows it for another model", self._wire),
-            "cost": ("show the tokens and cost of this session", self._cost),
+            "cost": (sentences.COMMANDS["cost"], self._cost),
             "tree": ("show this session's sub-agents with their costs", self._tree),
             "thinking": ("show the model's last reasoning", self._thinking),
             "clear": ("start a new session", self._clear),
@@ -92,18 +95,18 @@ class Commands:
     def _model(self, name: str) -> None:
         if name:
             self._current.use_model(name)
-        self._view.dim(f"Model: {self._current.model_name}. `outrider models` lists the models.")
+        self._view.dim(f"{sentences.model_is(self._current.model_name)} `outrider models` lists the models.")
 
     def _permissions(self, name: str) -> None:
         from outrider.coding.permissions.question import MODES
 
         if name and name not in MODES:
-            self._view.problem(f"Unknown permission mode {name!r}; choose one of {', '.join(MODES)}.")
+            self._view.problem(sentences.unknown_mode(name))
             return
         for mode in MODES:
             if mode == name:
                 self._current.use_mode(mode)
-        self._view.dim(f"Permissions: {self._current.mode}. {MODE_WORDS[self._current.mode]}")
+        self._view.dim(sentences.mode_is(self._current.mode))
 
     def _tools(self, _: str) -> None:
         width = self._view.region.width
@@ -155,7 +158,7 @@ class Commands:
     def _continue(self, _: str) -> Next:
         if self._current.session and self._current.session.is_unfinished:
             return "continue"
-        self._view.dim("There is no interrupted turn.")
+        self._view.dim(sentences.NOT_INTERRUPTED)
         return None
 
     def _fork(self, _: str) -> None:

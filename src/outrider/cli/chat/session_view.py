@@ -14,6 +14,7 @@ from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
+from outrider.coding.sentences import reply_discarded
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import AttachmentStore
@@ -104,7 +105,7 @@ class SessionView:
                 self._call_finished(event)
             case ReplyDiscarded(reason=reason):
                 self._discard_reply()
-                self.problem(f"{reason} (Ignore what was shown of this reply.)")
+                self.problem(reply_discarded(reason))
             case Notice(text=text):
                 self.note(text)
 
