@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.log.entries import CallResult, Intent
 from outrider.log.open_calls import OpenCalls
-from outrider.runtime.calls import Call, CallEnvironment
+from outrider.runtime.call_environment import CallEnvironment
+from outrider.runtime.calls import Call
 from outrider.tools.tool import Tool
 
 

@@ -26,16 +26,17 @@ from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
-from outrider.runtime.calls import Call, CallEnvironment, first_intents, run_calls
+from outrider.runtime.call_batches import first_intents, run_calls
+from outrider.runtime.call_environment import CallEnvironment
+from outrider.runtime.calls import Call
+from outrider.runtime.children import Children
 from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
-    OwnEvent,
     ReplyDiscarded,
     RunFinished,
     RunStatus,
-    SubagentEvent,
     SubagentStarted,
     TurnStarted,
 )
@@ -94,7 +95,6 @@ class Session:
         self.history = History(read_conversation(messages))
         self.usage = Usage()
         """The usage of all requests of this session, without those of its sub-agents."""
-        self._children_usage = Usage()
         self._observers = Observers()
         if observer:
             self._observers.add(observer)
@@ -110,6 +110,7 @@ class Session:
             approve=approve,
             open_child=self._open_child,
         )
+        self._children = Children(self._emit, self._environment.threads)
         self._calls = ReplyCalls()
         self._memory: dict[str, Any] = {}
         self._task = ExclusiveTask()
@@ -119,7 +120,6 @@ class Session:
         """The run of the parent session, whose budget a sub-agent shares."""
         self._earlier_turns = _NO_EARLIER_TURNS
         """Turns, usage and last text of a sub-agent that was interrupted: it continues from there."""
-        self._opening = asyncio.Lock()
         self._log: Log | None = None
         self._use(agent)
 
@@ -230,7 +230,7 @@ class Session:
     @property
     def total_usage(self) -> Usage:
         """The usage of this session and its sub-agents."""
-        return self.usage + self._children_usage
+        return self.usage + self._children.usage
 
     @property
     def store(self) -> AttachmentStore:
@@ -511,7 +511,7 @@ class Session:
         self._calls = ReplyCalls(known)
         self.id = journal.id
         self.usage = journal.usage
-        self._children_usage = log.usage_of_children(journal.id) if self.history.last else Usage()
+        self._children.usage = log.usage_of_children(journal.id) if self.history.last else Usage()
         self._log = log
         self._environment = msgspec.structs.replace(
             self._environment, session=journal.id, store=journal.files, journal=journal
@@ -535,30 +535,13 @@ class Session:
         if self._log and around.journal:
             settings = msgspec.structs.replace(settings_of(agent, child._environment.cwd), title=about)
             open_journal = partial(self._log.open_child, task.session, settings, around.journal, task.call_id)
-            child._attach_journal(await self._opened(open_journal), self._log)
+            child._attach_journal(await self._children.open(open_journal), self._log)
             said = [message for message in child.messages if message.role == "assistant"]
             child._earlier_turns = len(said), child.usage, said[-1].text if said else ""
         if not task.is_over():
             self._emit(SubagentStarted(task.call_id, child.id, agent.name, task.title))
-        child.observe(partial(self._relay, task, child.id))
+        child.observe(partial(self._children.relay, task, child.id))
         return child
-
-    async def _opened(self, open_journal: Callable[[], Journal]) -> Journal:
-        """Open a journal in a thread; close it at once if the caller was cancelled."""
-        async with self._opening:  # one at a time: the log keeps them in call order
-            opening = asyncio.ensure_future(self._environment.threads.run(open_journal))
-            try:
-                return await asyncio.shield(opening)
-            except asyncio.CancelledError:
-                with contextlib.suppress(LogError):
-                    (await opening).close()
-                raise
-
-    def _relay(self, task: SubagentTask, child: str, event: Event) -> None:
-        if isinstance(event, MessageAdded) and event.usage:
-            self._children_usage += event.usage
-        if isinstance(event, OwnEvent) and not task.is_over():
-            self._emit(SubagentEvent(task.call_id, child, event))
 
     # Observers and exclusive work
 
@@ -571,7 +554,7 @@ class Session:
             work.close()  # in case it was cancelled before it started
 
     async def _recording_cancel(self, work: Coroutine[Any, Any, T]) -> T:
-        self._opening = asyncio.Lock()  # a new one each time, because a lock belongs to a loop
+        self._children.use_loop()
         try:
             result = await work
             await deliver_cancel()

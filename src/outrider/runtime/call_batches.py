@@ -1,0 +1,86 @@
+"""The calls of one reply, run in batches: side by side where their tools allow it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from outrider.errors import LogError
+from outrider.log.entries import Intent
+from outrider.runtime.calls import CANCELLED, Call
+
+MOST_AT_ONCE = 64
+"""Calls of one reply that run at the same time; a reply with more runs in batches."""
+
+
+async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
+    """Run calls until each has its result: concurrently, but a tool that is not concurrent alone and in order.
+
+    When the caller is cancelled, each call still gets a result before CancelledError is raised. When the log fails,
+    running calls are stopped before LogError is raised.
+    """
+    try:
+        for batch in _batches(calls):
+            # With an approver each call starts once it is approved, so that it cannot change meanwhile.
+            for together in [[call] for call in batch] if batch[0].around.approve else [batch]:
+                await together[0].ask()
+                await _record_intents(together)
+                for call in together:
+                    call.start(tools)
+            for call in batch:
+                await call.wait()
+    except asyncio.CancelledError:
+        await _stop(calls)
+        raise
+    except LogError:
+        await _stop([call for call in calls if call.started])
+        raise
+
+
+def first_intents(calls: Sequence[Call]) -> list[Intent]:
+    """Return the intents of the calls that start first: they are stored together with the reply.
+
+    With an approver there are none: an intent says that the call is running.
+    """
+    for batch in _batches(calls):
+        if batch[0].around.approve:
+            break
+        return [intent for call in batch if (intent := call.intent())]
+    return []
+
+
+async def _record_intents(calls: Sequence[Call]) -> None:
+    """Store what is about to be done."""
+    if journal := calls[0].around.journal:
+        intents = [intent for call in calls if not call.begun and (intent := call.intent())]
+        if intents:
+            await journal.write(*intents).finished()
+
+
+def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:
+    return [calls] if len(calls) == 1 else _batches_of_many(calls)
+
+
+def _batches_of_many(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+    for concurrent, group in groupby(calls, lambda call: call.concurrent):
+        together = list(group)
+        size = MOST_AT_ONCE if concurrent else 1
+        for start in range(0, len(together), size):
+            yield together[start : start + size]
+
+
+async def _stop(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call.stop(CANCELLED)
+    try:
+        for call in calls:
+            with contextlib.suppress(LogError):
+                await call.wait()
+    finally:  # a second cancel cuts the wait short
+        for call in calls:
+            call.abandon()
+            if call.written:
+                with contextlib.suppress(LogError):
+                    await call.written.finished()

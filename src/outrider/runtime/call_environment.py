@@ -1,0 +1,39 @@
+"""What the calls of one session share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outrider.conversation.store import AttachmentStore
+from outrider.runtime.events import Event
+from outrider.runtime.limits import Limits
+from outrider.tools.approval import Approver
+from outrider.tools.context import OpenChild
+from outrider.tools.threads import Threads
+
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
+
+
+class CallEnvironment(msgspec.Struct, frozen=True):
+    """What the calls of one session share."""
+
+    session: str
+    """The session's id."""
+    emit: Callable[[Event], None]
+    store: AttachmentStore
+    threads: Threads
+    limits: Limits
+    cwd: Path
+    journal: Journal | None = None
+    """Stores intents and results, in a session with a log."""
+    approve: Approver | None = None
+    """Decides whether a call may run; without one, every call may."""
+    open_child: OpenChild | None = None
+    """Opens a session for a sub-agent; None in the session of a sub-agent."""
+    deps: Any = None
+    """The dependencies that tools receive."""

@@ -1,0 +1,147 @@
+"""The results of calls as blocks: texts within the limit, the whole of long ones and files in the store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.json_text import indent_json, shorten_json
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.errors import AttachmentError
+from outrider.log.entries import CallResult
+from outrider.runtime.call_environment import CallEnvironment
+from outrider.text import clean, shorten
+from outrider.tools.approval import FileApprover, denial_in
+from outrider.tools.result import ToolResult
+
+
+class ResultBuilder:
+    """Makes what a tool returned into the result of its call.
+
+    `report` tells observers why a file was not stored. `before_asking` is called before a person is asked about one.
+    """
+
+    def __init__(
+        self,
+        use: ToolUseBlock,
+        around: CallEnvironment,
+        limit: int,
+        report: Callable[[str], None],
+        before_asking: Callable[[], None],
+    ) -> None:
+        self._use = use
+        self._around = around
+        self._limit = limit
+        """The most characters of the result that the model reads."""
+        self._report = report
+        self._before_asking = before_asking
+
+    async def build(self, result: ToolResult) -> CallResult:
+        """Return the result as a block: its text within the limit, its files in the store."""
+        text, whole = clean(result.text), None
+        if result.whole is not None:
+            text, whole = await self._completed(text, result.whole)
+        elif len(text) > self._limit:
+            text, whole = await self._shortened(text, result.is_json)
+        content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
+        files = [await self._stored(attachment) for attachment in result.attachments]
+        nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
+        block = result_block(self._use.id, [*content, *files], result.is_error or nothing_left, whole)
+        return CallResult(block, result.final, result.details)
+
+    async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
+        data = (indent_json(text) if is_json else text).encode()
+        mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
+        file = Attachment(data, mime_type, f"{self._use.name}-{self._use.id}.{ending}")
+        where, kept = await self._keep_whole(file, len(data))
+        if is_json:  # shortening long JSON takes a while
+            return await self._around.threads.run(self.cut, text, where, is_json), kept
+        return self.cut(text, where, is_json), kept
+
+    def cut(self, text: str, where: str, is_json: bool) -> str:
+        """Shorten a text to the limit and say where the rest is; JSON stays JSON."""
+        where = where.replace("{", "{{").replace("}", "}}")
+        if is_json:
+            note = f"This is not all of it: {{total}} characters, of which some are left out here. {where}"
+            with contextlib.suppress(ValueError, RecursionError):  # not JSON after all: shorten it as text
+                return clean(shorten_json(text, self._limit, note))
+        return shorten(text, self._limit, f"[{{left_out}} of {{total}} characters left out here. {where}]")
+
+    async def _completed(self, text: str, file: Attachment) -> tuple[str, AttachmentBlock | None]:
+        """Return a partial text with a note on where the whole is."""
+        limit = self._around.limits.attachment_bytes
+        where, kept = await self._keep_whole(file, limit, file.description or "The whole")
+        note = "[{left_out} of {total} characters left out here.]"
+        return f"{shorten(text, self._limit, note)}\n[{where}]", kept
+
+    async def _keep_whole(
+        self, file: Attachment, limit: int, what: str = "The whole"
+    ) -> tuple[str, AttachmentBlock | None]:
+        """Store the whole of a result; return a sentence on where it is, and its reference if it could be stored."""
+        whole = await self._put(file, limit)
+        if isinstance(whole, str):
+            return f"{what} could not be stored: {whole}", None
+        return f"{what} is stored as attachment:{whole.sha256}", whole
+
+    async def _stored(self, attachment: Attachment) -> TextBlock | AttachmentBlock:
+        """Store a file; return its reference, or a note for the model if that fails."""
+        stored = await self._put(attachment, self._around.limits.attachment_bytes)
+        return TextBlock(f"\n[A file could not be attached: {stored}.]") if isinstance(stored, str) else stored
+
+    async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
+        """Store a file; return its reference, or the reason why it failed, which observers see as a notice."""
+        try:
+            approve: object = self._around.approve
+            if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
+                return await self._put_judged(approve, attachment, limit)
+            return await self._around.threads.run(self._around.store.put, attachment, limit)
+        except Exception as error:  # noqa: BLE001 - a user's store may break the contract, and the turn goes on
+            said = clean(str(error)) if isinstance(error, AttachmentError) else described(error)
+            self._report(f"{self._use.name}: {said}")
+            return said
+
+    async def _put_judged(self, approver: FileApprover, attachment: Attachment, limit: int) -> AttachmentBlock:
+        """Store a file by path if the approver allows it. It is opened once, then approved, then read."""
+        file = await self._around.threads.run(attachment.held, limit)
+        try:
+            self._before_asking()
+            given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just resolved it
+            if refusal := denial_in(await approver.attach(self._use, given, file.real)):
+                raise AttachmentError(f"{attachment.label}: {refusal}")
+            return await self._around.threads.run(self._around.store.put, file, limit)
+        finally:
+            if file.file:
+                file.file.close()
+
+
+def error_result(call_id: str, text: str) -> CallResult:
+    """Return an error as the result of a call."""
+    return CallResult(result_block(call_id, [TextBlock(text)], is_error=True))
+
+
+def result_block(
+    call_id: str,
+    content: Iterable[TextBlock | AttachmentBlock],
+    is_error: bool,
+    whole: AttachmentBlock | None = None,
+) -> ToolResultBlock:
+    """Return the block with the result of a call."""
+    return ToolResultBlock(call_id, tuple(content), is_error, whole)
+
+
+def stopped_result(answer: CallResult, reason: str) -> CallResult:
+    """Return the result of a stopped tool, flagged as an error and with the reason before it."""
+    result = answer.result
+    return CallResult(result_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
+
+
+def described(error: BaseException) -> str:
+    """Describe an exception; its own `__str__` may fail as well."""
+    try:
+        said = clean(str(error))
+    except Exception:  # noqa: BLE001 - then only its type is named
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
