@@ -24,6 +24,8 @@ class ResultBuilder:
     `report` tells observers why a file was not stored. `before_asking` is called before a person is asked about one.
     """
 
+    __slots__ = ("_around", "_before_asking", "_limit", "_report", "_use")
+
     def __init__(
         self,
         use: ToolUseBlock,

@@ -205,14 +205,9 @@ def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
             "description": "Which sub-agent to start.",
         },
     }
-    with_schemas = [profile.name for profile in profiles if profile.schemas]
-    if with_schemas:
+    if with_schemas := [profile.name for profile in profiles if profile.schemas]:
         only = "" if len(with_schemas) == len(profiles) else f" Only for: {', '.join(with_schemas)}."
-        properties["output_schema"] = {
-            "type": "object",
-            "description": "A JSON Schema. If given, the sub-agent returns data that satisfies it, as JSON, "
-            f"instead of text.{only}",
-        }
+        properties["output_schema"] = _output_schema(only)
     properties["model"] = {
         "type": "string",
         "enum": list(TIERS),
@@ -221,9 +216,12 @@ def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
     required = ["description", "prompt"]
     if not _default_profile([profile.name for profile in profiles]):
         required.append("subagent_type")
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _output_schema(only: str) -> Mapping[str, Any]:
     return {
         "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
+        "description": "A JSON Schema. If given, the sub-agent returns data that satisfies it, as JSON, "
+        f"instead of text.{only}",
     }
