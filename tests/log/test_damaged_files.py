@@ -928,7 +928,7 @@ def test_sessions_that_lost_their_beginning_are_saved(whole: Path, closed: Origi
     assert recover(whole).backup is None
 
 
-def test_a_session_of_which_nothing_is_left_is_told_of(whole: Path, closed: Original) -> None:
+def test_a_session_of_which_nothing_is_left_is_reported(whole: Path, closed: Original) -> None:
     number = next(number for number, name in closed.ids.items() if "but wait" in closed.messages[name][0].text)
     keys = [key for key in closed.rows if key[0] == number]
     spoil(whole, closed, *keys)

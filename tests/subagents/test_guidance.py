@@ -52,7 +52,7 @@ def own_words(text: str) -> str:
     return text.partition("Available sub-agents:")[0]
 
 
-def test_with_all_tools_it_says_when_to_send_somebody_out_and_when_not() -> None:
+def test_with_all_tools_it_says_when_to_use_task_and_when_not() -> None:
     said = instructions(TOOL_NAMES)
     for each in (*WHEN, *ADVICE, PRINCIPLE):
         assert each in said

@@ -95,7 +95,7 @@ def test_what_lies_above_the_repository_is_not_the_project_s(folder: Path) -> No
     assert found_in(folder).profiles == ()
 
 
-def test_the_user_s_own_is_not_a_project_s_where_the_home_is_above(tmp_path: Path) -> None:
+def test_the_users_own_profiles_are_not_the_projects_where_the_home_is_above(tmp_path: Path) -> None:
     """A project that is no repository is looked at up to the home, where the user's own files are."""
     project = tmp_path / "work"
     project.mkdir()

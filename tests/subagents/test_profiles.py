@@ -81,7 +81,7 @@ def test_those_that_only_read_have_only_tools_that_read(folder: Path) -> None:
         assert {effects[each] for each in names_in(bench, name)} == {"read"}
 
 
-def test_the_user_s_own_tools_go_to_those_who_have_all(folder: Path) -> None:
+def test_profiles_with_all_tools_get_the_users_own_tools(folder: Path) -> None:
     @tool
     def whistle() -> str:
         """Whistle."""
