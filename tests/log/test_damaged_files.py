@@ -1,4 +1,4 @@
-"""A log whose files are damaged works, or says so in a sentence; what it reads is true; `recover` saves what is whole.
+"""Damaged log files: the log works or reports the damage; `recover` saves the intact entries.
 
 Nothing here is about the loss of power, so all of it happens in memory where the system offers that.
 """

@@ -1,4 +1,4 @@
-"""The file of the log: for the owner alone, brought forward from older versions, and clear about what is wrong."""
+"""The database file of the log: private, migrated from older versions, with clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a session: one at a time, by name, taken over when it is dead, and harmless when it only slept."""
+"""The holder of a session: one at a time, named in errors, replaced when dead, and harmless after a suspend."""
 
 from __future__ import annotations
 

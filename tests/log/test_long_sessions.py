@@ -1,4 +1,4 @@
-"""Sessions that became long: opened by reading their end, and whole as soon as somebody asks for all of it."""
+"""Long sessions: opening reads only the tail; the rest is loaded on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session out of its entries: whatever happened, and wherever it stopped, it is the same session and can go on."""
+"""Replay of entries: wherever a session stopped, it is rebuilt unchanged and can continue."""
 
 from __future__ import annotations
 

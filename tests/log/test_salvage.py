@@ -1,4 +1,4 @@
-"""Rows out of a database that SQLite cannot read: all of an undamaged one, and of a damaged one all that is whole."""
+"""Salvage rows from a database that SQLite cannot read: every intact row of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread that writes: what waits together is committed together, in order, and nobody spoils it for the others."""
+"""The writer thread: waiting jobs are committed together, in order, and a failing job does not affect others."""
 
 from __future__ import annotations
 

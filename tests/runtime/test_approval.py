@@ -1,4 +1,4 @@
-"""Who is asked whether a call may run, when, and what becomes of a refusal."""
+"""Approval: when an approver is asked, and what happens after a denial."""
 
 from __future__ import annotations
 

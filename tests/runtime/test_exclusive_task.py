@@ -1,4 +1,4 @@
-"""One thing at a time, which can be cancelled from anywhere."""
+"""One task at a time, which can be cancelled from any thread."""
 
 from __future__ import annotations
 

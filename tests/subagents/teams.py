@@ -1,4 +1,4 @@
-"""A sender and its sub-agents on one script, and what can be seen of them."""
+"""A parent and its sub-agents on one scripted model, and helpers to observe them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cancel of the sender ends its sub-agents: each call of theirs and its own is answered, nothing is left running."""
+"""A cancel of the parent ends its sub-agents: every call gets a result, and nothing is left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guidance on Task: it speaks of the tools and the profiles that there are, and of no others."""
+"""The guidance on Task names the tools and profiles that the agent has, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last turn of somebody who is to report: what it is told leads to the report, not away from it."""
+"""The last turn of a model that must report: the reminder asks for the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who answers for a sub-agent: what a conversation says stays with the vendor that the user has chosen."""
+"""The model of a sub-agent: the conversation stays with the vendor that the user chose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sub-agent may do: what its sender may, asked of the same person, judged from where its own shell stands."""
+"""Permissions of sub-agents: those of the parent, decided for the sub-agent's own working directory."""
 
 from __future__ import annotations
 

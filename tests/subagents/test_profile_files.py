@@ -1,4 +1,4 @@
-"""Profiles that users and projects write: found, read without trusting them, and what is wrong with them said."""
+"""Profile files of users and projects: found, read without trusting them, with a note for each problem."""
 
 from __future__ import annotations
 

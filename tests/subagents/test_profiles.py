@@ -1,4 +1,4 @@
-"""Profiles: what a sub-agent has and where it stops, and never more than its sender."""
+"""Profiles: the tools and limits of a sub-agent, never more than its parent's."""
 
 from __future__ import annotations
 

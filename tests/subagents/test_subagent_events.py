@@ -1,4 +1,4 @@
-"""What observers see of sub-agents: below the call that sent them out, in order, and as JSON."""
+"""Events of sub-agents: inside the call that started them, in order, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Task tool: who has it, what comes back, in which order, and how many work at once."""
+"""The Task tool: which agents have it, its results and their order, and concurrency."""
 
 from __future__ import annotations
 
