@@ -1,4 +1,4 @@
-"""Every error class, provoked as a user would: its sentence names the culprit and the way out, and nothing internal."""
+"""Every error class, raised as a user would: the message names the cause and the fix."""
 
 from __future__ import annotations
 

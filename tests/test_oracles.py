@@ -1,4 +1,4 @@
-"""The judges of requests can say no: each rule is broken on purpose, deep down, and found."""
+"""The request oracles can fail: each rule is broken on purpose and the oracle reports it."""
 
 from __future__ import annotations
 

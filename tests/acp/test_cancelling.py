@@ -1,4 +1,4 @@
-"""Cancel at any time: every call ends, the prompt says that it was cancelled, nothing runs on, the session does."""
+"""Cancel at any time: every call ends, the prompt ends as cancelled, no process is left, the session continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the client, and the end of a connection: nobody waits for ever, nothing is written after it."""
+"""Requests to the client, and the end of a connection: no caller hangs, and nothing is written after it."""
 
 from __future__ import annotations
 

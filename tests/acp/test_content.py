@@ -1,4 +1,4 @@
-"""Content on its way in and out: whatever an editor sends becomes a prompt, or an error in words."""
+"""Content blocks in both directions: input from an editor becomes a prompt or a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as the editor has them: unsaved changes are read and kept, and saving is the editor's business."""
+"""Files in the editor's buffers: unsaved changes are read and kept, and the editor saves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a session does, in whatever order: an editor can follow, every call ends, and no word is lost."""
+"""The event translator with any sequence of events: every call ends, and no text is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prompt and what comes of it: text, thoughts, calls, plans, usage, sub-agents, errors; told once and in order."""
+"""Prompts and their updates: text, thoughts, calls, plans, usage, sub-agents and errors, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`outrider demo`: five stories that check themselves, as one who is new here sees them."""
+"""`outrider demo`: five demos that check themselves, as a new user sees them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from outrider.cli.demo.runner import STORIES
+import pytest
+
+from outrider.cli.demo.runner import STORIES, program
 from outrider.cli.demo.sample import SAMPLE
 from tests.cli.chat.terminal import Terminal, until
 from tests.cli.program import clean_environment, outrider
@@ -35,7 +37,7 @@ SHOWN = (
     r"total 9 turns, \$0\.0000",
     "a second process: max_turns, 5 messages",
     "a third process: done, 6 messages",
-    "Next:  outrider ",
+    r"Next:\n  (python -m )?outrider +chat in this folder\n",
 )
 """What each story is there to show."""
 
@@ -65,6 +67,23 @@ def test_it_tells_five_stories_all_of_which_hold_and_leaves_nothing_behind(tmp_p
     assert set(shown.splitlines()) <= set(ended.stdout.splitlines()), "the page shows other output"
     words = [line for line in ended.stdout.splitlines() if not line.startswith("  ")]  # those are cut to the terminal
     assert [line for line in words if len(line) > 100] == []
+
+
+@pytest.mark.parametrize(
+    ("started_as", "shown"),
+    [
+        (".venv/bin/outrider", ".venv/bin/outrider"),
+        ("/somewhere/outrider/__main__.py", "python -m outrider"),
+    ],
+)
+def test_the_next_commands_can_be_typed_where_outrider_is_not_on_the_path(
+    started_as: str, shown: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", [started_as])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program() == shown
+    (tmp_path / "outrider").touch(0o755)
+    assert program() == "outrider"
 
 
 def test_what_does_not_hold_is_said_in_a_sentence_and_the_other_stories_are_told(tmp_path: Path) -> None:

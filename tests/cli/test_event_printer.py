@@ -1,4 +1,4 @@
-"""Progress beside `-p`, and the demo: lines that change in place, and what is said meanwhile."""
+"""Progress of `-p` and the demo: lines that change in place, and lines printed meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that change, on a real screen: what is committed stands, what is drawn is drawn once."""
+"""The live region on a real screen: committed lines stay, live lines are drawn once."""
 
 from __future__ import annotations
 

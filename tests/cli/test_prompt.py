@@ -313,8 +313,8 @@ def test_a_session_with_tools_that_goes_on_without_them_says_so(tools: Path) -> 
     [
         (None, "cannot be read: there is no such file"),
         ("x = 1", "has no tools; put @tool from outrider over its functions"),
-        ("def", "cannot be run: SyntaxError"),
-        ("raise SystemExit(0)", "cannot be run: SystemExit"),
+        ("def", "failed: SyntaxError"),
+        ("raise SystemExit(0)", "failed: SystemExit"),
     ],
 )
 def test_a_tools_file_without_tools_is_wrong_usage(

@@ -1,4 +1,4 @@
-"""A program from the warm process fares as one that is started from scratch: what hundreds of tests rely on."""
+"""A program forked from the warm process behaves as one that is started from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project tells those who work on it: which files are found, and which are never sent."""
+"""Project instructions: which files are found, and which are never sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attachments: not read before they are needed, within their limit, and what their label says."""
+"""Attachments: read late, limited in size, verified against their label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages, blocks and results can be read by item, and are still what they were: small, true and no lists."""
+"""Messages, blocks and results can be read by item, and are still small, truthy and not lists."""
 
 from __future__ import annotations
 

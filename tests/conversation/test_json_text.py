@@ -1,4 +1,4 @@
-"""JSON that is too long: what is left of it is JSON, within the limit, and says that it is not all."""
+"""Shortened JSON: still JSON, within the limit, and marked as shortened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session is worth when its process dies: children are killed, others go on, and a judge looks at all of it.
+"""Durability: child processes are killed, others resume the session, and a judge checks the log.
 
 `script` is the conversation, with tools that leave marks on disk. `child` is the program that has it; `points` are the
 instants at which it can kill itself, `sabotage` breaks it on purpose. `nursery` forks children from a warm process.

@@ -1,4 +1,4 @@
-"""The program that is killed: it opens the one session of a folder, or begins it, and has the conversation to its end.
+"""The child process that is killed: it creates or resumes the one session of a folder, and runs it.
 
 python -m tests.crash.child FOLDER [--life N] [--kill-at POINT:COUNT] [--hold [--beat SECONDS]]
 """

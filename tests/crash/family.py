@@ -1,4 +1,4 @@
-"""The session with sub-agents that processes are killed in: some come back with text or data, some fail.
+"""The session with sub-agents in which processes are killed: some return text or data, some fail.
 
 Each of them is known by the first word of its prompt, and the model decides by what it is asked, so that whoever goes
 on with a session gets the reply that is due. The ids of calls are the same in all of the sessions.

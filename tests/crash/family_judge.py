@@ -1,4 +1,4 @@
-"""What is wrong with a session and those of its sub-agents after their lives: nothing, if the promises hold.
+"""Return the broken promises of a session with sub-agents after all its processes.
 
 Every fault is a sentence. What a life left behind (see `family`) is held against what was on disk when it ended.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a session after its lives: nothing, if the log keeps its promises.
+"""Return the broken promises of a session after all its processes; none if the log kept them.
 
 Every fault is a sentence. What a life left behind (see `script`) is held against what was on disk when it ended.
 """

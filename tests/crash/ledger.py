@@ -1,4 +1,4 @@
-"""What a child leaves behind, whenever it dies: lines in files, written at once and never taken back."""
+"""The record that a child process leaves: lines in files, written at once."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_a_session_is_not_taken_from_a_heart_that_beats_elsewhere_when_the_clock
     log.close()
 
 
-def test_the_heart_of_a_session_that_was_only_opened_beats(
+def test_a_session_that_was_only_opened_sends_heartbeats(
     monkeypatch: pytest.MonkeyPatch, log: Log, quick_folder: Path
 ) -> None:
     """Without that, a session at which somebody sits and thinks is taken from another machine."""

@@ -1,4 +1,4 @@
-"""A folder that may not be written: the log can be looked at, and whoever wants to go on is told what is wrong."""
+"""A read-only folder: the log can be read, and opening a session raises an error with advice."""
 
 from __future__ import annotations
 

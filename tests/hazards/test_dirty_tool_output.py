@@ -101,7 +101,7 @@ class Mute(Exception):
         raise RuntimeError("not even that")
 
 
-async def test_an_exception_that_cannot_speak_is_named() -> None:
+async def test_an_exception_without_a_message_is_named() -> None:
     async def fail() -> str:
         raise Mute
 

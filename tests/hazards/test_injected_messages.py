@@ -1,4 +1,4 @@
-"""Files that no result may hold are sent in a message of the runtime's own: the model's to see, and nobody else's."""
+"""Files that a result cannot hold are sent in a message of the runtime, which is not stored or shown."""
 
 from __future__ import annotations
 

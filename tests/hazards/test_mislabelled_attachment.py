@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> AttachmentStore:
     [(ELF, "application/x-executable"), (b"MZ\x90\0", "application/x-executable"), (PAGE, "something else"), (b"", "")],
     ids=["elf", "exe", "page", "empty"],
 )
-def test_a_label_that_the_content_belies_is_refused(
+def test_a_label_that_contradicts_the_content_is_refused(
     store: AttachmentStore, label: str, content: bytes, found: str
 ) -> None:
     with pytest.raises(AttachmentError, match=rf"trick is labelled {label} but is {found}"):

@@ -1,4 +1,4 @@
-"""What the tests of the log share: sessions on a script, other processes, and waiting for what is to come."""
+"""Shared helpers of the log tests: scripted sessions, other processes, and waiting for conditions."""
 
 from __future__ import annotations
 

@@ -410,7 +410,7 @@ async def test_one_commit_that_fails_leaves_memory_as_the_disk_is(log: Log, gate
 
 
 @at_each_moment
-async def test_who_speaks_after_a_failed_commit_is_heard_and_memory_and_disk_agree(
+async def test_a_prompt_after_a_failed_commit_is_answered_and_memory_and_disk_agree(
     log: Log, gate: Gate, moment: Moment
 ) -> None:
     watched = Watched(log, gate)

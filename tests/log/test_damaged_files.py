@@ -1,4 +1,4 @@
-"""A log whose files are damaged works, or says so in a sentence; what it reads is true; `recover` saves what is whole.
+"""Damaged log files: the log works or reports the damage; `recover` saves the intact entries.
 
 Nothing here is about the loss of power, so all of it happens in memory where the system offers that.
 """
@@ -928,7 +928,7 @@ def test_sessions_that_lost_their_beginning_are_saved(whole: Path, closed: Origi
     assert recover(whole).backup is None
 
 
-def test_a_session_of_which_nothing_is_left_is_told_of(whole: Path, closed: Original) -> None:
+def test_a_session_of_which_nothing_is_left_is_reported(whole: Path, closed: Original) -> None:
     number = next(number for number, name in closed.ids.items() if "but wait" in closed.messages[name][0].text)
     keys = [key for key in closed.rows if key[0] == number]
     spoil(whole, closed, *keys)

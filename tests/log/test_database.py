@@ -1,4 +1,4 @@
-"""The file of the log: for the owner alone, brought forward from older versions, and clear about what is wrong."""
+"""The database file of the log: private, migrated from older versions, with clear errors."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
         assert version_of(log.path) == VERSION + 1
 
 
-def test_looking_brings_an_older_file_forward_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_migrates_an_older_file_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Log(tmp_path) as log:
         session = begun(log, "one")
     patch_everywhere(monkeypatch, MIGRATIONS=(*MIGRATIONS, COLOURS))
@@ -297,7 +297,7 @@ def test_a_step_for_which_the_disk_is_too_small_says_so(tmp_path: Path, monkeypa
     assert version_of(log.path) == VERSION
 
 
-def test_two_processes_that_bring_a_file_forward_at_once_do_it_once(tmp_path: Path) -> None:
+def test_two_processes_migrate_a_file_once(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         session = begun(log, "one")
     script = """
@@ -370,7 +370,7 @@ def test_who_comes_while_another_process_makes_the_file_waits_for_it(tmp_path: P
 # Reading
 
 
-def test_who_reads_sees_what_was_committed_and_does_not_wait_for_who_writes(tmp_path: Path) -> None:
+def test_a_reader_sees_committed_entries_and_does_not_wait_for_the_writer(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         session = begun(log, "one")
         with closing(sqlite3.connect(log.path, isolation_level=None)) as writer:
@@ -396,7 +396,7 @@ def test_who_reads_leaves_the_file_as_it_is(tmp_path: Path) -> None:
     assert content_of(copy.path) == before
 
 
-def test_a_commit_that_was_cut_off_without_a_write_ahead_log_is_undone_by_who_reads(
+def test_a_reader_rolls_back_a_commit_that_was_cut_off_without_a_write_ahead_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch_everywhere(monkeypatch, network_file_system=lambda folder: "nfs4")

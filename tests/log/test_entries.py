@@ -1,4 +1,4 @@
-"""Entries as they are stored: what goes in comes out, and what an older version does not know stays as it is."""
+"""Stored entries: they round-trip, and unknown kinds are kept unchanged."""
 
 from __future__ import annotations
 

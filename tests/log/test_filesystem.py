@@ -1,4 +1,4 @@
-"""Where the log is: a network file system is recognised, said, and treated with care."""
+"""Network file systems are detected and reported, and the log uses a safe journal mode there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a session: one at a time, by name, taken over when it is dead, and harmless when it only slept."""
+"""The holder of a session: one at a time, named in errors, replaced when dead, and harmless after a suspend."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_closing_the_log_lets_go_of_all_that_it_holds(log: Log) -> None:
             other.open(name).close()
 
 
-def test_who_could_not_open_a_session_does_not_hold_it(log: Log) -> None:
+def test_a_failed_open_does_not_hold_the_session(log: Log) -> None:
     name = begun(log, "hello")
     change(log, "UPDATE event SET body = x'7b' WHERE seq = 2")
     for _ in range(2):
@@ -368,7 +368,7 @@ def test_a_holder_elsewhere_that_is_silent_is_watched_and_then_taken_over(log: L
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("beaten", [60.0, 10**9, -3600.0], ids=["late", "very late", "in the future"])
-def test_a_heart_that_beats_is_respected_whatever_the_clock_says(log: Log, beaten: float) -> None:
+def test_a_holder_with_a_heartbeat_keeps_its_session_whatever_the_clock_says(log: Log, beaten: float) -> None:
     name = begun(log, "hello")
     forge(log, elsewhere(), beaten=beaten)
     with Heart(log), pytest.raises(SessionHeldError, match="faraway"):
@@ -427,7 +427,7 @@ def test_a_holder_on_another_run_of_this_machine_is_dead(log: Log, monkeypatch: 
 
 
 @pytest.mark.usefixtures("quick")
-def test_where_the_system_does_not_tell_the_heart_decides(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heartbeat_decides_where_the_process_table_does_not_tell(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder_module, "_boot", lambda: "")
     name = begun(log, "hello")
     journal = log.open(name)
@@ -463,7 +463,7 @@ def test_a_session_that_was_opened_and_is_idle_shows_that_its_holder_lives(
         until(lambda: beats(log, journal.id) > before + 2, seconds=2)
 
 
-def test_the_heart_of_a_holder_beats_while_it_works_and_stops_when_it_lets_go(
+def test_a_holder_sends_heartbeats_until_it_releases_its_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch_everywhere(monkeypatch, BEAT_SECONDS=0.02)
@@ -504,7 +504,7 @@ def test_who_was_taken_over_while_it_slept_cannot_write_any_more(log: Log) -> No
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_process_that_lost_its_session_hears_it_from_its_next_run(log: Log) -> None:
+def test_the_next_run_of_a_process_that_lost_its_session_says_so(log: Log) -> None:
     with Process(HOLD, log.folder) as other:
         name = other.hear()
         forge(log, elsewhere(), beaten=60)
@@ -545,7 +545,7 @@ async def test_a_session_that_was_closed_takes_nothing_more_whoever_has_it_now(l
     assert texts(log, first.id) == ["one", "two"]
 
 
-async def test_a_run_of_a_session_that_was_closed_says_so_and_asks_nobody(log: Log) -> None:
+async def test_a_run_of_a_closed_session_says_so_and_sends_no_request(log: Log) -> None:
     session = open_session(log, ["One.", "Two."])
     await session.run("first")
     session.close()
@@ -603,7 +603,7 @@ def test_a_holder_that_wakes_after_it_was_watched_and_before_it_is_taken_over_ke
     assert holder.host == "faraway"
 
 
-def test_of_many_who_open_at_the_same_moment_one_gets_the_session(log: Log) -> None:
+def test_one_of_many_concurrent_opens_gets_the_session(log: Log) -> None:
     name = begun(log, "hello")
     logs = [Log(log.folder) for _ in range(6)]
     won: list[Any] = []

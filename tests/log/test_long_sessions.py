@@ -1,4 +1,4 @@
-"""Sessions that became long: opened by reading their end, and whole as soon as somebody asks for all of it."""
+"""Long sessions: opening reads only the tail; the rest is loaded on first use."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_opening_a_long_session_reads_only_a_page_of_it(log: Log, long: tuple[Pa
     ],
     ids=["messages", "history", "len", "sendable", "complete"],
 )
-def test_whoever_asks_for_all_of_it_gets_all_of_it_and_it_is_read_once(
+def test_all_messages_can_be_read_and_are_read_once(
     log: Log, long: tuple[Path, str, list[Message]], ask: Callable[[Session], Any]
 ) -> None:
     _, name, messages = long

@@ -1,4 +1,4 @@
-"""Many processes on one log: each gets its turn, no error but the one that is documented, and nothing interleaved."""
+"""Many processes on one log: each makes progress, with documented errors only, and entries do not interleave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session out of its entries: whatever happened, and wherever it stopped, it is the same session and can go on."""
+"""Replay of entries: wherever a session stopped, it is rebuilt unchanged and can continue."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ def test_the_first_answer_of_a_call_counts_and_an_answer_without_a_call_does_not
     assert [result.text for result in replay.messages[1].tool_results] == ["first", "done"]
 
 
-def test_who_speaks_instead_of_waiting_has_moved_on() -> None:
+def test_a_new_prompt_closes_the_open_calls() -> None:
     spoken = Message.user(ToolResultBlock("a", (TextBlock("by hand"),)), ToolResultBlock("b", ()), "never mind")
     replay = Replay(
         [MessageEntry(Message.assistant(*USES)), intent(USES[1], "write"), answer(USES[0]), MessageEntry(spoken)]

@@ -1,4 +1,4 @@
-"""Rows out of a database that SQLite cannot read: all of an undamaged one, and of a damaged one all that is whole."""
+"""Salvage rows from a database that SQLite cannot read: every intact row of it."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_a_log_that_breaks_off_gives_the_rows_before(logged: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["file", "log"])
-def test_what_is_damaged_in_one_is_taken_from_the_other(twice: Path, broken: str) -> None:
+def test_entries_that_are_damaged_in_one_file_are_taken_from_the_other(twice: Path, broken: str) -> None:
     path = twice if broken == "file" else log_of(twice)
     data = bytearray(path.read_bytes())
     for start in range(200, len(data), 1000):
@@ -440,7 +440,7 @@ def test_every_truncation_gives_the_rows_on_the_pages_that_are_left(tmp_path: Pa
 
 
 @page_sizes
-def test_a_page_that_is_lost_takes_only_its_own_rows(tmp_path: Path, page_size: int) -> None:
+def test_a_lost_page_loses_only_its_own_rows(tmp_path: Path, page_size: int) -> None:
     rows = events(1000)
     path = made(tmp_path / "log", rows, page_size)
     data = path.read_bytes()
@@ -603,7 +603,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert found(tmp_path / "log") == set()
 
 
-def test_a_part_of_the_disk_that_cannot_be_read_takes_only_its_rows(
+def test_an_unreadable_part_of_the_disk_loses_only_its_own_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = events(600)

@@ -1,4 +1,4 @@
-"""The files of sessions: stored once each, read only through a session that they came into, kept while one has them."""
+"""Files of sessions: stored once, readable only through their sessions, kept while a session refers to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session leaves the log as JSON lines and comes back as it was; what is broken or crafted leaves nothing behind."""
+"""Export and import: a session round-trips as JSON lines; broken or crafted input leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread that writes: what waits together is committed together, in order, and nobody spoils it for the others."""
+"""The writer thread: waiting jobs are committed together, in order, and a failing job does not affect others."""
 
 from __future__ import annotations
 
@@ -226,9 +226,7 @@ def test_work_that_rolls_everything_back_is_not_taken_for_done(writer: Writer, p
     assert notes(path) == [3, 4]
 
 
-def test_a_commit_that_fails_fails_for_all_who_share_it(
-    writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_commit_fails_for_all_of_its_jobs(writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_large(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA defer_foreign_keys=ON")
         connection.execute("INSERT INTO child VALUES (4711)")  # found out by COMMIT alone
@@ -265,7 +263,7 @@ def test_work_is_done_in_the_order_in_which_it_came(writer: Writer, path: Path) 
     assert notes(path) == [*range(50), *range(50)]
 
 
-def test_the_value_of_work_is_given_to_who_asked_for_it(writer: Writer) -> None:
+def test_the_result_of_a_job_is_returned_to_its_caller(writer: Writer) -> None:
     with Held(writer):
         doings = [Doing(writer, lambda connection, number=number: number * number) for number in range(10)]
     assert [each.wait() for each in doings] == [number * number for number in range(10)]
@@ -334,7 +332,7 @@ async def test_who_waits_is_woken_whatever_a_callback_does(writer: Writer) -> No
     assert [type(each["exception"]) for each in told] == [ZeroDivisionError], "it is not swallowed either"
 
 
-async def test_a_cancel_of_who_waits_takes_effect_when_the_work_is_done(writer: Writer, path: Path) -> None:
+async def test_a_cancelled_waiter_is_cancelled_after_its_job_is_done(writer: Writer, path: Path) -> None:
     with Held(writer):
         write = writer.submit(note("written"))
         waiting = asyncio.ensure_future(write.finished())
@@ -457,7 +455,7 @@ def test_work_that_comes_after_the_order_to_close_is_done_and_the_writer_closed(
     assert not closing_it.is_alive()
 
 
-def test_many_who_write_and_close_at_once_lose_nothing(path: Path) -> None:
+def test_concurrent_writes_and_closes_lose_nothing(path: Path) -> None:
     writer = Writer(path, {}, lambda connection: None, 0.02)
     writer.run(make_notes)
     outcomes: list[Any] = []
@@ -477,7 +475,7 @@ def test_many_who_write_and_close_at_once_lose_nothing(path: Path) -> None:
     assert sorted(notes(path)) == sorted([*range(20)] * 4)
 
 
-def test_a_loop_that_was_closed_meanwhile_is_nobodys_trouble(writer: Writer, path: Path) -> None:
+def test_an_event_loop_that_was_closed_meanwhile_is_harmless(writer: Writer, path: Path) -> None:
     failed: list[Any] = []
     before, threading.excepthook = threading.excepthook, failed.append
     try:

@@ -235,7 +235,7 @@ def test_pictures_of_every_colour_mode_can_be_converted(mode: str) -> None:
     assert opened(data).size == (80, 80)
 
 
-def test_a_photo_that_lies_on_its_side_is_turned_before_that_is_forgotten() -> None:
+def test_a_photo_is_rotated_before_its_exif_data_is_dropped() -> None:
     output = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6  # turned by a quarter

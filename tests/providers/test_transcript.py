@@ -164,7 +164,7 @@ class Chatting:
         return sum(each.transcript.size for each in self.session._memory.values() if isinstance(each, Rendering))
 
 
-async def test_words_are_not_kept_twice_while_a_person_is_to_speak() -> None:
+async def test_rendered_bytes_are_dropped_while_the_user_is_to_answer() -> None:
     chat = Chatting("Yes. " * 1000)
     for number in range(3):
         await chat.session.run(f"Question {number}?")

@@ -251,7 +251,7 @@ async def test_a_session_is_opened_and_closed_beside_the_loop(tmp_path: Path) ->
             assert len(once_more.messages) == 2
 
 
-async def test_a_session_whose_opener_was_cancelled_is_let_go(tmp_path: Path) -> None:
+async def test_a_session_whose_opener_was_cancelled_is_released(tmp_path: Path) -> None:
     agent, _ = scripted("One.")
     with Log(tmp_path) as log:
         async with Session.open(log, agent=agent) as session:

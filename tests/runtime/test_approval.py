@@ -1,4 +1,4 @@
-"""Who is asked whether a call may run, when, and what becomes of a refusal."""
+"""Approval: when an approver is asked, and what happens after a denial."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_call_that_must_be_alone_is_asked_about_after_those_before_it(ag
     assert order == [("c1", []), ("c2", ["look"]), ("c3", ["look", "write"])]
 
 
-async def test_whoever_cannot_decide_has_refused(agent: Agent, done: list[str]) -> None:
+async def test_an_approver_that_cannot_decide_denies(agent: Agent, done: list[str]) -> None:
     async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         raise ValueError("no idea")
 

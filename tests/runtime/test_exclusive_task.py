@@ -1,4 +1,4 @@
-"""One thing at a time, which can be cancelled from anywhere."""
+"""One task at a time, which can be cancelled from any thread."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_second_thing_at_the_same_time_is_refused_and_the_first_goes_on(
 
 
 @pytest.mark.parametrize("where", ["here", "in a thread"])
-async def test_a_cancel_ends_the_work_and_not_whoever_waits_for_it(where: str) -> None:
+async def test_a_cancel_ends_the_work_and_not_its_waiter(where: str) -> None:
     work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()
@@ -89,7 +89,7 @@ async def test_a_cancel_from_a_loop_in_another_thread_reaches_it() -> None:
         await doing
 
 
-async def test_a_cancel_of_whoever_waits_ends_the_work_first() -> None:
+async def test_a_cancel_of_the_waiter_ends_the_work_first() -> None:
     work, job = ExclusiveTask(), Job()
     doing = asyncio.ensure_future(work.do(job()))
     await job.begun.wait()

@@ -1,4 +1,4 @@
-"""A run that gets nowhere is told so, and then stopped; one that waits for something is not."""
+"""A run that repeats itself gets a warning and is then stopped; polling is allowed while results change."""
 
 from __future__ import annotations
 

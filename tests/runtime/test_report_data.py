@@ -1,4 +1,4 @@
-"""The data of a report, wherever somebody looks for it: in results, in events, after a reload."""
+"""The data of a report is in results, in events and in the session after a reload."""
 
 from __future__ import annotations
 

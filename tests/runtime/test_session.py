@@ -674,7 +674,7 @@ async def test_many_calls_of_one_id_each_get_their_own() -> None:
     ("stop", "said"),
     [(StopReason.MAX_TOKENS, "cut off"), (StopReason.REFUSAL, "refused"), (StopReason.CONTENT_FILTER, "filter")],
 )
-async def test_a_reply_that_did_not_end_well_is_told_of(stop: StopReason, said: str) -> None:
+async def test_a_reply_with_an_unusual_stop_reason_gives_a_notice(stop: StopReason, said: str) -> None:
     watched = Watched([Reply(Message.assistant("Half an ans"), stop)])
     result = await watched.session.run("go")
     assert (result.status, result.stop_reason) == ("done", stop)

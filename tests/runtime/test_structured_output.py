@@ -1,4 +1,4 @@
-"""Reports: data that satisfies a schema, and how a run comes to it."""
+"""Reports: data that satisfies a schema, and how a run ends with one."""
 
 from __future__ import annotations
 

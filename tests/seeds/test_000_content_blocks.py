@@ -1,4 +1,4 @@
-"""Tool results as content blocks, and when to send out a sub-agent: the document's examples, in our API."""
+"""Tool results as content blocks, and when to start a sub-agent: the document's examples, in our API."""
 
 from __future__ import annotations
 

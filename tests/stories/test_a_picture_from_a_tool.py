@@ -1,4 +1,4 @@
-"""The second story: a tool of one's own returns a chart and a PDF, and each API in turn gets them in its own form."""
+"""Story 2: a tool returns a chart and a PDF, and each API receives them in its own form."""
 
 from __future__ import annotations
 

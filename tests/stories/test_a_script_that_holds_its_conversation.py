@@ -1,4 +1,4 @@
-"""A script thinks, keeps its conversation as JSON, is killed, and goes on with other providers until it has finished.
+"""Story 5: a script saves its conversation as JSON, is killed, and continues with other providers.
 
 The script is examples/held_conversation.py as it stands there. It is killed while a tool waits for a file, a pipe into
 which nobody writes, so that the moment is always the same one.

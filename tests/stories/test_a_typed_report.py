@@ -1,4 +1,4 @@
-"""Story 4: four sub-agents are sent out at once, three come back with data, and it is the same wherever one looks."""
+"""Story 4: four sub-agents run in parallel, three return data, and the data is the same everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first story: three calls at once, one of which fails, and the request that the chat becomes for each API."""
+"""Blocks on the wire: three calls at once, one of which fails, and the request for each API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Story 3: an editor watches a build, is asked about an edit and cancels a server; another one sees the same later."""
+"""Story 3: an editor shows a build, is asked about an edit and cancels a server; another editor loads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parent that sends out sub-agents, and one scripted model that plays them all."""
+"""A parent that starts sub-agents, and one scripted model that plays them all."""
 
 from __future__ import annotations
 

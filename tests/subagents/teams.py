@@ -1,4 +1,4 @@
-"""A sender and its sub-agents on one script, and what can be seen of them."""
+"""A parent and its sub-agents on one scripted model, and helpers to observe them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELPER = Profile(name="Helper", description="Helps.")
 
 
 def task(prompt: str, profile: str = "Helper", **more: Any) -> ToolUseBlock:
-    """A call that sends somebody out; what is to be done is told apart by the prompt."""
+    """A Task call; the prompt identifies the task."""
     return call("Task", description=f"do {prompt}", prompt=prompt, subagent_type=profile, **more)
 
 
@@ -40,7 +40,7 @@ def reply(*parts: Any, tokens: int = 0, cost: float | None = None) -> Reply:
 
 
 def play(sender: Sequence[Any], children: Mapping[str, Sequence[Any]] | None = None) -> ScriptedModel:
-    """A model that plays the sender, and each sub-agent by its prompt: as many steps as it has said things."""
+    """A model that plays the parent, and each sub-agent by its prompt: as many steps as it has said things."""
 
     def step(request: Request) -> Step:
         first = request.messages[0].text

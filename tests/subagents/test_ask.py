@@ -184,7 +184,7 @@ async def test_a_report_that_never_fits_is_an_error() -> None:
     assert (await _failed(someone, Person)).result.status == "max_turns"
 
 
-def test_a_script_hears_of_it_too() -> None:
+def test_a_script_gets_the_same_error() -> None:
     with pytest.raises(RunError) as failed:
         outrider.ask("Who?", Person, model=ScriptedModel([ProviderError("overloaded")]))
     assert failed.value.result.error == "overloaded"

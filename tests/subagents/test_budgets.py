@@ -1,4 +1,4 @@
-"""What sub-agents use counts for the run that sent them out, and stops it; each has limits of its own as well."""
+"""The usage of sub-agents counts for the run that started them; each has its own limits as well."""
 
 from __future__ import annotations
 

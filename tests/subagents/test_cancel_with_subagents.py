@@ -1,4 +1,4 @@
-"""A cancel of the sender ends its sub-agents: each call of theirs and its own is answered, nothing is left running."""
+"""A cancel of the parent ends its sub-agents: every call gets a result, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_those_that_wait_for_their_turn_are_never_sent_out(log: Log | None
     check_all_answered(team, log)
 
 
-async def test_a_sender_that_was_cancelled_goes_on_and_can_send_out_others(log: Log | None) -> None:
+async def test_a_cancelled_parent_continues_and_can_start_others(log: Log | None) -> None:
     sleeping = Sleeping()
     children = {"a": [[call("sleep")], "Never."], "b": ["B."]}
     sender = [[task("a")], [task("b")], "Done."]

@@ -1,4 +1,4 @@
-"""The fields at the beginning of a profile: read as their writers meant them, or refused with the line named."""
+"""Front matter of profiles: parsed as in YAML, or refused with the line."""
 
 from __future__ import annotations
 

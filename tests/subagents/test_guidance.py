@@ -1,4 +1,4 @@
-"""The guidance on Task: it speaks of the tools and the profiles that there are, and of no others."""
+"""The guidance on Task names the tools and profiles that the agent has, and no others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def own_words(text: str) -> str:
     return text.partition("Available sub-agents:")[0]
 
 
-def test_with_all_tools_it_says_when_to_send_somebody_out_and_when_not() -> None:
+def test_with_all_tools_it_says_when_to_use_task_and_when_not() -> None:
     said = instructions(TOOL_NAMES)
     for each in (*WHEN, *ADVICE, PRINCIPLE):
         assert each in said

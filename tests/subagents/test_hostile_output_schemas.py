@@ -190,13 +190,13 @@ async def test_a_thousand_levels_in_a_log(levels: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"description": "d", "prompt": "Who?", "output_schema": {', "[]", '"Task"', ""])
-async def test_a_call_that_breaks_off_sends_nobody_out(text: str) -> None:
+async def test_a_call_that_is_cut_off_starts_no_sub_agent(text: str) -> None:
     team = Team([finished_call("", "Task", text)], {"Who?": []})
     check_refused(team, await sent(team), "The arguments of Task are not")
 
 
 @pytest.mark.parametrize("schema", [True, False, 5, "object", [], [{}]])
-async def test_what_is_no_schema_sends_nobody_out(schema: Any) -> None:
+async def test_an_invalid_schema_starts_no_sub_agent(schema: Any) -> None:
     team = with_schema(schema)
     check_refused(team, await sent(team), "output_schema")
 
@@ -342,7 +342,7 @@ async def test_what_nothing_can_satisfy_ends_with_the_turns_of_the_child(schema:
         pytest.param({"properties": {"a": {"$ref": "#/odd"}}, "odd": {"x": [{"$anchor": "n"}]}}, id="an odd place"),
     ],
 )
-async def test_a_model_may_not_refer_by_name_for_nobody_can_tell_how_long_that_takes(schema: Any) -> None:
+async def test_references_by_name_are_refused_because_their_cost_is_unknown(schema: Any) -> None:
     finished = await sent(with_schema(schema))
     assert finished.result.is_error
     assert "refers by name; refer by path" in finished.result.text

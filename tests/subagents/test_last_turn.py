@@ -1,4 +1,4 @@
-"""The last turn of somebody who is to report: what it is told leads to the report, not away from it."""
+"""The last turn of a model that must report: the reminder asks for the report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_sub_agent_that_obeys_comes_back_with_its_report(turns: int) -> 
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
-def test_whoever_is_asked_for_a_type_and_obeys_answers_with_it(turns: int) -> None:
+def test_a_model_that_reports_on_its_last_turn_returns_the_type(turns: int) -> None:
     model = ScriptedModel(obedient)
     answer = outrider.ask("Count.", COUNT, model=model, tools=[look], limits=Limits(max_turns=turns))
     assert answer == {"count": 2 * turns - 1}
@@ -60,7 +60,7 @@ def test_whoever_is_asked_for_a_type_and_obeys_answers_with_it(turns: int) -> No
 
 
 @pytest.mark.parametrize("turns", [2, 3])
-async def test_whoever_ended_in_words_is_told_of_the_report_on_the_last_turn_too(turns: int) -> None:
+async def test_a_model_that_ended_with_text_is_reminded_of_the_report_on_its_last_turn(turns: int) -> None:
     """The run after the reminder has what is left of the turns."""
 
     def forgets(request: Request) -> Step:
@@ -92,7 +92,7 @@ async def test_the_last_turn_without_one_does() -> None:
     assert "report_back" not in request.reminder
 
 
-async def test_a_tool_of_anybody_can_say_what_is_to_be_done_on_the_last_turn() -> None:
+async def test_any_tool_can_set_the_reminder_of_the_last_turn() -> None:
     """Not a matter of a name: what the loop says comes from the tools."""
 
     @tool(final_turn="Hand in the sheet now.")

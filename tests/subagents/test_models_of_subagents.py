@@ -1,4 +1,4 @@
-"""Who answers for a sub-agent: what a conversation says stays with the vendor that the user has chosen."""
+"""The model of a sub-agent: the conversation stays with the vendor that the user chose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def name_of(wanted: str, sender: str) -> str:
         ("gemini/gemini-4-argon", "gemini/gemini-3.5-flash-lite", "gemini/gemini-4-argon"),
     ],
 )
-def test_a_tier_is_one_of_the_vendor_who_answers_the_sender(
+def test_a_tier_is_a_model_of_the_parents_vendor(
     sender: str, fast: str, powerful: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "correct-horse")  # whose key is found first does not matter

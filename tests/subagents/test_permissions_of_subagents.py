@@ -1,4 +1,4 @@
-"""What a sub-agent may do: what its sender may, asked of the same person, judged from where its own shell stands."""
+"""Permissions of sub-agents: those of the parent, decided for the sub-agent's own working directory."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def test_a_rule_may_deny_sub_agents_altogether(folder: Path) -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_mode_that_changes_counts_for_those_who_are_out(folder: Path) -> None:
+async def test_a_changed_mode_applies_to_running_sub_agents(folder: Path) -> None:
     bench = bench_in(folder, permissions__mode="all")
 
     def change(_: Request) -> Step:

@@ -1,4 +1,4 @@
-"""Profiles that users and projects write: found, read without trusting them, and what is wrong with them said."""
+"""Profile files of users and projects: found, read without trusting them, with a note for each problem."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_lies_above_the_repository_is_not_the_project_s(folder: Path) -> No
     assert found_in(folder).profiles == ()
 
 
-def test_the_user_s_own_is_not_a_project_s_where_the_home_is_above(tmp_path: Path) -> None:
+def test_the_users_own_profiles_are_not_the_projects_where_the_home_is_above(tmp_path: Path) -> None:
     """A project that is no repository is looked at up to the home, where the user's own files are."""
     project = tmp_path / "work"
     project.mkdir()
@@ -114,12 +114,12 @@ def test_the_user_s_own_is_not_a_project_s_where_the_home_is_above(tmp_path: Pat
         ("[]", (), ""),
         ("TodoWrite, LS, MultiEdit", ("Todo", "Glob", "Edit"), ""),
         ("Read, Task", ("Read",), ""),
-        ("Read, Telescope", ("Read",), "there is no tool Telescope"),
-        ("Bash(git:*), Read", ("Read",), "there is no tool Bash(git:*)"),
-        ("[Bash(git:*)]", (), "there is no tool Bash(git:*)"),
-        ("Bash(git add, Bash, ls), Read", ("Read",), "there is no tool Bash(git add, Bash, ls)"),
-        ("[Agent(Explore, Bash, Plan), Read]", ("Read",), "there is no tool Agent(Explore, Bash, Plan)"),
-        ("bash, read", (), "there is no tool bash, read"),
+        ("Read, Telescope", ("Read",), "unknown tools are left out: Telescope"),
+        ("Bash(git:*), Read", ("Read",), "unknown tools are left out: Bash(git:*)"),
+        ("[Bash(git:*)]", (), "unknown tools are left out: Bash(git:*)"),
+        ("Bash(git add, Bash, ls), Read", ("Read",), "unknown tools are left out: Bash(git add, Bash, ls)"),
+        ("[Agent(Explore, Bash, Plan), Read]", ("Read",), "unknown tools are left out: Agent(Explore, Bash, Plan)"),
+        ("bash, read", (), "unknown tools are left out: bash, read"),
         ("mcp__github__search, Read", ("Read",), "mcp__github__search"),
     ],
 )
@@ -160,15 +160,18 @@ def test_the_model_may_be_a_tier_under_the_names_of_other_programs(folder: Path,
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"You help.", "no fields at its top"),
-        (b"---\nname: Helper\n", "no fields at its top"),
+        (b"You help.", "no fields at the top"),
+        (b"---\nname: Helper\n", "no fields at the top"),
         (b"---\nname: Helper\n---\n", "needs a description"),
         (b"---\nname: two words\ndescription: D\n---\n", "'two words' is not a valid profile name"),
         (b"---\nname: [a, b]\ndescription: D\n---\n", "is not a valid profile name"),
         (b"---\nname: H\xff\ndescription: D\n---\n", "is not a valid profile name"),
         (b"---\nname: Helper\nwhat is this\n---\n", "line 3: 'what is this'"),
-        (b"---\ndescription: D\nlimits: 5\n---\n", "limits has a number for each name"),
-        (b"---\ndescription: D\nlimits: {max_turns: many}\n---\n", "the limit max_turns is 'many'"),
+        (b"---\ndescription: D\nlimits: 5\n---\n", "limits must give a number for each name"),
+        (
+            b"---\ndescription: D\nlimits: {max_turns: many}\n---\n",
+            "the limit max_turns must be a number or none, not 'many'",
+        ),
         (b"---\ndescription: D\nlimits: {max_turns: inf}\n---\n", "whole number"),
         (b"---\ndescription: D\nlimits: {max_turns: -1}\n---\n", "turns"),
         (b"---\ndescription: D\nlimits: {max_turns: nan}\n---\n", "turns"),
@@ -176,8 +179,8 @@ def test_the_model_may_be_a_tier_under_the_names_of_other_programs(folder: Path,
         (b"---\ndescription: D\nlimits: {speed: 5}\n---\n", "'speed'"),
         (b"---\ndescription: D\nlimits: {result_characters: 2.5}\n---\n", "result_characters"),
         (b"---\ndescription: D\nschemas: perhaps\n---\n", "true or false"),
-        (b"\x00\x01\x02" * 100, "no fields at its top"),
-        (b"---\n" + b"a: b\n" * 200_000, "no fields at its top"),
+        (b"\x00\x01\x02" * 100, "no fields at the top"),
+        (b"---\n" + b"a: b\n" * 200_000, "no fields at the top"),
     ],
 )
 def test_a_file_that_is_no_profile_is_named_and_harms_no_other(folder: Path, content: bytes, said: str) -> None:
@@ -194,7 +197,7 @@ def test_a_file_that_is_no_profile_is_named_and_harms_no_other(folder: Path, con
 
 def test_a_field_that_there_is_not_is_said_for_our_own_files_alone(folder: Path) -> None:
     _, notes = read(folder, colour="red")
-    assert "'colour' is no field of a profile" in notes[0]
+    assert "unknown field 'colour'" in notes[0]
     (folder / ".outrider/agents/helper.md").unlink()
     write(folder / ".claude/agents/helper.md", color="red")
     assert found_in(folder).notes == ()

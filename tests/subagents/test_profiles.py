@@ -1,4 +1,4 @@
-"""Profiles: what a sub-agent has and where it stops, and never more than its sender."""
+"""Profiles: the tools and limits of a sub-agent, never more than its parent's."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_those_that_only_read_have_only_tools_that_read(folder: Path) -> None:
         assert {effects[each] for each in names_in(bench, name)} == {"read"}
 
 
-def test_the_user_s_own_tools_go_to_those_who_have_all(folder: Path) -> None:
+def test_profiles_with_all_tools_get_the_users_own_tools(folder: Path) -> None:
     @tool
     def whistle() -> str:
         """Whistle."""

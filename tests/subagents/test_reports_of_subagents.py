@@ -1,4 +1,4 @@
-"""Sub-agents that report by a schema: what they are offered, how they end, what comes back and stays."""
+"""Sub-agents with an output schema: the tools they get, how they end, and the data they return."""
 
 from __future__ import annotations
 

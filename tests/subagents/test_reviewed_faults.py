@@ -107,7 +107,7 @@ def test_a_project_that_replaces_a_profile_is_told_of_and_cannot_fill_the_prompt
     for number in range(MOST_FILES + 20):
         (folder / f"a{number}.md").write_text(f"---\ndescription: {'x' * 5000}\n---\n")
     found = find_profiles(tmp_path, [], built_in(), tools=["Read"], home=tmp_path)
-    assert any(note.endswith("it takes the place of the profile Explore") for note in found.notes)
+    assert any(note.endswith("it replaces the profile Explore") for note in found.notes)
     assert len(found.profiles) <= MOST_FILES + len(built_in())
     assert max(len(profile.description) for profile in found.profiles) <= LONGEST_DESCRIPTION
 
@@ -121,7 +121,7 @@ def test_notes_on_profiles_are_plain_in_the_terminal(tmp_path: Path, monkeypatch
     ended = subprocess.run(
         command, cwd=tmp_path / "project", stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60
     )
-    assert b"there is no tool" in ended.stderr
+    assert b"unknown tools" in ended.stderr
     assert b"\x1b" not in ended.stderr
 
 

@@ -1,4 +1,4 @@
-"""The JSON-Schema-Test-Suite, through our validation: a schema by itself, and as what a sub-agent reports by.
+"""The JSON-Schema-Test-Suite through our validation: schemas alone, and as output schemas of sub-agents.
 
 The suite comes with the source archive of `jsonschema`, which pip fetches once; it is kept beside the interpreter.
 Every group that is left out, or judged in another way, is named below with its reason: nothing else is passed over.

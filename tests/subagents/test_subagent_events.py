@@ -1,4 +1,4 @@
-"""What observers see of sub-agents: below the call that sent them out, in order, and as JSON."""
+"""Events of sub-agents: inside the call that started them, in order, and as JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def look(context: ToolContext, at: str = "it") -> str:
 
 
 def check_order(events: list[Event]) -> None:
-    """What is promised of the order, for each call that sent somebody out."""
+    """Check the promised order of events for each Task call."""
     running: set[str] = set()
     known: dict[str, str] = {}
     over: set[str] = set()

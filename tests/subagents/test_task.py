@@ -1,4 +1,4 @@
-"""The Task tool: who has it, what comes back, in which order, and how many work at once."""
+"""The Task tool: which agents have it, its results and their order, and concurrency."""
 
 from __future__ import annotations
 
@@ -198,12 +198,12 @@ async def test_in_a_workbench_the_setting_says_how_much_is_read(folder: Path) ->
 
 
 @pytest.mark.parametrize("characters", [0, -1])
-def test_to_read_nothing_of_an_answer_is_refused(characters: int) -> None:
+def test_a_limit_below_one_character_of_an_answer_is_refused(characters: int) -> None:
     with pytest.raises(ToolDefinitionError, match="result_characters of Task"):
         with_subagents(Agent(model="demo"), [HELPER], result_characters=characters)
 
 
-async def test_a_sub_agent_has_no_task_and_cannot_send_out_others_by_itself(log: Log | None) -> None:
+async def test_a_sub_agent_has_no_task_and_cannot_start_others(log: Log | None) -> None:
     @tool
     async def delegate(context: ToolContext) -> str:
         """Send somebody out."""
@@ -240,7 +240,7 @@ async def test_a_model_that_gives_two_calls_the_same_id_gets_two_sub_agents(log:
         ({"cwd": "/"}, "cwd"),
     ],
 )
-async def test_arguments_that_do_not_fit_send_nobody_out(more: dict[str, str], said: str) -> None:
+async def test_invalid_arguments_start_no_sub_agent(more: dict[str, str], said: str) -> None:
     wanted = {"description": "do it", "prompt": "a", "subagent_type": "Helper"} | more
     team = Team(play([[call("Task", **wanted)], "Done."], {"a": ["Never."]}))
     await team.run()
@@ -372,7 +372,7 @@ def test_only_those_are_listed_for_whom_there_are_tools(folder: Path) -> None:
     assert offered == ["Bash", "General"]
 
 
-def test_without_anybody_to_send_out_there_is_no_task() -> None:
+def test_without_profiles_there_is_no_task() -> None:
     with pytest.raises(OutriderError, match="no sub-agent could be started"):
         with_subagents(Agent(model="demo"))
     with pytest.raises(OutriderError, match="no sub-agent could be started"):

@@ -1,4 +1,4 @@
-"""Functions in threads: what they give or raise arrives, and none can hold up the loop or the process."""
+"""Functions in threads: results and exceptions arrive, and no function can block the loop or the exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions as tools: how they are described, and what becomes of what they give back."""
+"""Functions as tools: their descriptions, and the conversion of their return values."""
 
 from __future__ import annotations
 

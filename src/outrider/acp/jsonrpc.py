@@ -115,7 +115,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class LineSplitter:
-    """Splits incoming bytes into lines without their line ends. None stands for a line over the limit."""
+    """Splits incoming bytes into lines without their line ends. A line over the limit is None."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from textwrap import fill
 from typing import Any, TextIO
 
 from outrider.cli.command_output import command_output_lines
@@ -103,8 +104,11 @@ class EventPrinter:
         self._write(f"\n{self._styled(BOLD, title)} {self._styled(DIM, f'· {subtitle}')}\n\n")
 
     def question(self, text: str) -> None:
-        """Print the user's prompt."""
-        self._write(f"{self._styled(CYAN, f'› {text}')}\n\n")
+        """Print the user's prompt, wrapped on a terminal."""
+        text = f"› {text}"
+        if self.live:
+            text = fill(text, self._region.width, subsequent_indent="  ")
+        self._write(f"{self._styled(CYAN, text)}\n\n")
 
     def line(self, text: str) -> None:
         """Print a line, above the lines of running calls."""

@@ -1,4 +1,4 @@
-"""Front matter: the fields between `---` at the top of a Markdown file, in the part of YAML that such files use."""
+"""Parse front matter: the fields between `---` lines at the top of a Markdown file, in a small part of YAML."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _fields(lines: list[str]) -> Iterator[tuple[str, Value]]:
             continue
         field = _FIELD.fullmatch(line.rstrip())
         if not field:
-            raise ValueError(f"line {at + 1}: {line.strip()[:60]!r} is not of the form `name: value`")
+            raise ValueError(f"line {at + 1}: {line.strip()[:60]!r} must have the form `name: value`")
         name, first = field[1], _without_comment(field[2] or "")
         below = []
         while at < len(lines) and (lines[at].startswith((" ", "\t", "- ")) or not lines[at].strip()):

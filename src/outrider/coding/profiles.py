@@ -1,4 +1,4 @@
-"""Sub-agent profiles that users and projects write: Markdown files with fields at the top and instructions below."""
+"""Sub-agent profiles in Markdown files of users and projects: fields at the top, instructions below."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def find_profiles(
         try:
             profile, remarks = read_profile(text, known, is_foreign=is_foreign)
         except (ValueError, TypeError) as error:
-            notes.append(f"{text.path}: {error}; it is not used")
+            notes.append(f"{text.path}: {error}; the file is ignored")
         else:
             if is_foreign and profile.name in profiles:
-                notes.append(f"{text.path}: it takes the place of the profile {profile.name}")
+                notes.append(f"{text.path}: it replaces the profile {profile.name}")
             profiles[profile.name] = profile
             notes += [f"{text.path}: {remark}" for remark in remarks]
     return FoundProfiles(tuple(profiles.values()), tuple(notes))
@@ -73,10 +73,10 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
     """Return the profile in a file, and remarks about parts that are ignored. Raises ValueError."""
     fields, text = split(file.text)
     if not fields:
-        raise ValueError("it has no fields at its top, between two lines of ---")
+        raise ValueError("there are no fields at the top, between two lines of ---")
     remarks: list[str] = []
     if ".outrider" in file.path.parts and (unknown := fields.keys() - set(_FIELDS)):
-        remarks.append(f"{sorted(unknown)[0]!r} is no field of a profile; there are {', '.join(_FIELDS)}")
+        remarks.append(f"unknown field {sorted(unknown)[0]!r}; a profile has the fields {', '.join(_FIELDS)}")
     profile = Profile(
         name=str(fields.get("name") or file.path.stem),
         description=str(fields.get("description", ""))[:LONGEST_DESCRIPTION],
@@ -92,17 +92,17 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
 
 
 def _tools(value: Any, known: frozenset[str], remarks: list[str]) -> tuple[str, ...] | None:
-    """Return the named tools that exist. A tool that is only partly allowed is left out."""
+    """Return the named tools that exist. A tool with a pattern, as in `Bash(ls)`, is left out."""
     if value is None or value in ("*", ["*"], ""):
         return None
     names = [_ALIASES.get(name, name) for name in as_list(value)]
     if unknown := [name for name in names if name not in known and name != "Task"]:
-        remarks.append(f"there is no tool {', '.join(unknown)}; it goes without")
+        remarks.append(f"unknown tools are left out: {', '.join(unknown)}")
     return tuple(dict.fromkeys(name for name in names if name in known))
 
 
 def _remove_denied(value: Any, names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
-    """Return the tools without the denied ones. A tool that is partly denied is left out."""
+    """Return the tools without the denied ones. A tool denied by a pattern, as in `Bash(rm)`, is left out whole."""
     denied = {_ALIASES.get(name, name) for name in (each.partition("(")[0] for each in as_list(value or ""))}
     if not denied:
         return names
@@ -119,7 +119,7 @@ def _limits(value: Any) -> Mapping[str, Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, dict):
-        raise ValueError("limits has a number for each name, as in `limits: {max_turns: 20}`")
+        raise ValueError("limits must give a number for each name, as in `limits: {max_turns: 20}`")
     return {name: _number(name, text) for name, text in value.items()}
 
 
@@ -129,15 +129,15 @@ def _number(name: str, text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f"the limit {name} is {text!r}; it is a number, or none") from None
+        raise ValueError(f"the limit {name} must be a number or none, not {text!r}") from None
     if number.is_integer():
         return int(number)
     if name in Limits.__struct_fields__ and name not in ("max_cost", "max_seconds", "tool_seconds"):
-        raise ValueError(f"the limit {name} is {text!r}; it is a whole number, or none")
+        raise ValueError(f"the limit {name} must be a whole number or none, not {text!r}")
     return number
 
 
 def _boolean(name: str, text: str) -> bool:
     if text.lower() not in (*_YES, *_NO):
-        raise ValueError(f"{name} is {text!r}; it is true or false")
+        raise ValueError(f"{name} must be true or false, not {text!r}")
     return text.lower() in _YES

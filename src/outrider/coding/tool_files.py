@@ -1,4 +1,4 @@
-"""Tools from files that the user names: JSON that describes them, or Python that defines them."""
+"""Load tools from files that the user names: JSON with their descriptions, or Python with their functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_tools(paths: Iterable[str]) -> tuple[ToolSpec, ...]:
     for path in paths:
         for spec in _from_python(path) if path.endswith(".py") else _from_json(path):
             if spec.name in tools:
-                raise ToolDefinitionError(f"{path}: there are two tools with the name {spec.name!r}")
+                raise ToolDefinitionError(f"{path}: another tool has the name {spec.name!r}")
             tools[spec.name] = spec
     return tuple(tools.values())
 
@@ -52,7 +52,7 @@ def _from_json(path: str) -> Iterator[ToolSpec]:
     for each in listed:
         if not NAME.fullmatch(each.name):
             raise ToolDefinitionError(
-                f"{path}: {each.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, '_' and '-'"
+                f"{path}: {each.name!r} is not a valid tool name; use 1 to 64 letters, digits, '_' and '-'"
             )
         yield ToolSpec(each.name, each.description, _schema(each, path))
 
@@ -80,7 +80,7 @@ def _run(path: str) -> list[Tool]:
         with redirect_stdout(sys.stderr):
             names = runpy.run_path(path, run_name="outrider_tools")
     except (Exception, SystemExit) as error:
-        raise ToolDefinitionError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+        raise ToolDefinitionError(f"{path} failed: {type(error).__name__}: {error}") from error
     finally:
         del sys.path[0]
     found = {id(value): value for value in names.values() if isinstance(value, Tool)}

@@ -1,4 +1,7 @@
-"""Resume a session: rebuild its state from the log after any kind of stop."""
+"""Resume a session: rebuild its state from the log after any kind of stop.
+
+`Session.open` calls this, and `Session.run` then runs the calls that were left open.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gemini API: Google's models."""
+"""Gemini API: Google's models. `_part` encodes text and files; `render.py` chooses where each file goes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def provider(model: str) -> Gemini:
 
 
 def _generation_config(settings: ModelSettings) -> dict[str, Any]:
-    """Return the settings that stand in `generationConfig`."""
+    """Return the fields of `generationConfig`."""
     fields: dict[str, Any] = {}
     if settings.effort:
         fields["thinkingConfig"] = {"thinkingLevel": settings.effort}

@@ -84,7 +84,7 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     structured_output: Any = None
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
-    """Whether there was a report: tells the report null from no report."""
+    """Whether there was a report. It distinguishes a report of null from no report."""
 
 
 class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_started"):

@@ -32,7 +32,7 @@ class ReplyCalls:
         return {call_id: answer.result for call_id, answer in self._known.answers.items()}
 
     def forget(self) -> None:
-        """A message was added: nothing is known of its calls."""
+        """Forget the calls of the last reply, because another message was added."""
         self._known = OpenCalls()
 
     def start(self, intents: Iterable[Intent]) -> None:

@@ -1,4 +1,4 @@
-"""The progress of a run against its limits, and its result."""
+"""`RunResult`, and the progress of a run against its limits. The loop itself is in `session.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDINGS: Mapping[RunStatus, str] = {
     "max_seconds": "The time limit is reached. Say “go on” to continue.",
     "cancelled": "Interrupted. The conversation so far is kept.",
 }
-"""What a person is told when a run was stopped."""
+"""Sentences for the user, by the status of a stopped run."""
 
 
 class RunResult(ByItem, msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     structured_output: Any = None
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
-    """Whether there was a report: tells the report null from no report."""
+    """Whether there was a report. It distinguishes a report of null from no report."""
 
     def raise_for_status(self) -> RunResult:
         """Raise RunError unless the run is done; return the result otherwise."""
@@ -76,7 +76,7 @@ class Progress:
         self._within = within
         """The run of the parent session, whose budget this one uses as well."""
         self._repetition = Repetition()
-        self._sent_out = 0
+        self._subagents = 0
 
     def begin_turn(self) -> None:
         """Count a turn."""
@@ -98,12 +98,12 @@ class Progress:
         """Count the calls of a reply and their results."""
         self._repetition.take(calls, results)
 
-    def send_out(self) -> None:
+    def count_subagent(self) -> None:
         """Count a sub-agent. Raises OutriderError if the limit is reached."""
         most = self._limits.max_subagents
-        if most is not None and self._sent_out >= most:
+        if most is not None and self._subagents >= most:
             raise OutriderError(f"this run has started {most} sub-agents, which is its limit (limits.max_subagents)")
-        self._sent_out += 1
+        self._subagents += 1
 
     def _use(self, usage: Usage) -> None:
         self.usage += usage

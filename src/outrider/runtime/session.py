@@ -525,7 +525,7 @@ class Session:
         """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
         around = self._environment
         if self._progress:
-            self._progress.send_out()
+            self._progress.count_subagent()
         about = clean(" ".join(f"{agent.name}: {task.title}".split()))[:LONGEST_TITLE]
         child = Session(
             agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)

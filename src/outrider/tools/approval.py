@@ -75,6 +75,6 @@ def denial_in(decision: object) -> str:
 
 
 def for_subagent(approver: Approver | None, label: str) -> Approver | None:
-    """Return the approver for a sub-agent. One with `on_behalf_of`, as `PermissionApprover`, is told who asks."""
+    """Return the approver for a sub-agent. One with `on_behalf_of`, as `PermissionApprover`, receives its name."""
     on_behalf_of: Callable[[str], Approver] | None = getattr(approver, "on_behalf_of", None)
     return on_behalf_of(label) if on_behalf_of else approver

@@ -1,4 +1,4 @@
-"""A clock that stands still, and an observer that merges updates by the specification and must not see some things."""
+"""A manual clock, and an observer that merges updates by the specification and rejects invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The update engine with bad input, with a sender that comes back to it, and with what its metrics say."""
+"""The update engine: bad input, a sender that calls back into it, and its metrics."""
 
 from __future__ import annotations
 

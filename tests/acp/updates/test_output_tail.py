@@ -1,4 +1,4 @@
-"""The end of what a command prints: whole lines, within a limit, and honest about what is above them."""
+"""The tail of command output: whole lines, within a limit, with a count of the lines above."""
 
 from __future__ import annotations
 

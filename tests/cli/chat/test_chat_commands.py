@@ -1,4 +1,4 @@
-"""What a person can ask of the chat itself."""
+"""The commands of the chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that go with the words: `@path`, `--attach`, and completion."""
+"""Files in a message: `@path`, `--attach`, and completion."""
 
 from __future__ import annotations
 

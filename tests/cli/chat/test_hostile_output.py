@@ -1,4 +1,4 @@
-"""What others say and write reaches the terminal as text: it moves no cursor, sets no title, fills no clipboard."""
+"""Text of models and tools cannot move the cursor, set the title or use the clipboard of the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of the chat: they fit, they say what a call is and what came of it, and they hide nothing."""
+"""Lines of the chat: they fit the width, and show a call and its result completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown while it arrives: what is finished stands, nothing is lost, whatever the pieces."""
+"""Streaming Markdown: finished blocks do not change, and nothing is lost, however the text is split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@path` in what a person says."""
+"""`@path` in a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A permission question: what would be done is seen, all of it, and only a key that was meant for it answers it."""
+"""Permission questions: the whole call is shown, and only a key meant for the question answers it."""
 
 from __future__ import annotations
 

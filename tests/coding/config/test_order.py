@@ -1,4 +1,4 @@
-"""Defaults, the user's file, the project's, the environment, the command line: which one counts."""
+"""The order of settings: defaults, user file, project file, environment, command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents say, as text: each was written by another library than ours."""
+"""The text of documents that other libraries wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public face: raw schemas, what violations say, and references written out."""
+"""Raw schemas, descriptions of violations, and inlined references."""
 
 from __future__ import annotations
 

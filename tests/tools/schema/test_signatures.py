@@ -1,4 +1,4 @@
-"""Functions of every kind become parameters a model can fill."""
+"""Function signatures become parameters that a model can fill."""
 
 from __future__ import annotations
 

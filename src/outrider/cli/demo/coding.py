@@ -38,7 +38,7 @@ WIDTH = 100
 
 def coding_task(story: Story) -> str:
     """Fix a bug in a project of two files; the replies are scripted, the tools are real."""
-    story.heading("read, test, edit, test again; the replies are scripted, the tools are real")
+    story.heading("the replies are scripted, the tools are real")
     project = story.folder / "shop"
     project.mkdir()
     (project / "prices.py").write_text(PROGRAM)
@@ -61,7 +61,7 @@ def coding_task(story: Story) -> str:
     finally:
         bench.close()
     story.check(_checks(result.status, results, project))
-    return "Coding task: the agent saw the failing test, edited the file, and the test passes."
+    return "Coding task: the test failed, the agent edited the file, the test passes."
 
 
 def _test_command() -> str:

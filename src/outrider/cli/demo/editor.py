@@ -61,7 +61,7 @@ class Editor:
 
 def watching_from_an_editor(story: Story) -> str:
     """Send a prompt, print its updates, and report the bytes that they saved."""
-    story.heading("`outrider acp` over JSON-RPC, as editors use it")
+    story.heading("`outrider acp` over JSON-RPC")
     metrics = story.folder / "metrics.jsonl"
     with _program(story, "--model", "demo", "--permissions", "all", "--metrics", str(metrics)) as process:
         editor = Editor(process, story)
@@ -88,7 +88,7 @@ def watching_from_an_editor(story: Story) -> str:
             "the updates saved nothing": updates["sent"] <= updates["wanted"] and sizes["saved"] > 0,
         }
     )
-    return "Editor: it showed a command live, received few bytes, and has the whole output."
+    return "Editor: it showed a command live, in few bytes, and has the whole output."
 
 
 @contextmanager

@@ -25,7 +25,7 @@ _FILE_PARTS = ("image", "document", "input_image", "input_file", "image_url", "f
 
 def picture_from_a_tool(story: Story) -> str:
     """Send two files to four APIs and a small model; show that the stored history has no file bytes."""
-    story.heading("each API receives the files in a form that it accepts")
+    story.heading("each API gets the files in its own form")
     with Log(story.folder) as log:
         agent = Agent(model=story.model, tools=[read_file])
         with Session.open(log, agent=agent, cwd=story.sample, observer=story.printer.show) as session:
@@ -34,7 +34,7 @@ def picture_from_a_tool(story: Story) -> str:
             story.pause()
             _show_forms(story, session)
             _show_history(story, session)
-    return "Files: an image and a PDF reach every model; the history stores references, not bytes."
+    return "Files: an image and a PDF reach every model; the history stores references."
 
 
 def _checks(result: RunResult) -> dict[str, bool]:

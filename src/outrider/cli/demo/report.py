@@ -43,7 +43,7 @@ def typed_report(story: Story) -> str:
     story.print_lines(*tree_lines(tree))
     story.check({f"the run ended with status {result.status!r}, not 'done'": result.status == "done"})
     story.check(_checks(tasks, data, tree))
-    return "Typed report: three sub-agents ran in parallel; one returned data that satisfies a schema."
+    return "Typed report: of three parallel sub-agents, one returned validated data."
 
 
 def structured_outputs(tasks: Sequence[ToolFinished]) -> list[Any]:

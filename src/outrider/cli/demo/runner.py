@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
@@ -26,10 +27,11 @@ STORIES: dict[str, StoryFunction] = {
     "A script that holds its conversation": script_that_holds_its_conversation,
 }
 """Each function runs a demo, checks its results, and returns a sentence for the summary."""
-NEXT = """\
-Next:  outrider           chat in a folder of yours
-       outrider doctor    see which API key to set, to use a real model
-       outrider --help    list all commands; the README shows the Python API"""
+NEXT_COMMANDS = {
+    "": "chat in this folder",
+    "doctor": "see which API key to set, to use a real model",
+    "--help": "list all commands",
+}
 
 
 def run_stories(sample: Path = SAMPLE) -> int:
@@ -52,8 +54,17 @@ def run_stories(sample: Path = SAMPLE) -> int:
         if not failures[title]:
             printer.success(sentence)
     printer.line("")
-    printer.line(NEXT)
+    printer.line("Next:")
+    for command, purpose in NEXT_COMMANDS.items():
+        printer.line(f"  {program()} {command:<8}  {purpose}")
     return 1 if any(failures.values()) else 0
+
+
+def program() -> str:
+    """Return the command that starts this program: after `make demo` it is not on the path."""
+    if which("outrider"):
+        return "outrider"
+    return sys.argv[0] if Path(sys.argv[0]).name == "outrider" else "python -m outrider"
 
 
 def _run_story(run: StoryFunction, story: Story) -> str:

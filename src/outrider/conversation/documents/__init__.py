@@ -1,1 +1,1 @@
-"""What documents say: the text and the tables of files that are neither plain text nor pictures."""
+"""Documents: extract the text and the tables of files that are neither plain text nor pictures."""
