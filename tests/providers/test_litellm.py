@@ -322,7 +322,7 @@ async def test_openai_gets_files_in_a_message_after_the_results(litellm: FakeLit
 async def test_its_errors_become_ours(status: int, kind: type[ProviderError], said: str, litellm: FakeLiteLLM) -> None:
     litellm.scripts = [LiteLLMError(status, "bad luck")]
     with pytest.raises(kind, match=said) as caught:
-        await ask(LiteLLM(CLAUDE, retries=0))
+        await ask(LiteLLM(CLAUDE))
     assert type(caught.value) is kind
     assert caught.value.status == status
 

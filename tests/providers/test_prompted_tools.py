@@ -27,7 +27,7 @@ CASE = Case("openai-chat", "m")
 
 
 def model(**settings: Any) -> OpenAIChat:
-    return OpenAIChat("m", base_url="http://127.0.0.1:9/v1", prompted_tools=True, retries=0, **settings)
+    return OpenAIChat("m", base_url="http://127.0.0.1:9/v1", prompted_tools=True, **settings)
 
 
 def sent(messages: list[Message], adapter: OpenAIChat | None = None, **fields: Any) -> dict[str, Any]:
