@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.errors import ProviderError, UnavailableError
+from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body
@@ -242,8 +242,10 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 def _decoded(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
         return decoder.decode(data)
-    except (ValueError, RecursionError) as error:
+    except msgspec.ValidationError as error:
         raise ProviderError(f"Anthropic sent an event that cannot be decoded: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise IncompleteStreamError(f"Anthropic sent an event that is not JSON: {error}", retryable=True) from None
 
 
 class _Incoming:
