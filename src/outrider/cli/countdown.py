@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
+from time import monotonic
 
 import msgspec
 
@@ -19,12 +19,12 @@ class Countdown:
     def __init__(self, event: Retrying, draw: Callable[[str], None]) -> None:
         self._event = event
         self._draw = draw
-        self._end = time.monotonic() + event.delay
+        self._end = monotonic() + event.delay
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Draw the line now, and each second until the end."""
-        left = max(0.0, self._end - time.monotonic())
+        left = max(0.0, self._end - monotonic())
         self._draw(msgspec.structs.replace(self._event, delay=left).text)
         if left:
             try:
