@@ -177,7 +177,8 @@ class ReplyParser:
         self.ended = False
         """Whether the reply was returned."""
         self._idle_seconds = idle_seconds
-        self._last_progress = monotonic()
+        self._quiet_since: float | None = None
+        """When the first keep-alive after the last progress came. The transport watches for bytes."""
         self._last_event = b""
 
     @property
@@ -197,14 +198,17 @@ class ReplyParser:
             return []
         events = self._events.feed(chunk)
         shown = self._take(events)
-        self._check_progress(bool(shown) or self._is_new(events))
+        if shown or self._is_new(events):
+            self._quiet_since = None
+        else:
+            self._check_idle()
         return shown
 
-    def _check_progress(self, made: bool) -> None:
+    def _check_idle(self) -> None:
         now = monotonic()
-        if made:
-            self._last_progress = now
-        elif now - self._last_progress > self._idle_seconds:
+        if self._quiet_since is None:
+            self._quiet_since = now
+        elif now - self._quiet_since > self._idle_seconds:
             silent = f"{self._label} has sent nothing new for {self._idle_seconds:g} s"
             raise IncompleteStreamError(f"{silent}; the stream was given up", retryable=True)
 

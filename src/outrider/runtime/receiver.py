@@ -51,12 +51,13 @@ class Receiver:
 
     async def receive(self, request: Request) -> Reply:
         """Return the complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
-        attempts = Attempts(self._retry)
+        attempts: Attempts | None = None
         while True:
             try:
                 return await self._attempt(request)
             except ProviderError as error:
                 failure = error
+            attempts = attempts or Attempts(self._retry)
             await self._retry_after(failure, attempts)
 
     async def _retry_after(self, error: ProviderError, attempts: Attempts) -> None:

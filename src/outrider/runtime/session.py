@@ -360,16 +360,18 @@ class Session:
         """Request replies until one ends its turn: a pause is continued; an empty reply after a failure is not one."""
         reminder, first, was_empty = self._reminder(progress), progress.turns == 1, False
         for _ in range(MAX_PAUSES):
-            failed = any(result.is_error for result in self.history.last.tool_results) if self.history.last else False
+            before = self.history.last
             reply = await self._think(reminder, acting=True, first=first)
             progress.count(reply)
-            is_empty = reply.stop_reason is StopReason.END and not reply.text and not reply.message.tool_calls
-            if is_empty and (failed or was_empty):
-                if was_empty:
-                    raise ProviderError(f"{self.provider.name} replied with nothing, twice, after a call had failed")
-                was_empty, reminder = True, prompt_text("empty_reply")
-            elif reply.stop_reason is not StopReason.PAUSE or reply.message.tool_calls:
+            if reply.message.tool_calls:
                 return reply
+            if reply.stop_reason is StopReason.PAUSE:
+                continue
+            if reply.stop_reason is not StopReason.END or progress.text or not (was_empty or _has_failed(before)):
+                return reply
+            if was_empty:
+                raise ProviderError(f"{self.provider.name} replied with nothing, twice, after a call had failed")
+            was_empty, reminder = True, prompt_text("empty_reply")
         raise ProviderError(f"{self.provider.name} paused its reply {MAX_PAUSES} times; send another prompt to go on")
 
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
@@ -607,6 +609,10 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise
+
+
+def _has_failed(results: Message | None) -> bool:
+    return results is not None and any(result.is_error for result in results.tool_results)
 
 
 def _check_agent(agent: object) -> None:
