@@ -282,7 +282,7 @@ async def test_a_session_runs_tools_with_such_a_model() -> None:
         return '{"final": "Hello."}' if "It says hello." in last else '{"tool": "look", "arguments": {"path": "a"}}'
 
     class Server(CannedTransport):
-        async def post(self, url: str, headers: Any, body: bytes, explain: Any) -> Any:
+        async def post(self, url: str, headers: Any, body: bytes, explain: Any, idle: float) -> Any:
             yield events(delta(content=answer(msgspec.json.decode(body))), delta("stop"))
 
     adapter = model()

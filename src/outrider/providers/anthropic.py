@@ -43,7 +43,6 @@ _STOP_REASONS = {
 }
 
 
-_OWN_BLOCKS = ("text", "tool_use", "thinking", "redacted_thinking")
 _CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
 """Stop reasons that may cut off a call."""
 
@@ -239,13 +238,20 @@ _EVENT = msgspec.json.Decoder(_Event)
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 
+def _is_server_block(kind: str) -> bool:
+    """Return whether a block belongs to a tool that the API runs."""
+    return kind in ("server_tool_use", "mcp_tool_use", "container_upload") or kind.endswith("_tool_result")
+
+
 def _decoded(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
         raise ProviderError(f"Anthropic sent an event that cannot be decoded: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise IncompleteStreamError(f"Anthropic sent an event that is not JSON: {error}", retryable=True) from None
+        raise IncompleteStreamError(
+            f"Anthropic sent an event that cannot be decoded: {error}", retryable=True
+        ) from None
 
 
 class _Incoming:
@@ -259,7 +265,7 @@ class _Incoming:
         self._calls: dict[int, CallAssembler] = {}
         self._signatures: dict[int, str] = {}
         self._server_blocks: dict[int, dict[str, Any]] = {}
-        """Blocks of other kinds, such as those of tools that the API runs. They are sent back as they came."""
+        """Blocks of tools that the API runs. They are sent back as they came."""
         self._closed: set[int] = set()
         self._usage: dict[str, int] = {}
         self._stop = StopReason.OTHER
@@ -273,7 +279,7 @@ class _Incoming:
             yield from self._add(event.index, event.delta)
         elif event.type == "content_block_start" and event.content_block:
             yield from self._start(event.index, event.content_block)
-            if event.content_block.type not in _OWN_BLOCKS:
+            if _is_server_block(event.content_block.type):
                 self._server_blocks[event.index] = msgspec.json.decode(data)["content_block"]
         elif event.type == "content_block_stop":
             self._closed.add(event.index)
@@ -297,7 +303,7 @@ class _Incoming:
             if block.thinking:
                 yield ThinkingDelta(block.thinking)
             self._closed.add(index)
-            if block.type not in _OWN_BLOCKS:
+            if _is_server_block(block.type):
                 self._server_blocks[index] = raw["content"][index]
         self._end(message.stop_reason)
         self.complete = True
