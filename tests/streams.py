@@ -48,6 +48,22 @@ def stream_of(api: str, answer: Answer) -> list[bytes]:
     return [_named(event) for event in events]
 
 
+def whole_of(api: str, answer: Answer) -> bytes:
+    """The same answer as plain JSON, from a server of Anthropic's API or of Responses that does not stream."""
+    if api == "openai":
+        return msgspec.json.encode(_response("completed", list(_response_items(answer))))
+    content: list[Json] = []
+    if answer.thinking:
+        content.append({"type": "thinking", "thinking": answer.thinking, "signature": SIGNATURE})
+    if answer.text:
+        content.append({"type": "text", "text": answer.text})
+    content += [{"type": "tool_use", "id": each, "name": name, "input": given} for each, name, given in answer.calls]
+    usage = {"input_tokens": 11, "output_tokens": 7, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}
+    reason = "tool_use" if answer.calls else "end_turn"
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content}
+    return msgspec.json.encode(message | {"stop_reason": reason, "stop_sequence": None, "usage": usage})
+
+
 def stream_up_to(api: str, answer: Answer, point: Point) -> list[bytes]:
     """The events until a point: before any, before the first text, after it, or before the one that ends the reply."""
     events = stream_of(api, answer)

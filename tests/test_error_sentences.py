@@ -41,6 +41,7 @@ from outrider.providers.ollama import Ollama
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_responses import OpenAIResponses
 from outrider.providers.testing.scripted import Cut, Delay, call
+from outrider.runtime.retry import Retry
 from tests.cli.program import outrider
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
 from tests.streams import Answer
@@ -320,7 +321,7 @@ def an_entry_is_changed_on_disk(where: Path) -> object:
 # Models
 
 
-def asked(model: Callable[..., Any], *steps: Step, path: str = "", retries: int = 0) -> object:
+def asked(model: Callable[..., Any], *steps: Step, path: str = "", retry: float = 0) -> object:
     """A model behind a server that answers so."""
 
     async def ask_it() -> object:
@@ -328,7 +329,7 @@ def asked(model: Callable[..., Any], *steps: Step, path: str = "", retries: int 
             return await ask_at(f"{server.url}{path}")
 
     def ask_at(url: str) -> Coroutine[Any, Any, object]:
-        return Session(Agent(model=model("m", base_url=url, api_key=KEY, retries=retries))).think("Hello")
+        return Session(Agent(model("m", base_url=url, api_key=KEY), retry=Retry(seconds=retry))).think("Hello")
 
     return asyncio.run(ask_it())
 
@@ -375,7 +376,7 @@ def a_request_is_refused(where: Path) -> object:
     errors.RateLimitedError, culprit="Anthropic received too many requests", way_out="tried 2 times, try again in 120 s"
 )
 def there_are_too_many_requests(where: Path) -> object:
-    return asked(Anthropic, Status(429, {"retry-after": "0"}), Status(429, {"retry-after": "120"}), retries=1)
+    return asked(Anthropic, Status(429, {"retry-after": "0"}), Status(429, {"retry-after": "120"}), retry=60)
 
 
 @provokes(errors.RateLimitedError, culprit="no quota left with OpenAI", way_out="check the plan and its billing")
@@ -392,12 +393,14 @@ def a_provider_is_down(where: Path) -> object:
     errors.UnavailableError, culprit=r"127\.0\.0\.1:9 cannot be reached: Connection refused", way_out="check the addr"
 )
 def nobody_listens(where: Path) -> object:
-    return think("Hello", model=Anthropic("m", base_url="http://127.0.0.1:9", api_key=KEY, retries=0))
+    agent = Agent(Anthropic("m", base_url="http://127.0.0.1:9", api_key=KEY), retry=Retry(seconds=0))
+    return asyncio.run(agent.session().think("Hello"))
 
 
 @provokes(errors.UnavailableError, culprit=r"127\.0\.0\.1:9 cannot be reached", way_out="`ollama serve`.*OLLAMA_HOST")
 def ollama_does_not_run(where: Path) -> object:
-    return think("Hello", model=Ollama("m", base_url="http://127.0.0.1:9", retries=0))
+    agent = Agent(Ollama("m", base_url="http://127.0.0.1:9"), retry=Retry(seconds=0))
+    return asyncio.run(agent.session().think("Hello"))
 
 
 @provokes(
@@ -412,9 +415,12 @@ def a_connection_breaks(where: Path) -> object:
     return asked(Anthropic, Broken(Answer("Hello"), "first delta", "reset"))
 
 
-@provokes(errors.IncompleteStreamError, culprit="reply of scripted ended before it was complete", way_out="ask again")
+@provokes(
+    errors.IncompleteStreamError, culprit="reply of scripted ended before it was complete", way_out="try again later"
+)
 def a_model_of_ones_own_breaks_off(where: Path) -> object:
-    return think("Hello", model=ScriptedModel([Cut("Hel")]))
+    agent = Agent(ScriptedModel([Cut("Hel")]), retry=Retry(seconds=0))
+    return asyncio.run(agent.session().think("Hello"))
 
 
 # The tests

@@ -46,6 +46,7 @@ Models
 
 Limits and results
     Limits              the limits of a run
+    Retry               how long a request is retried
     RunResult           the outcome of a run
     Usage               tokens and cost
 
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
     from outrider.runtime.agent import Agent as Agent
     from outrider.runtime.limits import Limits as Limits
+    from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
     from outrider.runtime.session import Session as Session
     from outrider.subagents.delegation import with_subagents as with_subagents
@@ -151,6 +153,7 @@ _NAMES_OF_MODULES = {
     ),
     "providers.testing.scripted": ("ScriptedModel",),
     "sync": ("Turn", "ask", "default_log", "dumps", "loads", "run", "think"),
+    "runtime.retry": ("Retry",),
     "runtime.run": ("RunResult",),
     "runtime.session": ("Session",),
     "conversation.store": ("FolderStore", "MemoryStore"),

@@ -88,6 +88,7 @@ class ProviderError(OutriderError):
         request_id: str = "",
         retryable: bool = False,
         retry_after: float | None = None,
+        retry_seconds: float | None = None,
     ) -> None:
         super().__init__(f"{message} (request {request_id})" if request_id else message)
         self.status = status
@@ -98,6 +99,10 @@ class ProviderError(OutriderError):
         """Whether a retry of the same request may succeed."""
         self.retry_after = retry_after
         """Seconds to wait before a retry, if the provider gave them."""
+        self.retry_seconds = retry_seconds
+        """Seconds after which retries are pointless; None leaves it to the agent's `retry`."""
+        self.usage: Any = None
+        """The `Usage` that the API reported for the failed request, if it did."""
 
 
 class AuthenticationError(ProviderError):

@@ -6,6 +6,7 @@ from outrider.runtime.events import MessageAdded as MessageAdded
 from outrider.runtime.events import Notice as Notice
 from outrider.runtime.events import OwnEvent as OwnEvent
 from outrider.runtime.events import ReplyDiscarded as ReplyDiscarded
+from outrider.runtime.events import Retrying as Retrying
 from outrider.runtime.events import RunFinished as RunFinished
 from outrider.runtime.events import RunStatus as RunStatus
 from outrider.runtime.events import SubagentEvent as SubagentEvent

@@ -23,6 +23,7 @@ from outrider.runtime.events import (
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    Retrying,
     RunFinished,
     SubagentEvent,
     SubagentStarted,
@@ -58,6 +59,7 @@ own = st.one_of(
     st.builds(ThinkingDelta, words),
     st.builds(ToolCallDelta, ids, names, st.sampled_from(['{"file_path": "a', '.txt"}', "x", ""])),
     st.builds(ReplyDiscarded, words),
+    st.builds(Retrying, st.integers(2, 4), st.floats(0, 30), words),
     st.builds(lambda calls: MessageAdded(Message("assistant", tuple(calls))), st.lists(uses, min_size=1, max_size=3)),
     st.builds(lambda text: MessageAdded(Message.user(text), Usage(1, 2)), words),
     st.builds(ToolStarted, ids, names, inputs, st.just("read")),
@@ -208,6 +210,33 @@ async def test_a_reply_that_does_not_count_ends_its_calls_with_the_reason() -> N
     seen = watched.end()
     assert {name: call["status"] for name, call in seen.calls.items()} == {"a": "failed", "a-2": "completed"}
     assert "broke off" in str(seen.calls["a"]["content"])
+
+
+async def test_a_row_of_failures_is_one_notice_and_a_discarded_part_is_named() -> None:
+    watched = Watched()
+    for event in (
+        Retrying(2, 0.5, "overloaded"),
+        Retrying(3, 1.0, "overloaded"),
+        TextDelta("Half a rep"),
+        ReplyDiscarded("reset"),
+        Retrying(4, 2.0, "reset"),
+        Retrying(5, 4.0, "reset"),
+        TextDelta("Whole."),
+        MessageAdded(Message.assistant("Whole."), Usage(1, 2)),
+        RunFinished("done", 1, Usage()),
+    ):
+        watched.translator.handle(event)
+    assert watched.end().text("thought").splitlines() == [
+        "overloaded; retrying in 0.5 s (attempt 2)",
+        "reset; retrying in 2.0 s (attempt 4). The part of this reply that was shown is discarded.",
+    ]
+
+
+async def test_the_end_of_a_broken_reply_does_not_repeat_the_error() -> None:
+    watched = Watched()
+    for event in (TextDelta("Half"), ReplyDiscarded("reset"), RunFinished("error", 1, Usage(), error="reset")):
+        watched.translator.handle(event)
+    assert watched.end().text("thought") == "The part of this reply that was shown is discarded.\n"
 
 
 async def test_calls_that_got_other_ids_are_the_calls_that_were_announced() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 from collections.abc import Iterator
@@ -11,9 +12,20 @@ from io import StringIO
 import pyte
 import pytest
 
+from outrider.cli import countdown
 from outrider.cli.event_printer import EventPrinter
 from outrider.conversation.messages import TextBlock, ToolResultBlock, Usage
-from outrider.runtime.events import Event, Notice, RunFinished, ToolFinished, ToolProgress, ToolStarted
+from outrider.runtime.events import (
+    Event,
+    Notice,
+    ReplyDiscarded,
+    Retrying,
+    RunFinished,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
 
 END = "\x1b]0;end\x07"
 """The title of the window, which nobody sees here."""
@@ -98,3 +110,34 @@ def test_without_a_terminal_each_change_that_matters_is_a_line() -> None:
         "✗ slow",
         "look(a)                      ✓ seen",
     ]
+
+
+def test_a_retry_is_one_line_that_changes_and_goes_away(terminal: Terminal) -> None:
+    first = terminal.show(started("a"), finished("a"), ReplyDiscarded("overloaded"), Retrying(2, 12.0, "overloaded"))
+    assert first[1:] == ["✗ overloaded; retrying in 12 s (attempt 2)"]
+    second = terminal.show(Retrying(3, 24.0, "still overloaded"))
+    assert second == [first[0], "✗ still overloaded; retrying in 24 s (attempt 3)"]
+    assert terminal.show(started("b"), RunFinished("done", 1, Usage(), "")) == [
+        first[0],
+        "  look(b)                      started",
+    ]
+
+
+async def test_the_line_of_a_retry_counts_down(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(countdown, "TICK_SECONDS", 0.01)
+    now = 0.0
+    monkeypatch.setattr(countdown, "monotonic", lambda: now)
+    assert terminal.show(Retrying(2, 30.0, "slow")) == ["✗ slow; retrying in 30 s (attempt 2)"]
+    now = 18.0
+    async with asyncio.timeout(20):
+        while terminal.show() != ["✗ slow; retrying in 12 s (attempt 2)"]:
+            await asyncio.sleep(0.01)
+    assert terminal.show(TurnStarted(2)) == []
+
+
+def test_without_a_terminal_a_retry_is_a_line() -> None:
+    stream = StringIO()
+    screen = EventPrinter(stream)
+    for event in (ReplyDiscarded("overloaded"), Retrying(2, 0.5, "overloaded")):
+        screen.show(event)
+    assert stream.getvalue() == "✗ overloaded; retrying in 0.5 s (attempt 2)\n"

@@ -18,6 +18,8 @@ from outrider.conversation.messages import Message
 from outrider.runtime.events import (
     MessageAdded,
     Notice,
+    ReplyDiscarded,
+    Retrying,
     RunFinished,
     TextDelta,
     ToolFinished,
@@ -417,3 +419,33 @@ def test_what_cannot_be_said_in_json_is_a_notice() -> None:
     endless: list[Any] = []
     endless.append(endless)
     assert isinstance(msgspec.json.decode(encode_json(ToolProgress("c", endless)), type=Notice), Notice)
+
+
+BROKEN = Broken(Answer("All is well."), "first delta", "end")
+OVERLOADED = Status(529, {"retry-after-ms": "20"})
+
+
+async def test_a_broken_reply_is_retried_and_the_stream_says_so() -> None:
+    async with ModelServer([BROKEN, OVERLOADED, Answer("All is well.")]) as server:
+        ended = await ask(server, "-p", "Hello", "--output-format", "stream-json")
+        events, result = streamed(ended.stdout)
+        told = [event for event in events if isinstance(event, ReplyDiscarded | Retrying)]
+        assert [type(event) for event in told] == [ReplyDiscarded, Retrying, Retrying]
+        assert [event.attempt for event in told if isinstance(event, Retrying)] == [2, 3]
+        assert (ended.returncode, result["status"], result["text"]) == (0, "done", "All is well.")
+        assert result["usage"]["input_tokens"] == 2 * 19, "the tokens of the broken reply are counted"
+
+
+async def test_a_broken_reply_leaves_the_answer_alone_on_standard_output() -> None:
+    async with ModelServer([BROKEN, Answer("All is well.")]) as server:
+        ended = await ask(server, "-p", "Hello")
+        assert (ended.returncode, ended.stdout) == (0, "All is well.\n")
+        assert ended.stderr.count("retrying in") == ended.stderr.count("ended before it was complete") == 1
+
+
+async def test_the_error_of_a_broken_reply_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_RETRY_SECONDS", "0")
+    async with ModelServer([BROKEN]) as server:
+        ended = await ask(server, "-p", "Hello")
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert ended.stderr.count("ended before it was complete") == 1

@@ -31,7 +31,7 @@ class SlowStore(MemoryStore):
 class Recording(Anthropic):
     bodies: list[bytes]
 
-    async def _response(self, key: str, body: bytes) -> AsyncIterator[bytes]:
+    async def _response(self, key: str, body: bytes, idle_seconds: float) -> AsyncIterator[bytes]:
         self.bodies.append(body)
         yield b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\ndata: {"type":"message_stop"}\n\n'
 

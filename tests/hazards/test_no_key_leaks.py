@@ -13,11 +13,12 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError
-from outrider.providers import api, transport
+from outrider.providers import transport
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from outrider.providers.secrets import masked
 from outrider.providers.transport import Timeouts
+from outrider.runtime import attempts
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
@@ -53,7 +54,13 @@ FAULTS: dict[str, Step] = {
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_RESPONSE_BYTES", 1_000_000)
-    monkeypatch.setattr(api.ApiProvider, "_delay", lambda self, error, attempt: 0.0 if attempt == 1 else None)
+    monkeypatch.setattr(attempts.Attempts, "delay_after", once_more)
+
+
+def once_more(self: attempts.Attempts, error: ProviderError, *, shown: bool) -> float | None:
+    """One retry of what is retried at all, at once."""
+    self.number += 1
+    return 0.0 if error.retryable and self.number == 2 else None
 
 
 def said_by(error: BaseException | None) -> Iterator[str]:

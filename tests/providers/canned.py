@@ -25,7 +25,7 @@ class CannedTransport:
         self.body: Any = None
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, explain: Callable[..., Exception]
+        self, url: str, headers: Mapping[str, str], body: bytes, explain: Callable[..., Exception], idle: float
     ) -> AsyncIterator[bytes]:
         self.headers, self.body = headers, msgspec.json.decode(body)
         for chunk in self.chunks:

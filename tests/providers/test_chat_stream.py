@@ -29,7 +29,7 @@ NAMELESS = [msgspec.structs.replace(call, id="") for call in (FIRST, SECOND)]
 
 
 def model(**settings: Any) -> OpenAIChat:
-    return OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=0, **settings)
+    return OpenAIChat("m", base_url="http://127.0.0.1:9/v1", **settings)
 
 
 def piece(arguments: Any = None, *, name: str | None = None, **fields: Any) -> dict[str, Any]:

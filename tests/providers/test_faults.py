@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Any
 
@@ -16,41 +17,31 @@ from outrider.errors import (
     AuthenticationError,
     IncompleteStreamError,
     ProviderError,
-    RateLimitedError,
     RequestRefusedError,
 )
-from outrider.providers import api, transport
+from outrider.providers import transport
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request
 from outrider.providers.transport import Timeouts
+from outrider.runtime import attempts
 from outrider.runtime.agent import Agent
-from outrider.runtime.events import Event, Notice, ReplyDiscarded, RunFinished, TextDelta
+from outrider.runtime.events import Event, ReplyDiscarded, Retrying, RunFinished, TextDelta
+from outrider.runtime.retry import Retry
 from outrider.runtime.session import Session
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import THOUGHTFUL
 from tests.modelserver import Broken, Endless, Flood, Held, ModelServer, Paced, Page, Raw, Status, Step
 from tests.streams import Answer
+from tests.waits import Waits, without_waiting
 
 KEY = "hunter2-hunter2-hunter2"
 ANSWER = Answer("All is well.")
 EVERY_API = each(*ONE_EACH)
 
 
-class Waits(list[float]):
-    """The seconds that adapters wanted to wait; nobody really waits. Stands in for asyncio in their module."""
-
-    async def sleep(self, seconds: float) -> None:
-        self.append(seconds)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
-
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    waits = Waits()
-    monkeypatch.setattr(api, "asyncio", waits)
-    return waits
+    return without_waiting(monkeypatch)
 
 
 def adapter(case: Case, server: ModelServer, **options: Any) -> ApiProvider:
@@ -60,9 +51,10 @@ def adapter(case: Case, server: ModelServer, **options: Any) -> ApiProvider:
 class Talk:
     """A session with a server, and what its observers saw."""
 
-    def __init__(self, case: Case, server: ModelServer, **options: Any) -> None:
+    def __init__(self, case: Case, server: ModelServer, *, retry: Retry | None = None, **options: Any) -> None:
         self.events: list[Event] = []
-        self.session = Session(Agent(model=adapter(case, server, **options)), observer=self.events.append)
+        agent = Agent(model=adapter(case, server, **options), retry=retry or Retry())
+        self.session = Session(agent, observer=self.events.append)
 
     async def says(self, prompt: str = "Hello") -> str:
         """The status of a run, which never takes long."""
@@ -112,18 +104,32 @@ async def test_a_fault_that_passes_is_retried_until_the_reply_comes(case: Case, 
         assert talk.session.messages[-1].text == ANSWER.text
         assert len(server.requests) == 3
         assert server.requests[0].body == server.requests[2].body
-        assert len(waits) == len(talk.of(Notice)) == 2
-        assert talk.of(ReplyDiscarded) == []
+        assert waits == [event.delay for event in talk.events if isinstance(event, Retrying)]
+        assert len(waits) == 2
+        shown = "".join(event.text for event in talk.events if isinstance(event, TextDelta))
+        assert shown == ANSWER.text, "nothing had to be discarded"
 
 
 @EVERY_API
-async def test_retries_come_to_an_end_and_wait_longer_each_time(case: Case, waits: Waits) -> None:
-    async with ModelServer([Status(503)] * 9) as server:
+async def test_retries_wait_longer_each_time_and_end_after_minutes(case: Case, waits: Waits) -> None:
+    async with ModelServer([Status(503)] * 40) as server:
         talk = Talk(case, server)
         assert await talk.says() == "error"
-        assert len(server.requests) == 5
-        assert all(0.5 * 2**n * 0.7 <= wait <= 0.5 * 2**n * 1.3 for n, wait in enumerate(waits))
+        assert all(0.5 * 2**n * 0.7 <= wait <= 0.5 * 2**n * 1.3 for n, wait in enumerate(waits[:6]))
+        assert all(30 * 0.7 <= wait <= 30 * 1.3 for wait in waits[6:-1])
+        assert sum(waits) == pytest.approx(300), "the last attempt is at the end of the time"
+        assert len(server.requests) == len(waits) + 1
         assert talk.session.messages == [Message.user("Hello")]
+        assert str(talk.events[-1]).count("is not available") == 1
+        assert f"tried {len(server.requests)} times, try again later" in str(talk.events[-1])
+
+
+async def test_the_time_for_retries_can_be_set(waits: Waits) -> None:
+    async with ModelServer([Status(503)] * 9) as server:
+        assert await Talk(ONE_EACH[0], server, retry=Retry(seconds=0)).says() == "error"
+        assert (len(server.requests), waits) == (1, [])
+        assert await Talk(ONE_EACH[0], server, retry=Retry(seconds=3)).says() == "error"
+        assert sum(waits) == pytest.approx(3)
 
 
 @EVERY_API
@@ -141,23 +147,39 @@ async def test_a_retry_waits_as_long_as_the_server_says(
     case: Case, headers: dict[str, str], seconds: float, waits: Waits
 ) -> None:
     async with ModelServer([Status(429, headers), ANSWER]) as server:
-        assert (await ask(adapter(case, server))).text == ANSWER.text
+        assert await Talk(case, server).says() == "done"
         assert waits == [seconds]
 
 
 async def test_a_retry_waits_until_the_date_that_the_server_names(waits: Waits) -> None:
     async with ModelServer([Status(503, {"retry-after": formatdate(time.time() + 60, usegmt=True)}), ANSWER]) as server:
-        await ask(adapter(ONE_EACH[0], server))
+        await Talk(ONE_EACH[0], server).says()
         assert len(waits) == 1
         assert 50 < waits[0] <= 60
+
+
+async def test_a_server_that_asks_for_no_delay_is_not_flooded(waits: Waits) -> None:
+    async with ModelServer([Status(429, {"retry-after": "0"})] * 40) as server:
+        assert await Talk(ONE_EACH[0], server).says() == "error"
+        assert waits[:4] == [0.0] * 4
+        assert len(server.requests) < 25
+
+
+async def test_a_port_where_nobody_listens_is_tried_for_seconds_only(waits: Waits) -> None:
+    async with ModelServer() as server:
+        pass
+    talk = Talk(ONE_EACH[0], server)
+    assert await talk.says() == "error"
+    assert sum(waits) == pytest.approx(transport.REFUSED_SECONDS)
 
 
 @EVERY_API
 @pytest.mark.parametrize("headers", [{"retry-after": "3600"}, {"x-should-retry": "false"}])
 async def test_a_server_that_wants_no_retry_soon_gets_none(case: Case, headers: dict[str, str], waits: Waits) -> None:
     async with ModelServer([Status(429, headers), ANSWER]) as server:
-        with pytest.raises(RateLimitedError, match="no luck"):
-            await ask(adapter(case, server))
+        talk = Talk(case, server)
+        assert await talk.says() == "error"
+        assert "no luck" in str(talk.events[-1])
         assert (len(server.requests), waits) == (1, [])
 
 
@@ -190,18 +212,50 @@ async def test_a_fault_that_lasts_is_a_typed_error_that_says_what_to_do(case: Ca
 @EVERY_API
 @pytest.mark.parametrize("how", ["reset", "close", "end", "error"])
 @pytest.mark.parametrize("after", ["first delta", "all but the end"])
-async def test_nothing_is_retried_once_words_were_shown_and_the_session_goes_on(
+async def test_a_reply_that_breaks_off_is_discarded_and_asked_for_again(
     case: Case, how: Any, after: Any, waits: Waits
 ) -> None:
-    async with ModelServer([Broken(ANSWER, after, how), ANSWER]) as server:
+    async with ModelServer([Broken(ANSWER, after, how), Broken(ANSWER, after, how), ANSWER]) as server:
+        talk = Talk(case, server)
+        assert await talk.says() == "done"
+        assert (len(server.requests), len(waits)) == (3, 2)
+        assert len({request.body for request in server.requests}) == 1
+        assert [message.text for message in talk.session.messages] == ["Hello", ANSWER.text]
+        assert shown_at_the_end(talk.events) == ANSWER.text
+        kinds = [type(event) for event in talk.events if isinstance(event, ReplyDiscarded | Retrying)]
+        assert kinds == [ReplyDiscarded, Retrying] * 2
+
+
+@EVERY_API
+async def test_streams_that_always_break_off_end_the_run_with_one_error_and_the_session_goes_on(
+    case: Case, waits: Waits
+) -> None:
+    async with ModelServer([Broken(ANSWER, "first delta", "end")] * 6 + [ANSWER]) as server:
         talk = Talk(case, server)
         assert await talk.says() == "error"
-        assert (len(server.requests), waits) == (1, [])
-        assert "".join(event.text for event in talk.events if isinstance(event, TextDelta))
-        assert len(talk.of(ReplyDiscarded)) == 1
+        assert len(server.requests) == attempts.MAX_BROKEN + 1
+        assert shown_at_the_end(talk.events) == ""
         assert talk.session.messages == [Message.user("Hello")]
         assert await talk.says("Once more") == "done"
         assert talk.session.messages[-1].text == ANSWER.text
+
+
+async def test_a_part_of_a_reply_gives_the_time_for_retries_anew(waits: Waits) -> None:
+    late = [Status(503, {"retry-after": "250"}), Broken(ANSWER, "first delta", "reset")]
+    async with ModelServer([*late, *late, ANSWER]) as server:
+        assert await Talk(ONE_EACH[0], server).says() == "done"
+        assert sum(waits) > 500
+
+
+def shown_at_the_end(events: Sequence[Event]) -> str:
+    """The text that an observer shows who heeds what is discarded."""
+    shown = ""
+    for event in events:
+        if isinstance(event, TextDelta):
+            shown += event.text
+        elif isinstance(event, ReplyDiscarded):
+            shown = ""
+    return shown
 
 
 @EVERY_API
@@ -227,7 +281,7 @@ async def test_an_error_after_a_good_beginning_is_told(case: Case) -> None:
 async def test_a_stream_that_never_ends_does(case: Case, silent: bool) -> None:
     patience = Timeouts(read=0.05) if silent else Timeouts(total=0.1)
     async with ModelServer([Endless(silent), ANSWER]) as server:
-        talk = Talk(case, server, timeouts=patience, retries=0)
+        talk = Talk(case, server, timeouts=patience, retry=Retry(seconds=0))
         assert await talk.says() == "error"
         assert isinstance(talk.events[-1], RunFinished)
         assert "took too long" in talk.events[-1].error
@@ -306,7 +360,7 @@ async def test_a_cancel_in_the_middle_closes_the_connection_and_keeps_the_words(
 async def test_a_cancel_while_it_waits_for_a_retry_ends_at_once(case: Case) -> None:
     async with ModelServer([Status(429, {"retry-after": "100"}), ANSWER]) as server:
         talk = Talk(case, server)
-        talk.session.observe(lambda event: talk.session.cancel() if isinstance(event, Notice) else None)
+        talk.session.observe(lambda event: talk.session.cancel() if isinstance(event, Retrying) else None)
         assert await talk.says() == "cancelled"
         assert len(server.requests) == 1
 

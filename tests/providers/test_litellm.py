@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from outrider import Attachment, MemoryStore, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider import (
+    Agent,
+    Attachment,
+    MemoryStore,
+    Message,
+    Session,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.conversation.messages import AttachmentBlock, TextBlock
 from outrider.errors import (
     AuthenticationError,
@@ -26,6 +36,7 @@ from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers.litellm import LiteLLM
 from outrider.runtime.events import Delta, Notice, TextDelta, ThinkingDelta, ToolCallDelta
 from tests.conversations import PDF_BYTES
+from tests.waits import without_waiting
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -105,11 +116,6 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> FakeLiteLLM:
     fake = FakeLiteLLM()
     monkeypatch.setitem(sys.modules, "litellm", fake)
     return fake
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("random.uniform", lambda *_: 0.0)
 
 
 def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -322,7 +328,7 @@ async def test_openai_gets_files_in_a_message_after_the_results(litellm: FakeLit
 async def test_its_errors_become_ours(status: int, kind: type[ProviderError], said: str, litellm: FakeLiteLLM) -> None:
     litellm.scripts = [LiteLLMError(status, "bad luck")]
     with pytest.raises(kind, match=said) as caught:
-        await ask(LiteLLM(CLAUDE, retries=0))
+        await ask(LiteLLM(CLAUDE))
     assert type(caught.value) is kind
     assert caught.value.status == status
 
@@ -337,18 +343,22 @@ async def test_whatever_else_it_raises_is_a_provider_error_too(error: Exception,
         await ask(LiteLLM(CLAUDE))
 
 
-async def test_a_passing_fault_is_tried_again_and_the_server_says_when(litellm: FakeLiteLLM) -> None:
-    litellm.scripts = [LiteLLMError(429, "slow down", {"Retry-After": "0"}), LiteLLMError(503, "overloaded"), HELLO]
-    *before, reply = await ask(LiteLLM(CLAUDE))
-    assert [type(each) for each in before] == [Notice, Notice, TextDelta, TextDelta]
-    assert isinstance(reply, Reply)
+async def test_a_passing_fault_is_tried_again_and_the_server_says_when(
+    litellm: FakeLiteLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = without_waiting(monkeypatch)
+    litellm.scripts = [LiteLLMError(429, "slow down", {"Retry-After": "7"}), LiteLLMError(503, "overloaded"), HELLO]
+    assert (await Session(Agent(LiteLLM(CLAUDE))).run("Hi")).text == "Hello"
+    assert (waits[0], len(waits)) == (7.0, 2)
 
 
-async def test_an_error_in_the_middle_ends_the_reply_and_is_not_tried_again(litellm: FakeLiteLLM) -> None:
+async def test_an_error_in_the_middle_ends_the_reply_and_it_is_asked_for_again(
+    litellm: FakeLiteLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = without_waiting(monkeypatch)
     litellm.scripts = [[HELLO[0], LiteLLMError(503, "overloaded")], HELLO]
-    with pytest.raises(UnavailableError):
-        await ask(LiteLLM(CLAUDE))
-    assert len(litellm.requests) == 1
+    assert (await Session(Agent(LiteLLM(CLAUDE))).run("Hi")).text == "Hello"
+    assert (len(litellm.requests), len(waits)) == (2, 1)
     assert litellm.streams[0].closed
 
 

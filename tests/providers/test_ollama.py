@@ -78,7 +78,7 @@ async def test_a_server_that_does_not_run_can_be_started() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    model = Ollama("m", base_url=f"127.0.0.1:{port}", retries=0)
+    model = Ollama("m", base_url=f"127.0.0.1:{port}")
     with pytest.raises(UnavailableError, match=f"127.0.0.1:{port} cannot be reached.*`ollama serve`") as caught:
         _ = [item async for item in model.stream(request())]
     assert caught.value.retryable
@@ -90,7 +90,7 @@ async def test_a_server_that_goes_away_in_the_middle_was_there() -> None:
             yield events(delta(content="Hi"), done=False)
             raise UnavailableError("it went away", retryable=True)
 
-    model = Ollama("m", retries=0)
+    model = Ollama("m")
     model._transport = Gone()  # type: ignore[assignment]
-    with pytest.raises(ProviderError, match=r"^it went away; try again later$"):
+    with pytest.raises(ProviderError, match=r"^it went away$"):
         _ = [item async for item in model.stream(request())]

@@ -27,7 +27,7 @@ CASE = Case("openai-chat", "m")
 
 
 def model(**settings: Any) -> OpenAIChat:
-    return OpenAIChat("m", base_url="http://127.0.0.1:9/v1", prompted_tools=True, retries=0, **settings)
+    return OpenAIChat("m", base_url="http://127.0.0.1:9/v1", prompted_tools=True, **settings)
 
 
 def sent(messages: list[Message], adapter: OpenAIChat | None = None, **fields: Any) -> dict[str, Any]:
@@ -282,7 +282,7 @@ async def test_a_session_runs_tools_with_such_a_model() -> None:
         return '{"final": "Hello."}' if "It says hello." in last else '{"tool": "look", "arguments": {"path": "a"}}'
 
     class Server(CannedTransport):
-        async def post(self, url: str, headers: Any, body: bytes, explain: Any) -> Any:
+        async def post(self, url: str, headers: Any, body: bytes, explain: Any, idle: float) -> Any:
             yield events(delta(content=answer(msgspec.json.decode(body))), delta("stop"))
 
     adapter = model()

@@ -145,7 +145,7 @@ class RefusingBoth(OpenAIChat):
 
     both: asyncio.Barrier
 
-    async def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+    async def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
         if pictures_in(msgspec.json.decode(bytes(body))):
             await self.both.wait()
             raise self.explain(ErrorResponse(400, {}, refusal(NO_VISION).body), key)

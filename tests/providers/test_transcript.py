@@ -154,7 +154,7 @@ class Chatting:
     """A session whose model answers at once; what was sent, and how many bytes of it are kept."""
 
     def __init__(self, *said: str) -> None:
-        self.model = OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=0)
+        self.model = OpenAIChat("m", base_url="http://127.0.0.1:9/v1")
         self.transport = CannedTransport([events(*(delta(content=each) for each in said), delta("stop"))])
         self.model._transport = self.transport  # type: ignore[assignment]
         self.session = Session(Agent(model=self.model))

@@ -20,6 +20,8 @@ from outrider.errors import AuthenticationError, ProviderError, RequestRefusedEr
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request
 from outrider.providers.transport import CA_VARIABLES, ErrorResponse, Timeouts, Transport, retry_delay
+from outrider.runtime.agent import Agent
+from outrider.runtime.session import Session
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Paced, Status
 from tests.streams import Answer
@@ -44,7 +46,7 @@ async def ask(provider: ApiProvider) -> Reply:
 
 
 def claude(url: str, **options: Any) -> ApiProvider:
-    return CLAUDE.adapter(url, key=KEY, **({"retries": 0} | options))
+    return CLAUDE.adapter(url, key=KEY, **options)
 
 
 def explained(refusal: ErrorResponse) -> ProviderError:
@@ -75,11 +77,11 @@ async def test_a_connection_is_used_again_after_a_refusal() -> None:
 
 async def test_a_connection_that_the_server_gave_up_meanwhile_costs_no_reply() -> None:
     async with ModelServer([ANSWER, ANSWER]) as server:
-        provider = claude(server.url, retries=1)
-        await ask(provider)
+        session = Session(Agent(claude(server.url)))
+        await session.run("Hello")
         await server.close()
         await server.open(server.port)
-        assert (await ask(provider)).text == ANSWER.text
+        assert (await session.run("Again")).text == ANSWER.text
 
 
 async def test_many_first_requests_at_once_each_get_their_answer() -> None:

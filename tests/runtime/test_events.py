@@ -13,6 +13,7 @@ from outrider.runtime.events import (
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    Retrying,
     RunFinished,
     RunStatus,
     SubagentEvent,
@@ -47,6 +48,11 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         {"type": "tool_call_delta", "call_id": "c1", "name": "Read", "arguments": '{"pa'},
     ),
     (ReplyDiscarded("torn"), {"type": "reply_discarded", "reason": "torn"}),
+    (
+        ReplyDiscarded("torn", Usage(3)),
+        {"type": "reply_discarded", "reason": "torn", "usage": {"input_tokens": 3}},
+    ),
+    (Retrying(2, 0.5, "torn"), {"type": "retrying", "attempt": 2, "delay": 0.5, "reason": "torn"}),
     (
         MessageAdded(Message.user("hi")),
         {"type": "message_added", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}},

@@ -14,13 +14,13 @@ from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_cal
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import CallState, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.coding.sentences import reply_discarded
 from outrider.conversation.messages import ToolUseBlock
 from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    Retrying,
     RunFinished,
     SubagentEvent,
     SubagentStarted,
@@ -33,6 +33,7 @@ from outrider.runtime.events import (
 )
 
 UNFINISHED = "The call did not run: the turn ended first."
+DISCARDED = "The part of this reply that was shown is discarded."
 
 
 class EventTranslator:
@@ -51,6 +52,8 @@ class EventTranslator:
         self._activities: dict[str, SubagentActivity] = {}
         self._with_output: set[str] = set()
         """The ids of calls whose output is being shown."""
+        self._shown = False
+        """Whether a part of the current reply was sent."""
         self.is_replaying = False
         """Whether a stored session is replayed: then the user's messages are sent, too."""
 
@@ -58,9 +61,11 @@ class EventTranslator:
         """Send the updates for one event."""
         match event:
             case TextDelta(text=text):
+                self._shown = True
                 self._engine.flush()
                 self._sender.send_text(text)
             case ThinkingDelta(text=text):
+                self._shown = True
                 self._engine.flush()
                 self._sender.send_thought(text)
             case ToolProgress(call_id=call_id, content=content):
@@ -69,14 +74,25 @@ class EventTranslator:
                 self._on_message(event)
             case ReplyDiscarded(reason=reason):
                 self._end_open_calls(reason)
-                self._sender.send_notice(reply_discarded(reason))
+            case Retrying():
+                self._on_retry(event)
             case Notice(text=text):
                 self._engine.flush()
                 self._sender.send_notice(text)
-            case RunFinished(status=status):
+            case RunFinished(status=status, error=error):
+                if error and self._shown:  # the reply broke off; the response to the prompt has the error
+                    self._sender.send_notice(DISCARDED)
+                self._shown = False
                 self.end("cancelled" if status == "cancelled" else "failed")
             case _:
                 self._on_call_event(event)
+
+    def _on_retry(self, event: Retrying) -> None:
+        """Send one notice for a row of failures, and another if a part of a reply is discarded."""
+        if event.attempt == 2 or self._shown:
+            self._engine.flush()
+            self._sender.send_notice(f"{event.text}. {DISCARDED}" if self._shown else event.text)
+        self._shown = False
 
     def _on_call_event(self, event: Event) -> None:
         match event:
@@ -114,6 +130,7 @@ class EventTranslator:
         self._engine.flush()
 
     def _on_arguments(self, delta: ToolCallDelta) -> None:
+        self._shown = True
         call_id, name = delta.call_id, delta.name
         if call_id not in self._arguments:
             self._arguments[call_id] = StreamedArguments()
@@ -123,6 +140,7 @@ class EventTranslator:
 
     def _on_message(self, event: MessageAdded) -> None:
         message = event.message
+        self._shown = False
         if message.role == "assistant":
             self._match_renamed(message.tool_calls)
             for use in message.tool_calls:

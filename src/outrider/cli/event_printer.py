@@ -9,6 +9,7 @@ from textwrap import fill
 from typing import Any, TextIO
 
 from outrider.cli.command_output import command_output_lines
+from outrider.cli.countdown import Countdown
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
@@ -20,7 +21,7 @@ from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
-    ReplyDiscarded,
+    Retrying,
     RunFinished,
     SubagentEvent,
     SubagentStarted,
@@ -33,6 +34,8 @@ from outrider.text import counted, human_size
 
 LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Maximum characters of a call, of a denial, and of a sub-agent's state."""
+RETRY = "(retry)"
+"""The key of the line that counts down to the next attempt."""
 
 
 class EventPrinter:
@@ -48,9 +51,12 @@ class EventPrinter:
         """The lines of these calls in the live region."""
         self._subagents: dict[str, SubagentLine] = {}
         """Sub-agents by session id."""
+        self._countdown: Countdown | None = None
+        """Runs while a failed request waits for its next attempt."""
 
     def show(self, event: Event) -> None:
         """Show one event."""
+        self._end_countdown()
         match event:
             case TextDelta(text=text):
                 if self._finish_calls():
@@ -68,8 +74,15 @@ class EventPrinter:
                 self._finished(event)
             case SubagentStarted() | SubagentEvent():
                 self._show_subagent(event)
-            case Notice(text=text) | ReplyDiscarded(reason=text):
+            case _:
+                self._show_state(event)
+
+    def _show_state(self, event: Event) -> None:
+        match event:
+            case Notice(text=text):
                 self.failure(safe_lines(text))
+            case Retrying():
+                self._count_down(event)
             case RunFinished():
                 self._finish_calls()
 
@@ -80,6 +93,25 @@ class EventPrinter:
             return
         mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
         self._call(event.call_id, f"{mark} {safe_line(_result_summary(result, event.details))}", new=not self.live)
+
+    def _count_down(self, event: Retrying) -> None:
+        """Show the seconds to the next attempt in one line; on a terminal, it counts down and then goes away."""
+        if not self.live:
+            self.failure(safe_line(event.text))
+            return
+        self._countdown = Countdown(event, self._draw_countdown)
+        self._countdown.start()
+
+    def _draw_countdown(self, text: str) -> None:
+        self._lines[RETRY] = self._styled(RED, fit(f"✗ {safe_line(text)}", self._region.width))
+        self._region.draw(list(self._lines.values()))
+
+    def _end_countdown(self) -> None:
+        if self._countdown:
+            self._countdown.stop()
+            self._countdown = None
+            self._lines.pop(RETRY, None)
+            self._region.draw(list(self._lines.values()))
 
     def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
         """Show a sub-agent in its call's line on a terminal, else one line for each of its calls."""
@@ -96,7 +128,7 @@ class EventPrinter:
         elif isinstance(event.event, ToolStarted):
             started = safe_line(_call_title(event.event.name, event.event.input))
             self.line(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}")
-        elif isinstance(event.event, Notice):
+        elif isinstance(event.event, Notice | Retrying):
             self.failure(f"{subagent.name}: {safe_lines(event.event.text)}")
 
     def heading(self, title: str, subtitle: str) -> None:

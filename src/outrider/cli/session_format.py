@@ -19,6 +19,7 @@ from outrider.conversation.messages import (
 )
 from outrider.log.entries import (
     AttachmentStored,
+    AttemptFailed,
     CallResult,
     Entry,
     Intent,
@@ -103,6 +104,8 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
             return "started", f"{name} ({effect}) {call_id}"
         case AttachmentStored(attachment=file):
             return "stored", _file(file)
+        case AttemptFailed(reason=reason, delay=delay):
+            return "failed", reason if delay is None else f"{reason}; retried after {delay:.1f} s"
         case SessionSettings():
             return "settings", msgspec.json.encode(entry).decode() if full else _settings_summary(entry)
         case SessionStarted(forked_from=source, forked_at=at, version=version):

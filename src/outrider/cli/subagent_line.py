@@ -11,6 +11,7 @@ from outrider.runtime.events import (
     MessageAdded,
     OwnEvent,
     ReplyDiscarded,
+    Retrying,
     RunFinished,
     SubagentStarted,
     TextDelta,
@@ -41,6 +42,8 @@ class SubagentLine:
         match event:
             case TurnStarted() | ReplyDiscarded():
                 self._doing = "waiting"
+            case Retrying(delay=delay, reason=reason):
+                self._doing = safe_line(f"retrying in {delay:.0f} s: {reason}")
             case ThinkingDelta():
                 self._doing = "thinking"
             case TextDelta():

@@ -29,8 +29,3 @@ def mode_is(mode: Mode) -> str:
 def unknown_mode(name: str) -> str:
     """Return what to do about a mode that does not exist."""
     return f"Unknown permission mode {name!r}; choose one of {', '.join(MODES)}."
-
-
-def reply_discarded(reason: str) -> str:
-    """Return why a reply ended early, and what that means for the part that was shown."""
-    return f"{reason} (Ignore what was shown of this reply.)"

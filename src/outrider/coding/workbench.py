@@ -130,6 +130,7 @@ class Workbench:
             system=self._system(prompt("agent")),
             tools=[*self.tools, report.tool] if report else self.tools,
             limits=self.settings.limits,
+            retry=self.settings.retry,
         )
         self._provider = agent.provider
         return agent
@@ -165,6 +166,7 @@ class Workbench:
             system=self._system(prompt("subagent"), profile.prompt),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             limits=profile.limits_within(self.settings.limits),
+            retry=self.settings.retry,
             name=profile.name,
         )
         approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)

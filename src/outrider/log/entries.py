@@ -84,6 +84,18 @@ class CallResult(Entry, frozen=True):
     """Data that the tool provides for the user interface."""
 
 
+class AttemptFailed(Entry, frozen=True):
+    """A request to the model failed, or its reply broke off."""
+
+    kind: ClassVar[str] = "attempt_failed"
+    reason: str
+    attempt: int
+    delay: float | None = None
+    """Seconds until the next attempt; None if there was none."""
+    usage: Usage | None = None
+    """The tokens that the API has counted for it."""
+
+
 class AttachmentStored(Entry, frozen=True):
     """A file was added to the session, which may read it from now on."""
 
@@ -138,6 +150,7 @@ KINDS: dict[str, type[Entry]] = {
         MessageEntry,
         Intent,
         CallResult,
+        AttemptFailed,
         AttachmentStored,
         RunCancelled,
         SubagentLinked,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
-from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionSettings
+from outrider.log.entries import AttachmentStored, AttemptFailed, Entry, MessageEntry, SessionSettings
 from outrider.log.replay import merged
 from outrider.text import clean
 
@@ -53,6 +53,8 @@ class SummaryUpdate:
                     self.usage += usage or Usage()
                 elif not self.title:
                     self.title = _title(message)
+            case AttemptFailed(usage=usage):
+                self.usage += usage or Usage()
             case AttachmentStored(attachment=attachment):
                 self.files.append(attachment.sha256)
                 self.size += attachment.size
@@ -64,7 +66,7 @@ class SummaryUpdate:
     def write(self, connection: sqlite3.Connection, session: int, last: int) -> None:
         """Update the summary, in the same transaction as the entries."""
         changed = [last, time.time(), self.size, self.entries]
-        if self.turns:
+        if self.turns or self.usage != Usage():
             used = self.usage
             tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
             connection.execute(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from outrider.errors import ProviderError, UnavailableError
+from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body
@@ -26,7 +26,7 @@ from outrider.providers.render import (
     safe_id,
     safe_name,
 )
-from outrider.providers.stream import CallAssembler, Incoming, take_each
+from outrider.providers.stream import CallAssembler, Incoming, finished_call, take_each
 from outrider.providers.transcript import Transcript
 
 VERSION = "2023-06-01"
@@ -118,11 +118,13 @@ class Anthropic(ApiProvider):
 
 
 def _thinking(thinking: str, data: Any) -> dict[str, Any] | None:
-    """Return a thinking block as it came, or None if it has no signature."""
+    """Return a thinking block, or one of a tool that the API runs, as it came; None if it has no signature."""
     if not isinstance(data, dict):
         return None
     if redacted := data.get("redacted"):
         return {"type": "redacted_thinking", "data": redacted}
+    if isinstance(block := data.get("block"), dict):
+        return block
     signature = data.get("signature")
     return {"type": "thinking", "thinking": thinking, "signature": signature} if signature else None
 
@@ -212,6 +214,10 @@ class _Usage(msgspec.Struct, gc=False):
 
 
 class _Message(msgspec.Struct, gc=False):
+    """The message of the first event, which is empty, or a whole one from a server that does not stream."""
+
+    content: list[_Block] | None = None
+    stop_reason: str | None = None
     usage: _Usage | None = None
 
 
@@ -227,7 +233,25 @@ class _Event(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_T = TypeVar("_T")
+_EVENT = msgspec.json.Decoder(_Event)
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def _is_server_block(kind: str) -> bool:
+    """Return whether a block belongs to a tool that the API runs."""
+    return kind in ("server_tool_use", "mcp_tool_use", "container_upload") or kind.endswith("_tool_result")
+
+
+def _decoded(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise ProviderError(f"Anthropic sent an event that cannot be decoded: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise IncompleteStreamError(
+            f"Anthropic sent an event that cannot be decoded: {error}", retryable=True
+        ) from None
 
 
 class _Incoming:
@@ -240,6 +264,8 @@ class _Incoming:
         self._pieces: dict[int, list[str]] = {}
         self._calls: dict[int, CallAssembler] = {}
         self._signatures: dict[int, str] = {}
+        self._server_blocks: dict[int, dict[str, Any]] = {}
+        """Blocks of tools that the API runs. They are sent back as they came."""
         self._closed: set[int] = set()
         self._usage: dict[str, int] = {}
         self._stop = StopReason.OTHER
@@ -248,26 +274,43 @@ class _Incoming:
 
     def take(self, data: bytes) -> Iterator[Delta]:
         """Read one event and yield its deltas."""
-        try:
-            event = _decode(data)
-        except (ValueError, RecursionError) as error:
-            raise ProviderError(f"Anthropic sent an event that cannot be decoded: {error}") from None
+        event = _decoded(data, _EVENT)
         if event.type == "content_block_delta" and event.delta:
             yield from self._add(event.index, event.delta)
         elif event.type == "content_block_start" and event.content_block:
             yield from self._start(event.index, event.content_block)
+            if _is_server_block(event.content_block.type):
+                self._server_blocks[event.index] = msgspec.json.decode(data)["content_block"]
         elif event.type == "content_block_stop":
             self._closed.add(event.index)
         elif event.type == "message_start" and event.message:
             self._count(event.message.usage)
         elif event.type == "message_delta":
             self._count(event.usage)
-            if event.delta and event.delta.stop_reason:
-                self._stop = _STOP_REASONS.get(event.delta.stop_reason, StopReason.OTHER)
+            self._end(event.delta.stop_reason if event.delta else None)
+        elif event.type == "message":
+            yield from self._take_whole(_decoded(data, _MESSAGE), msgspec.json.decode(data))
         elif event.type == "message_stop":
             self.complete = True
         elif event.type == "error":
             raise _error(event.error)
+
+    def _take_whole(self, message: _Message, raw: dict[str, Any]) -> Iterator[Delta]:
+        """Read a whole message, from a server that does not stream."""
+        self._count(message.usage)
+        for index, block in enumerate(message.content or ()):
+            yield from self._start(index, block)
+            if block.thinking:
+                yield ThinkingDelta(block.thinking)
+            self._closed.add(index)
+            if _is_server_block(block.type):
+                self._server_blocks[index] = raw["content"][index]
+        self._end(message.stop_reason)
+        self.complete = True
+
+    def _end(self, reason: str | None) -> None:
+        if reason:
+            self._stop = _STOP_REASONS.get(reason, StopReason.OTHER)
 
     def _count(self, usage: _Usage | None) -> None:
         if usage:
@@ -295,6 +338,8 @@ class _Incoming:
             call.add(delta.partial_json)
             if delta.partial_json:
                 yield ToolCallDelta(call.id, call.name, delta.partial_json)
+        elif delta.type == "input_json_delta" and index in self._server_blocks:
+            self._pieces.setdefault(index, []).append(delta.partial_json)
         elif delta.type == "thinking_delta":
             self._pieces.setdefault(index, []).append(delta.thinking)
             yield ThinkingDelta(delta.thinking)
@@ -310,7 +355,12 @@ class _Incoming:
         """Yield the complete reply."""
         blocks = [self._block(index, block) for index, block in sorted(self._blocks.items())]
         message = Message("assistant", tuple(block for block in blocks if block is not None))
-        yield Reply(message, self._stop, _usage(self._usage))
+        yield Reply(message, self._stop, self.usage)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the API has reported so far."""
+        return _usage(self._usage)
 
     def _block(self, index: int, block: _Block) -> Block | None:
         text = "".join(self._pieces.get(index, ()))
@@ -325,7 +375,13 @@ class _Incoming:
                 return ThinkingBlock(text or block.thinking or "", state)
             case "redacted_thinking":
                 return ThinkingBlock("", self._state({"redacted": block.data}))
-        return None
+        return self._server_block(index, text) if index in self._server_blocks else None
+
+    def _server_block(self, index: int, arguments: str) -> ThinkingBlock:
+        block = self._server_blocks[index]
+        if arguments:
+            block = block | {"input": finished_call("", "", arguments).input}
+        return ThinkingBlock("", self._state({"block": block}))
 
     def _call(self, index: int) -> ToolUseBlock:
         """Return the call. If the reply was cut off in it, its arguments are marked invalid and it does not run."""
@@ -334,7 +390,7 @@ class _Incoming:
         was_cut = self._stop in _CUTS and index == max(self._blocks) and not (call.input and index in self._closed)
         return msgspec.structs.replace(call, input={}, invalid_input=text) if was_cut else call
 
-    def _state(self, data: dict[str, str]) -> ProviderState:
+    def _state(self, data: dict[str, Any]) -> ProviderState:
         return ProviderState(Anthropic.prefix, self._model, data)
 
 

@@ -1,9 +1,8 @@
-"""The base class of the adapters to model APIs: key, URL, rendering, retries, and errors that say what to do."""
+"""The base class of the adapters to model APIs: key, URL, rendering, and errors that say what to do."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import time
 from abc import ABC, abstractmethod
@@ -38,8 +37,14 @@ from outrider.providers.transport import ErrorResponse, Timeouts, Transport, ret
 
 MAX_IMAGE_RETRIES = 2
 """How often one request is sent again with fewer images."""
-LONGEST_WAIT = 120.0
-"""Seconds that a server may ask to wait. If it asks for more, the request fails."""
+
+
+class BadCallError(RequestRefusedError):
+    """The server refused the model's own call. The body of its response can be read as a reply."""
+
+    def __init__(self, message: str, body: bytes) -> None:
+        super().__init__(message)
+        self.body = body
 
 
 class _PreparedRequest:
@@ -77,7 +82,6 @@ class ApiProvider(ABC):
         capabilities: Capabilities | None = None,
         options: Mapping[str, Any] | None = None,
         timeouts: Timeouts | None = None,
-        retries: int = 4,
     ) -> None:
         self.model = model
         self.name = f"{self.prefix}/{model}"
@@ -87,7 +91,6 @@ class ApiProvider(ABC):
         self._api_key = api_key
         self._options = dict(options or {})
         """Fields of the request that the user sets. They override ours."""
-        self._retries = retries
         self._transport = Transport(timeouts)
         self._cached_key: tuple[Capabilities | None, str] = None, ""
 
@@ -191,19 +194,19 @@ class ApiProvider(ABC):
         return known[1]
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Send the request. Retry a transient failure as long as no delta was yielded."""
+        """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = _PreparedRequest(*await self._prepare(request))
         names = {tool.name for tool in request.tools}
-        for attempt in itertools.count(1):
+        while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
-            size = len(prepared.body)
-            logger.debug("%s: request of %d bytes to %s, attempt %d", self.name, size, self.host, attempt)
-            parser = ReplyParser(self.incoming(names), self.label)
+            logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
+            parser = ReplyParser(self.incoming(names), self.label, request.idle_seconds)
             shown = False
             try:
-                async with aclosing(self._response(key, prepared.body)) as chunks:  # type: ignore[type-var]
+                response = self._response(key, prepared.body, request.idle_seconds)
+                async with aclosing(response) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
                         for item in merge_deltas(parser.feed(chunk)):
                             shown = True
@@ -214,34 +217,37 @@ class ApiProvider(ABC):
             except ProviderError as error:
                 _mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
-                if not parser.complete:
-                    notice, delay = await self._prepare_retry(error, request, prepared, attempt, shown)
-                    yield Notice(notice)
-                    await asyncio.sleep(delay)
+                if isinstance(error, BadCallError):
+                    rest = parser.feed(error.body) + parser.finish()
+                elif not parser.complete:
+                    error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
+                    yield Notice(await self._without_images(error, request, prepared, shown))
                     continue
-                rest = parser.finish()  # the failure came after the reply
+                else:
+                    rest = parser.finish()  # the failure came after the reply
             for item in rest:
                 yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
 
-    async def _prepare_retry(
-        self, error: ProviderError, request: Request, prepared: _PreparedRequest, attempt: int, shown: bool
-    ) -> tuple[str, float]:
-        """Return a notice about the next attempt and the delay before it. Raise the error if there is no retry."""
-        if not shown and (notice := self._drop_images(error, request, prepared)):
-            prepared.body, prepared.rendering = await self._prepare(request)
-            return notice, 0.0
-        delay = None if shown else self._delay(error, attempt)
-        if delay is None:
-            for restore in prepared.undo:  # the images were not the cause
+    async def _without_images(
+        self, error: ProviderError, request: Request, prepared: _PreparedRequest, shown: bool
+    ) -> str:
+        """Prepare the request without images that the API refused. Raise the error if they are not the cause."""
+        notice = "" if shown else self._drop_images(error, request, prepared)
+        if not notice:
+            for restore in prepared.undo:
                 restore(prepared.rendering)
-            _add_advice(error, attempt)
             raise error
-        return f"{error}; retrying in {delay:.1f} s", delay
+        prepared.body, prepared.rendering = await self._prepare(request)
+        return notice
 
-    def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+    def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
         """Yield the bytes of the API's response."""
-        return self._transport.post(self.url(), self.headers(key), body, lambda response: self.explain(response, key))
+
+        def explain(response: ErrorResponse) -> ProviderError:
+            return self.explain(response, key)
+
+        return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
 
     def _drop_images(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
         """Leave out images if the API refused the request because of them. Return a notice, or "" if it did not."""
@@ -288,16 +294,6 @@ class ApiProvider(ABC):
         if not key.isascii() or not key.isprintable():
             raise AuthenticationError(f"the key for {self.label} has invalid characters; check {variable}")
         return key
-
-    def _delay(self, error: ProviderError, attempt: int) -> float | None:
-        """Return the seconds until the next attempt, or None if there is no retry."""
-        if not error.retryable or attempt > self._retries:
-            return None
-        if error.retry_after is not None:
-            return error.retry_after if error.retry_after <= LONGEST_WAIT else None
-        from random import uniform  # needed only after a failure
-
-        return min(30.0, 0.5 * 2.0 ** (attempt - 1)) * uniform(0.75, 1.25)
 
     def explain(self, response: ErrorResponse, key: str) -> ProviderError:
         """Return the error for a response that is not a reply."""
@@ -346,14 +342,6 @@ def _mask_key(error: ProviderError, key: str) -> None:
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
-
-
-def _add_advice(error: ProviderError, attempts: int) -> None:
-    """Add to a transient error what the user can do when no retry follows."""
-    if error.retryable:
-        tried = f"tried {attempts} times, " if attempts > 1 else ""
-        wait = f"in {error.retry_after:.0f} s" if error.retry_after else "later"
-        error.args = (f"{error}; {tried}try again {wait}",)
 
 
 def _has_no_quota(response: ErrorResponse) -> bool:

@@ -92,6 +92,8 @@ class Request(msgspec.Struct, frozen=True):
     """The session's cache for adapters: rendered messages are kept here for the next request."""
     settings: ModelSettings = ModelSettings()
     """How the model is to answer."""
+    idle_seconds: float = 600.0
+    """Seconds without anything new, keep-alives aside, after which the stream counts as broken."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -113,7 +115,9 @@ class Provider(Protocol):
 
     `stream` yields any number of deltas and notices, and then exactly one `Reply` as its last item. It raises only
     `ProviderError`. A stream that ends without a reply is incomplete. It does not change the request, and it may be
-    cancelled at any point. The text of deltas can be encoded as UTF-8. One provider may serve many sessions.
+    cancelled at any point. The text of deltas can be encoded as UTF-8. One provider may serve many sessions. It sends
+    the request once: the session discards the deltas of a failed attempt and sends the request again if the error is
+    `retryable`.
     """
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -68,6 +69,9 @@ class _Chunk(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_all = msgspec.json.Decoder(list[_Chunk]).decode
+BAD_CALL = "tool_use_failed"
+"""The code of an error about a call that the model wrote."""
+_CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
 DONE = b"[DONE]"
 """The last event of a stream."""
 
@@ -123,6 +127,8 @@ class IncomingReply:
 
     def _take_chunk(self, chunk: _Chunk) -> list[Delta]:
         if chunk.error:
+            if is_bad_call(chunk.error):
+                return self._take_bad_call(chunk.error)
             raise self._to_error(chunk.error)
         self._usage = chunk.usage or self._usage
         shown: list[Delta] = []
@@ -130,6 +136,17 @@ class IncomingReply:
             if not choice.index:
                 self._take_choice(choice, shown)
         return shown
+
+    def _take_bad_call(self, error: dict[str, Any]) -> list[Delta]:
+        """Read a call that the server refused. It becomes one that cannot run, so the model learns what was wrong."""
+        said = " ".join(str(error.get(field) or "") for field in ("failed_generation", "message")).strip()
+        named = _CALLED.search(said)
+        name = next(filter(None, named.groups()), "") if named else ""
+        bad = _BadCall(None)
+        bad.take("", name or "invalid_call", said)
+        self._calls.open.append(bad)
+        self._finish_reason, self.done = "tool_calls", True
+        return [ToolCallDelta("", bad.name, said)]
 
     def _take_invalid(self, data: bytes) -> list[Delta]:
         """Read an event that is not a valid chunk, such as [DONE]."""
@@ -195,7 +212,17 @@ class IncomingReply:
             stop = StopReason.REFUSAL
         elif calls and stop in (StopReason.END, StopReason.OTHER):
             stop = StopReason.TOOL_USE
-        yield Reply(Message("assistant", tuple(blocks)), stop, _usage(self._usage))
+        yield Reply(Message("assistant", tuple(blocks)), stop, self.usage)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the server has reported so far."""
+        return _usage(self._usage)
+
+
+def is_bad_call(error: Any) -> bool:
+    """Return whether a server refused the model's own call, as Groq does: not the request is at fault."""
+    return isinstance(error, dict) and error.get("code") == BAD_CALL
 
 
 def _decode_events(events: Sequence[bytes]) -> Iterable[_Chunk | bytes]:
@@ -300,6 +327,13 @@ class _Call(CallAssembler):
             self.name += name
         if piece:
             self.add(piece)
+
+
+class _BadCall(_Call):
+    """A call that the server refused. Its text is what the server said, never arguments."""
+
+    def finish(self, state: Any = None) -> ToolUseBlock:
+        return ToolUseBlock(self.id, self.name, {}, invalid_input=self.text, state=state)
 
 
 class _Calls:

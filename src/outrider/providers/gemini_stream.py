@@ -221,7 +221,12 @@ class IncomingReply:
             note = ": ".join(filter(None, ("Gemini ended the reply", self._finish, self._message)))
             yield from self._take_text(f"\n\n[{note}]" if self._has_text else f"[{note}]", False, None)
         self._flush()
-        yield Reply(Message("assistant", tuple(self._blocks)), self._stop, _usage(self._usage))
+        yield Reply(Message("assistant", tuple(self._blocks)), self._stop, self.usage)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the API has reported so far."""
+        return _usage(self._usage)
 
     @property
     def _has_text(self) -> bool:

@@ -54,7 +54,7 @@ class LiteLLM(OpenAIChat):
         # For Gemini, LiteLLM keeps the signature of a call in its id and wants it back unchanged.
         return call_id if self.capabilities.signed_calls else safe_id(call_id, LONGEST_ID)
 
-    async def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+    async def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
         """Yield the chunks of a completion in the form in which a server sends them."""
         litellm = await asyncio.to_thread(_import_litellm)
         arguments = {"num_retries": 0} | msgspec.json.decode(bytes(body))

@@ -28,10 +28,10 @@ class Ollama(OpenAIChat):
         super().__init__(model, **settings)
         self.base_url = api_base(self.base_url)
 
-    async def _response(self, key: str, body: Body) -> AsyncIterator[bytes]:
+    async def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
         started = False
         try:
-            async with aclosing(super()._response(key, body)) as chunks:  # type: ignore[type-var]
+            async with aclosing(super()._response(key, body, idle_seconds)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:
                     started = True
                     yield chunk
@@ -39,7 +39,7 @@ class Ollama(OpenAIChat):
             if started or error.status is not None:
                 raise
             sentence = f"{error}: is Ollama running there? Start it with `ollama serve`, or set {self.base_variable}"
-            raise UnavailableError(sentence, retryable=error.retryable) from None
+            raise UnavailableError(sentence, retryable=error.retryable, retry_seconds=error.retry_seconds) from None
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         if status == 404:

@@ -11,10 +11,10 @@ import msgspec
 from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolUseBlock
 from outrider.errors import ProviderError
 from outrider.providers import prompted_tools
-from outrider.providers.api import ApiProvider, error_message
+from outrider.providers.api import ApiProvider, BadCallError, error_message
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.providers.body import Body
-from outrider.providers.chat_stream import REASONING_FIELDS, IncomingReply
+from outrider.providers.chat_stream import BAD_CALL, REASONING_FIELDS, IncomingReply, is_bad_call
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.render import (
     Family,
@@ -215,6 +215,13 @@ class OpenAIChat(ApiProvider):
             return ReplyWithWrittenCalls(tools, label=self.label, origin=origin, to_error=self._stream_error)
         return IncomingReply(self.label, origin, self._stream_error)
 
+    def explain(self, response: ErrorResponse, key: str) -> ProviderError:
+        """Return the error for a response that is not a reply."""
+        error = super().explain(response, key)
+        if response.status == 400 and BAD_CALL.encode() in response.body and _has_bad_call(response.body):
+            return BadCallError(str(error), response.body)
+        return error
+
     def _stream_error(self, error: Any) -> ProviderError:
         """Return the error for an error event in the stream."""
         if status := _status_of(error):
@@ -259,6 +266,14 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
     for spec in request.tools:
         function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
         yield {"type": "function", "function": function}
+
+
+def _has_bad_call(body: bytes) -> bool:
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and is_bad_call(value.get("error"))
 
 
 def _status_of(error: Any) -> int | None:

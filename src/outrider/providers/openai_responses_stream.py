@@ -36,6 +36,9 @@ class _Event(msgspec.Struct, gc=False):
     """
 
     type: str = ""
+    object: Any = ""
+    """`response` in a whole response, from a server that does not stream."""
+    status: Any = ""
     delta: Any = ""
     output_index: Any = 0
     summary_index: Any = 0
@@ -136,6 +139,8 @@ class IncomingReply:
             return self._take_item(_index(event), _item(event.item))
         if event.type in _ENDS:
             return self._end(event.type, _decoded(event.response, _RESPONSE))
+        if event.object == "response" and (kind := f"response.{event.status}") in _ENDS:
+            return self._end(kind, _decoded(data, _RESPONSE))
         if event.type == "error" or (event.error and not event.type):
             raise _error(event.error or {"code": event.code, "message": event.message}, self._model)
         return ()
@@ -165,6 +170,7 @@ class IncomingReply:
             yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
 
     def _end(self, kind: str, response: _Response) -> Iterator[Delta]:
+        self._usage = response.usage or {}
         if kind == "response.failed":
             raise _error(response.error, self._model)
         known = {item.id for item in self._items.values()}
@@ -178,7 +184,6 @@ class IncomingReply:
             self._items |= {index: self._cut_short(index) for index in unfinished}
         elif unfinished:
             raise IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
-        self._usage = response.usage or {}
         self.complete = True
 
     def _cut_short(self, index: int) -> _Item:
@@ -207,7 +212,12 @@ class IncomingReply:
                 # Reasoning cannot be sent back without the item that followed it.
                 blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
             follows = item.id or "" if isinstance(block, ThinkingBlock) else ""
-        yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), _usage(self._usage))
+        yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), self.usage)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage that the API has reported so far."""
+        return _usage(self._usage)
 
     def _block(self, item: _Item, state: ProviderState | None) -> Block | None:
         match item.type:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from time import monotonic
 from typing import Any, Protocol
 
 import msgspec
 
-from outrider.conversation.messages import ToolUseBlock
+from outrider.conversation.messages import ToolUseBlock, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, ToolCallDelta
@@ -137,6 +139,11 @@ class Incoming(Protocol):
         """Read events until `done`, and append their deltas to `shown`. Raise ProviderError."""
         ...
 
+    @property
+    def usage(self) -> Usage:
+        """The usage that the API has reported so far."""
+        ...
+
     def end(self) -> Iterable[Delta | Reply]:
         """Yield the last deltas, and then the reply."""
         ...
@@ -158,14 +165,27 @@ def take_each(incoming: _OneByOne, events: Sequence[bytes], shown: list[Delta | 
 
 
 class ReplyParser:
-    """Parses the bytes of a response into deltas and the reply."""
+    """Parses the bytes of a response into deltas and the reply.
 
-    def __init__(self, incoming: Incoming, label: str) -> None:
+    It raises IncompleteStreamError when only keep-alives have arrived for `idle_seconds`.
+    """
+
+    def __init__(self, incoming: Incoming, label: str, idle_seconds: float = math.inf) -> None:
         self._incoming = incoming
         self._label = label
         self._events = EventParser()
         self.ended = False
         """Whether the reply was returned."""
+        self._idle_seconds = idle_seconds
+        self._quiet_since: float | None = None
+        """When the first keep-alive after the last progress came. The transport watches for bytes."""
+        self._last_event = b""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage that the API has reported so far, if it did."""
+        usage = self._incoming.usage
+        return usage if usage.total_tokens else None
 
     @property
     def complete(self) -> bool:
@@ -174,7 +194,28 @@ class ReplyParser:
 
     def feed(self, chunk: bytes) -> list[Delta | Reply]:
         """Return the deltas in a chunk, and the reply as soon as it is done."""
-        return [] if self.ended else self._take(self._events.feed(chunk))
+        if self.ended:
+            return []
+        events = self._events.feed(chunk)
+        shown = self._take(events)
+        if shown or self._is_new(events):
+            self._quiet_since = None
+        else:
+            self._check_idle()
+        return shown
+
+    def _check_idle(self) -> None:
+        now = monotonic()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        elif now - self._quiet_since > self._idle_seconds:
+            silent = f"{self._label} has sent nothing new for {self._idle_seconds:g} s"
+            raise IncompleteStreamError(f"{silent}; the stream was given up", retryable=True)
+
+    def _is_new(self, events: Sequence[bytes]) -> bool:
+        """Return whether events without deltas are more than keep-alives: pings, or one event again and again."""
+        last, self._last_event = self._last_event, events[-1] if events else self._last_event
+        return any(event != last and not _is_ping(event) for event in events)
 
     def finish(self) -> list[Delta | Reply]:
         """Return the reply if it was not returned yet. Raise IncompleteStreamError if it is incomplete."""
@@ -226,6 +267,10 @@ def _merge_key(item: Delta | Reply) -> tuple[type, str | int]:
     if isinstance(item, ToolCallDelta):
         return ToolCallDelta, item.call_id or id(item)
     return type(item), ""
+
+
+def _is_ping(event: bytes) -> bool:
+    return len(event) < 200 and (b'"ping"' in event or b'"keepalive"' in event)
 
 
 class CallAssembler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import ssl
 import weakref
@@ -26,6 +27,8 @@ MAX_RESPONSE_BYTES = 96 * 1024 * 1024
 DRAIN_TIMEOUT = 0.2
 """Seconds that a server may take to end its response after the reply in it has ended."""
 MAX_ERROR_BYTES = 64 * 1024
+REFUSED_SECONDS = 10.0
+"""Seconds of retries when no server listens at an address."""
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -59,14 +62,19 @@ class Transport:
         self._timeouts = timeouts or Timeouts()
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: Body, explain: Explain) -> AsyncIterator[bytes]:
-        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response."""
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float = math.inf
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response.
+
+        A response without new bytes for `idle_seconds`, or for the timeout, fails.
+        """
         client = await self._client()
         import aiohttp
 
         total, deadline = 0, client.time() + self._timeouts.total
         try:
-            async with client.request("POST", url, headers, body) as response:
+            async with client.request("POST", url, headers, body, idle_seconds) as response:
                 if not _is_good(response):
                     raise explain(await _error_response(response))
                 try:
@@ -74,8 +82,8 @@ class Transport:
                         total += len(chunk)
                         if total > MAX_RESPONSE_BYTES:
                             raise ProviderError(f"the response of {_host(url)} is too large for a reply")
-                        if client.time() > deadline:
-                            raise TimeoutError
+                        if client.time() > deadline:  # as long again would not help
+                            raise UnavailableError(f"{_host(url)} took too long to respond: the stream has no end")
                         yield chunk
                 except GeneratorExit:  # the caller has the whole reply
                     await _drain(response)
@@ -126,7 +134,12 @@ class _Client:
         weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
 
     def request(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body | None = None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: Body | None = None,
+        idle_seconds: float = math.inf,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         proxy = proxy_for(url, self._proxies)
         if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
@@ -135,16 +148,21 @@ class _Client:
         if isinstance(body, Pieces):
             headers, data = {**headers, "content-length": str(len(body))}, _sliced(body)
         # Redirects are not followed: they could take the key to another host.
+        more: dict[str, Any] = {"timeout": self._timeout(idle_seconds)} if idle_seconds < self._timeouts.read else {}
         return self._session.request(
-            method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False
+            method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False, **more
         )
+
+    def _timeout(self, read: float) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        # `post` checks the total timeout, which costs less than a timer for each request.
+        return aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=read)
 
     async def _open_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
         import aiohttp
 
-        times = self._timeouts
-        # `post` checks the total timeout, which costs less than a timer for each request.
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=times.connect, sock_read=times.read)
+        timeout = self._timeout(self._timeouts.read)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar()
@@ -256,7 +274,8 @@ def _to_error(error: Exception, url: str, started: bool = False) -> ProviderErro
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return ProviderError(f"{host!r} is not a usable URL; check the base URL and the proxies")
         case TimeoutError():
-            return UnavailableError(f"{host} took too long to respond", retryable=True)
+            kind = IncompleteStreamError if started else UnavailableError
+            return kind(f"{host} took too long to respond", retryable=True)
         case aiohttp.ClientConnectorCertificateError():
             return UnavailableError(
                 f"the certificate of {host} is not trusted: {reason}; {CA_VARIABLES[0]} can name its issuer"
@@ -268,9 +287,15 @@ def _to_error(error: Exception, url: str, started: bool = False) -> ProviderErro
         case aiohttp.ClientError() | OSError():
             if started:
                 return IncompleteStreamError(f"the response of {host} was cut off: {reason}", retryable=True)
-            advice = "check the address and the network"
-            return UnavailableError(f"{host} cannot be reached: {reason}; {advice}", retryable=True)
+            # Nothing listens at an address that refuses: a server that restarts is back in seconds.
+            patience = REFUSED_SECONDS if _is_refused(error) else None
+            sentence = f"{host} cannot be reached: {reason}; check the address and the network"
+            return UnavailableError(sentence, retryable=True, retry_seconds=patience)
     return ProviderError(f"the request to {host} cannot be sent: {reason}")
+
+
+def _is_refused(error: Exception) -> bool:
+    return isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
 
 
 def _reason(error: Exception) -> str:

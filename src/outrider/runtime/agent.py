@@ -13,6 +13,7 @@ from outrider.providers.base import Effort, Provider
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
+from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report, run_to_report
@@ -42,6 +43,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             system: str = "",
             tools: Iterable[Callable[..., Any]] = (),
             limits: Limits = ...,
+            retry: Retry = ...,
             name: str = "agent",
             deps: Any = None,
             effort: Effort | None = None,

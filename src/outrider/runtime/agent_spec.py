@@ -11,6 +11,7 @@ import msgspec
 from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
 from outrider.runtime.limits import Limits
+from outrider.runtime.retry import Retry
 from outrider.tools.tool import Tool, make_tools
 
 Self = TypeVar("Self", bound="AgentSpec")
@@ -32,6 +33,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """The tools; functions that are given here are made into tools."""
     limits: Limits = Limits()
     """Where a run stops."""
+    retry: Retry = Retry()
+    """How long a request is retried that failed for the moment."""
     name: str = "agent"
     """The name that observers and logs show."""
     deps: Any = None

@@ -2,7 +2,8 @@
 
 The order is guaranteed: `MessageAdded` follows when the message is in the history; a call starts after the reply that
 requests it was added, and finishes before the message with its result is; nothing follows `RunFinished`. Events of a
-sub-agent come while the call that started it runs.
+sub-agent come while the call that started it runs. `ReplyDiscarded` and `Retrying` come before a reply is added, so no
+call of a discarded reply has started.
 """
 
 from __future__ import annotations
@@ -31,10 +32,28 @@ class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="
     """Whether this is the last turn that the limit allows."""
 
 
-class ReplyDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="reply_discarded"):
-    """The deltas of the reply so far are void: discard them."""
+class ReplyDiscarded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reply_discarded"):
+    """A reply broke off, and its deltas so far are void. `Retrying` or the end of the run follows, with the reason."""
 
     reason: str
+    usage: Usage | None = None
+    """What the API has counted for it, if it said so."""
+
+
+class Retrying(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="retrying"):
+    """A request failed and is sent again after a delay. A cancel ends the delay at once."""
+
+    attempt: int
+    """The number of the attempt that follows: 2 for the first retry."""
+    delay: float
+    """Seconds until it starts."""
+    reason: str
+    """Why the last attempt failed."""
+
+    @property
+    def text(self) -> str:
+        """The event in one line."""
+        return f"{self.reason}; retrying in {self.delay:.{0 if self.delay >= 10 else 1}f} s (attempt {self.attempt})"
 
 
 class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="message_added"):
@@ -102,6 +121,7 @@ OwnEvent: TypeAlias = (
     TurnStarted
     | Delta
     | ReplyDiscarded
+    | Retrying
     | MessageAdded
     | ToolStarted
     | ToolProgress

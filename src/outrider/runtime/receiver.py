@@ -1,17 +1,20 @@
-"""One reply from a provider, checked against the contract of `Provider.stream`."""
+"""One reply from a provider, however many attempts it takes, checked against the contract of `Provider.stream`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ToolUseBlock, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
+from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request
-from outrider.runtime.events import Event, Notice, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.runtime.attempts import Attempts
+from outrider.runtime.events import Event, Notice, ReplyDiscarded, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.runtime.retry import Retry
 from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180
@@ -20,14 +23,26 @@ SHOWN = (ThinkingDelta, ToolCallDelta, Notice)
 
 
 class Receiver:
-    """Receives one reply, emits its deltas, and keeps the text in case the reply is interrupted."""
+    """Receives one reply, emits its deltas, and keeps the text in case the reply is interrupted.
 
-    def __init__(self, provider: Provider, emit: Callable[[Event], None]) -> None:
+    A transient failure is retried: what was shown is discarded, and the next attempt follows. `record` stores each
+    failure.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        emit: Callable[[Event], None],
+        retry: Retry,
+        record: Callable[[AttemptFailed], Awaitable[None]],
+    ) -> None:
         self._provider = provider
         self._emit = emit
+        self._retry = retry
+        self._record = record
         self._words: list[str] = []
-        self.has_shown = False
-        """Whether observers have seen a delta of the reply."""
+        self._has_shown = False
+        """Whether observers have seen a delta of the current attempt."""
 
     @property
     def words(self) -> str:
@@ -36,6 +51,31 @@ class Receiver:
 
     async def receive(self, request: Request) -> Reply:
         """Return the complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
+        attempts: Attempts | None = None
+        while True:
+            try:
+                return await self._attempt(request)
+            except ProviderError as error:
+                failure = error
+            attempts = attempts or Attempts(self._retry)
+            await self._retry_after(failure, attempts)
+
+    async def _retry_after(self, error: ProviderError, attempts: Attempts) -> None:
+        """Discard what was shown, and wait for the next attempt. Raise the error if there is none."""
+        failed, reason = attempts.number, str(error)
+        delay = attempts.delay_after(error, shown=self._has_shown)
+        if self._has_shown or error.usage:
+            self._emit(ReplyDiscarded(reason, error.usage))
+        self._words.clear()
+        self._has_shown = False
+        if delay is not None or error.usage:
+            await self._record(AttemptFailed(reason, failed, delay, error.usage))
+        if delay is None:
+            raise attempts.give_up(error)
+        self._emit(Retrying(attempts.number, delay, reason))
+        await attempts.wait(delay)
+
+    async def _attempt(self, request: Request) -> Reply:
         try:
             return await self._receive(self._provider.stream(request))
         except ProviderError:
@@ -56,7 +96,7 @@ class Receiver:
                     raise ProviderError(f"{self._provider.name} sent more after its reply: {type(item).__name__}")
                 if type(item) is TextDelta:  # the most frequent by far
                     self._words.append(item.text)
-                    self.has_shown = True
+                    self._has_shown = True
                     self._emit(item)
                 elif isinstance(item, Reply):
                     reply = self._checked(item)
@@ -66,13 +106,15 @@ class Receiver:
             if close := getattr(stream, "aclose", None):  # release the connection at once
                 await close()
         if reply is None:
-            raise IncompleteStreamError(f"the reply of {self._provider.name} ended before it was complete; ask again")
+            raise IncompleteStreamError(
+                f"the reply of {self._provider.name} ended before it was complete", retryable=True
+            )
         return reply
 
     def _show(self, item: Any) -> None:
         if not isinstance(item, SHOWN):
             raise ProviderError(f"{self._provider.name} sent neither a delta nor a reply: {type(item).__name__}")
-        self.has_shown = self.has_shown or not isinstance(item, Notice)
+        self._has_shown = self._has_shown or not isinstance(item, Notice)
         self._emit(item)
 
     def _checked(self, reply: Reply) -> Reply:

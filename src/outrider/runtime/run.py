@@ -84,7 +84,7 @@ class Progress:
 
     def count(self, reply: Reply) -> None:
         """Count a reply: its usage, text and stop reason."""
-        self._use(reply.usage)
+        self.use(reply.usage)
         self.text = reply.text
         self.stop_reason = reply.stop_reason
 
@@ -105,10 +105,11 @@ class Progress:
             raise OutriderError(f"this run has started {most} sub-agents, which is its limit (limits.max_subagents)")
         self._subagents += 1
 
-    def _use(self, usage: Usage) -> None:
+    def use(self, usage: Usage) -> None:
+        """Count the usage of a request, also for the parent's run."""
         self.usage += usage
         if self._within:
-            self._within._use(usage)
+            self._within.use(usage)
 
     @property
     def on_last_turn(self) -> bool:

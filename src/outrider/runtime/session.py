@@ -19,7 +19,7 @@ from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, 
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
-from outrider.log.entries import CallResult, MessageEntry, RunCancelled, SessionSettings
+from outrider.log.entries import AttemptFailed, CallResult, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
 from outrider.prompts import prompt as prompt_text
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LONGEST_TITLE = 80
+MAX_PAUSES = 20
+"""Requests of one turn, if the model pauses its reply again and again."""
 _NO_EARLIER_TURNS = 0, Usage(), ""
 
 
@@ -338,15 +340,14 @@ class Session:
         await self._add(prompt)
         final = await self._act_if_called()
         while not final:
-            if (answer := self._final_answer()) and progress.stop_reason is not StopReason.PAUSE:
+            if answer := self._final_answer():
                 progress.text = answer.text
                 return "done"
             if reached := progress.limit_reached():
                 return reached
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
-            reply = await self._think(self._reminder(progress), acting=True, first=progress.turns == 1)
-            progress.count(reply)
+            reply = await self._whole_reply(progress)
             if progress.cost_is_unknown:
                 self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
             final = await self._act_if_called()
@@ -355,6 +356,24 @@ class Session:
         progress.end_with(final)
         return "done"
 
+    async def _whole_reply(self, progress: Progress) -> Reply:
+        """Request replies until one ends its turn: a pause is continued; an empty reply after a failure is not one."""
+        reminder, first, was_empty = self._reminder(progress), progress.turns == 1, False
+        for _ in range(MAX_PAUSES):
+            before = self.history.last
+            reply = await self._think(reminder, acting=True, first=first)
+            progress.count(reply)
+            if reply.message.tool_calls:
+                return reply
+            if reply.stop_reason is StopReason.PAUSE:
+                continue
+            if reply.stop_reason is not StopReason.END or progress.text or not (was_empty or _has_failed(before)):
+                return reply
+            if was_empty:
+                raise ProviderError(f"{self.provider.name} replied with nothing, twice, after a call had failed")
+            was_empty, reminder = True, prompt_text("empty_reply")
+        raise ProviderError(f"{self.provider.name} paused its reply {MAX_PAUSES} times; send another prompt to go on")
+
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
         await self._load_history()
@@ -362,16 +381,15 @@ class Session:
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
         settings = self.agent.settings if first else self.agent.settings.after_first
-        request = Request(messages, self.store, self.agent.instructions, self._specs, reminder, self._memory, settings)
-        receiver = Receiver(self.provider, self._emit)
+        idle = self.agent.retry.idle_seconds
+        request = Request(
+            messages, self.store, self.agent.instructions, self._specs, reminder, self._memory, settings, idle
+        )
+        receiver = Receiver(self.provider, self._emit, self.agent.retry, self._record_failure)
         try:
             reply = await receiver.receive(request)
         except asyncio.CancelledError:
             await self._keep_partial_reply(clean(receiver.words))
-            raise
-        except ProviderError as error:
-            if receiver.has_shown:
-                self._emit(ReplyDiscarded(str(error)))
             raise
         reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
@@ -499,6 +517,16 @@ class Session:
         await journal.write(entry, *intents).finished()
         self._calls.start(intents)
 
+    async def _record_failure(self, failed: AttemptFailed) -> None:
+        """Count what a failed request has used, and store it."""
+        if failed.usage:
+            self.usage += failed.usage
+            if self._progress:
+                self._progress.use(failed.usage)
+        if journal := self._environment.journal:
+            with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
+                await journal.write(failed).finished()
+
     # The log
 
     def _attach_journal(self, journal: Journal, log: Log) -> None:
@@ -564,6 +592,10 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise
+
+
+def _has_failed(results: Message | None) -> bool:
+    return results is not None and any(result.is_error for result in results.tool_results)
 
 
 def _check_agent(agent: object) -> None:

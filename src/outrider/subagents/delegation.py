@@ -42,6 +42,7 @@ def with_subagents(
                 system=profile.prompt,
                 tools=profile.tools_of(tools),
                 limits=profile.limits_within(agent.limits),
+                retry=agent.retry,
                 name=profile.name,
             )
         )

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with, terminal_environment, until
 from tests.cli.program import outrider, run
-from tests.modelserver import Held, ModelServer, Paced, Status
+from tests.modelserver import Broken, Held, ModelServer, Paced, Status
 from tests.streams import Answer
 
 
@@ -269,6 +269,37 @@ async def test_an_error_of_the_provider_is_said_and_the_conversation_goes_on(pro
         assert "too many bananas" in terminal.flowing
         await at_the_prompt_with(terminal, "Again?")
         assert "Now it works." in terminal.screen
+
+
+async def test_a_retry_counts_down_in_one_line_and_leaves_only_the_mark_of_what_is_discarded(project: Path) -> None:
+    long = "First paragraph.\n\nSecond paragraph, which"
+    late = Status(529, {"retry-after": "120"}, b'{"error": {"type": "overloaded_error", "message": "Overloaded"}}')
+    async with (
+        ModelServer([Broken(Answer(long + long), "first delta", "end"), late, Answer("Never.")]) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        await terminal.wait_for_prompt()
+        terminal.say("Hello?")
+        await terminal.wait_for(
+            re.compile(r"retrying in 1[12]\d s \(Esc to interrupt\): Anthropic is not available: 529")
+        )
+        await terminal.wait_for(re.compile(r"retrying in 11[0-8] s"))
+        assert terminal.screen.count("retrying in") == 1
+        assert terminal.flowing.count("The reply above broke off and is discarded.") == 1
+        assert "Second paragraph" not in terminal.screen, "what was not permanent is gone"
+        terminal.press("escape")
+        await terminal.wait_for("Interrupted.")
+        await terminal.wait_for_prompt()
+        assert "retrying" not in terminal.screen
+
+
+async def test_the_error_of_a_broken_reply_is_said_once(project: Path) -> None:
+    async with (
+        ModelServer([Broken(Answer("Hello there."), "first delta", "end")]) as server,
+        Terminal(cwd=project, OUTRIDER_RETRY_SECONDS="0", **answered_by(server)) as terminal,
+    ):
+        await at_the_prompt_with(terminal, "Hello?")
+        assert terminal.flowing.count("ended before it was complete") == 1
 
 
 # What the tools do

@@ -87,7 +87,7 @@ def test_a_variable_can_say_that_there_are_no_tools(home: Home) -> None:
 
 
 def test_every_variable_is_heeded(home: Home) -> None:
-    samples = {"Text": "demo", "Choice": "", "Boolean": "yes", "Number": "7", "ToolNameList": "Read"}
+    samples = {"Text": "demo", "Choice": "", "Boolean": "yes", "Number": "7", "Seconds": "7", "ToolNameList": "Read"}
     for key, setting in SETTINGS.items():
         if setting.variable:
             kind = setting.value_type

@@ -14,7 +14,6 @@ from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
-from outrider.coding.sentences import reply_discarded
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import AttachmentStore
@@ -24,6 +23,7 @@ from outrider.runtime.events import (
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    Retrying,
     SubagentEvent,
     SubagentStarted,
     TextDelta,
@@ -72,12 +72,17 @@ class SessionView:
         """When the last event arrived."""
         self._ends_with_calls = False
         """Whether the last permanent lines are those of calls."""
+        self._wrote_reply = False
+        """Whether a part of the current reply is among the permanent lines."""
+        self._retry: tuple[Retrying, float] | None = None
+        """The next attempt of a failed request, and when it starts."""
 
     # Events
 
     def show(self, event: Event) -> None:
         """Show one event."""
         self._last_event = time.monotonic()
+        self._retry = (event, self._last_event + event.delay) if isinstance(event, Retrying) else None
         match event:
             case TextDelta(text=text):
                 self._fold_thinking()
@@ -103,9 +108,8 @@ class SessionView:
                 self._calls[call_id].show(content)
             case ToolFinished():
                 self._call_finished(event)
-            case ReplyDiscarded(reason=reason):
+            case ReplyDiscarded():
                 self._discard_reply()
-                self.problem(reply_discarded(reason))
             case Notice(text=text):
                 self.note(text)
 
@@ -125,6 +129,7 @@ class SessionView:
             return
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
+        self._wrote_reply = False
         self._incoming.clear()
         self._titles |= {call.id: safe_line(title(call.name, call.input, self._folder)) for call in message.tool_calls}
 
@@ -159,14 +164,19 @@ class SessionView:
         self.write([styled(f"∴ Thought for {seconds:.0f} s, {words} (/thinking shows it)", DIM), ""])
 
     def _discard_reply(self) -> None:
+        """Drop what is still live, and mark what cannot be taken back. The reason follows with another event."""
         self._markdown.end()
         self._thinking, self._thinking_since = [], 0.0
         self._incoming.clear()
+        if self._wrote_reply:
+            self._wrote_reply = False
+            self.note("The reply above broke off and is discarded.")
 
     def _write_markdown(self, text: str) -> None:
         if lines := rendered(text, self.region.width):
             self.write(["", *lines, ""] if self._ends_with_calls else [*lines, ""])
             self._ends_with_calls = False
+            self._wrote_reply = True
 
     # Permanent lines
 
@@ -212,6 +222,7 @@ class SessionView:
         self.region.clear()
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
+        self._wrote_reply, self._retry = False, None
         self._calls.clear()
         self._incoming.clear()
         self._titles.clear()
@@ -233,8 +244,12 @@ class SessionView:
         self._timer = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._tick)
 
     def _waiting(self) -> Iterator[str]:
-        """Yield a spinner while the model is silent."""
+        """Yield a spinner while the model is silent, with the seconds to the next attempt after a failure."""
         seconds = time.monotonic() - self._last_event
+        if self._timer and self._retry and (left := self._retry[1] - time.monotonic()) > 0:
+            line = f"{spinner(seconds)} retrying in {left:.0f} s (Esc to interrupt): {safe_line(self._retry[0].reason)}"
+            yield styled(fit(line, self.region.width), YELLOW)
+            return
         is_silent = not (self._markdown.open or self._thinking or self._incoming)
         if self._timer and (is_silent or seconds > SILENCE_SECONDS):
             long = f" · {seconds:.0f} s" if seconds > SILENCE_SECONDS else ""

@@ -31,11 +31,13 @@ from outrider.coding.config.value_types import (
 )
 from outrider.coding.permissions.question import Mode
 from outrider.runtime.limits import Limits
+from outrider.runtime.retry import Retry
 
 SandboxUse: TypeAlias = Literal["auto", "off", "require"]
 
 _LONGER_RUN = "a run may take longer, or cost more, than you have set"
 _LIMITS = Limits()
+_RETRY = Retry()
 
 
 class PermissionSettings(msgspec.Struct, frozen=True):
@@ -185,6 +187,29 @@ class LimitSettings(Limits, frozen=True):
     ] = _LIMITS.attachment_bytes
 
 
+class RetrySettings(Retry, frozen=True):
+    """The declarations of the settings for `Retry`, which has the defaults. `Settings.retry` itself is a `Retry`."""
+
+    seconds: Annotated[
+        float,
+        Seconds(most=86_400),
+        Setting(
+            variable="OUTRIDER_RETRY_SECONDS",
+            help="seconds for which a request is retried, with growing delays, when the API is overloaded or the "
+            "stream breaks; 0 for no retry. A part of a reply starts them anew, at most five times",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _RETRY.seconds
+    idle_seconds: Annotated[
+        float,
+        Setting(
+            variable="OUTRIDER_IDLE_SECONDS",
+            help="seconds without anything new in a stream, keep-alives aside, after which it counts as broken",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _RETRY.idle_seconds
+
+
 class SubagentSettings(msgspec.Struct, frozen=True):
     """How sub-agents answer."""
 
@@ -267,6 +292,7 @@ class Settings(msgspec.Struct, frozen=True):
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
     limits: Annotated[Limits, LimitSettings()] = Limits()
+    retry: Annotated[Retry, RetrySettings()] = Retry()
     subagents: SubagentSettings = SubagentSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()

@@ -115,7 +115,7 @@ class Number(ValueType, frozen=True):
 
 
 class Seconds(ValueType, frozen=True):
-    """A short time, which may be 0."""
+    """A time, which may be 0."""
 
     most: float
 
@@ -128,6 +128,13 @@ class Seconds(ValueType, frozen=True):
         if not 0 <= value <= self.most:
             raise InvalidValueError(f"{wanted}, not {value:g}")
         return float(value)
+
+    def parse(self, text: str) -> Any:
+        """Parse digits; return other text as it is."""
+        try:
+            return float(text)
+        except ValueError:
+            return text.strip()
 
 
 class TextList(ValueType, frozen=True):
