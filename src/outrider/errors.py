@@ -98,6 +98,8 @@ class ProviderError(OutriderError):
         """Whether a retry of the same request may succeed."""
         self.retry_after = retry_after
         """Seconds to wait before a retry, if the provider gave them."""
+        self.usage: Any = None
+        """The `Usage` of the failed request, if the provider has charged for it."""
 
 
 class AuthenticationError(ProviderError):
