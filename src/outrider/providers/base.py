@@ -41,6 +41,9 @@ REMARKABLE = {
 Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
 """How much a reasoning model thinks before it answers. `none` and `max` are the least and the most that it offers."""
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+EffortChoice: TypeAlias = Effort | Literal["default"]
+"""An effort as a person chooses it: one of the levels, or what the provider does if nothing is said."""
+EFFORT_CHOICES: tuple[EffortChoice, ...] = (*EFFORTS, "default")
 
 
 class ModelSettings(msgspec.Struct, frozen=True):
