@@ -123,6 +123,7 @@ class EventTranslator:
     def _on_message(self, event: MessageAdded) -> None:
         message = event.message
         if message.role == "assistant":
+            self._sender.send_pictures(message)
             self._match_renamed(message.tool_calls)
             for use in message.tool_calls:
                 self.announce(use)

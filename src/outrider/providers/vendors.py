@@ -25,8 +25,8 @@ class Quirks(msgspec.Struct, frozen=True):
     """Whether an assistant message may have `images`."""
     reports_cost: bool = False
     """Whether `usage.cost` is the price of the request in US dollars."""
-    names_vendors: bool = False
-    """Whether model names begin with their maker: anthropic/claude-sonnet-5-5."""
+    lists_modalities: bool = False
+    """Whether the list of models says which of them take pictures."""
 
 
 class Vendor(msgspec.Struct, frozen=True):
@@ -55,8 +55,8 @@ class Vendor(msgspec.Struct, frozen=True):
         return self.base_url.split("/")[2]
 
 
-_MISTRAL = Quirks(reply_after_results="OK", id_length=9, usage_option=False)
-_OPENROUTER = Quirks(reply_images=True, reports_cost=True, names_vendors=True)
+_MISTRAL = Quirks(reply_after_results="OK", id_length=9, usage_option=False, lists_modalities=True)
+_OPENROUTER = Quirks(reply_images=True, reports_cost=True, lists_modalities=True)
 
 VENDORS: dict[str, Vendor] = {
     vendor.prefix: vendor

@@ -370,6 +370,8 @@ class Session:
             await self._keep_partial_reply(clean(receiver.words))
             raise
         except ProviderError as error:
+            if error.usage is not None:
+                self.usage += error.usage
             if receiver.has_shown:
                 self._emit(ReplyDiscarded(str(error)))
             raise
