@@ -71,11 +71,21 @@ def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
     ('moved', 'no')
     """
     known = _known(provider, model.lower(), url.lower())
+    changes = _changes(provider, model, url)
+    return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities) if changes else known
+
+
+def is_overridden(provider: str, model: str, base_url: str = "") -> bool:
+    """Return whether the file in `OUTRIDER_CAPABILITIES` says anything about a model."""
+    return bool(_changes(provider, model, f"{base_url.rstrip('/')}#{model}"))
+
+
+def _changes(provider: str, model: str, url: str) -> dict[str, Any]:
     names = (f"{provider}/{model}".lower(), url.lower())
     for pattern, changes in _overrides().items():
         if pattern.lower() in names or any(fnmatchcase(name, pattern.lower()) for name in names):
-            return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities)
-    return known
+            return changes
+    return {}
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,7 @@ class HostedChat(OpenAIChat):
     """A model of a vendor that is known by name."""
 
     vendor: ClassVar[Vendor]
+    can_look_up = True
 
     def __init_subclass__(cls, *, vendor: Vendor, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -28,10 +29,9 @@ class HostedChat(OpenAIChat):
 
     def __init__(self, model: str, **settings: Any) -> None:
         # The address of the vendor, not a proxy's: its limits apply there as well.
-        settings["capabilities"] = settings.get("capabilities") or capabilities_of(
-            self.prefix, model, f"{self.vendor.base_url}#{model}"
-        )
-        super().__init__(model, **settings)
+        known = {"capabilities": capabilities_of(self.prefix, model, f"{self.vendor.base_url}#{model}")}
+        super().__init__(model, **(known | settings))
+        self._looked_up = self._looked_up or "capabilities" in settings
 
     def _required_key(self) -> str:
         # A server that the user chose instead of the vendor's may need no key.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,13 +12,16 @@ import msgspec
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
-from outrider.providers import prompted_tools
+from outrider.providers import model_lookup, prompted_tools
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.providers.body import Body
+from outrider.providers.capabilities import is_overridden
 from outrider.providers.chat_stream import INLINE, REASONING_FIELDS, THINKING_PARTS, IncomingReply
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.inline_thinking import CLOSE, OPEN
+from outrider.providers.known_models import known_models
+from outrider.providers.prices import context_tokens
 from outrider.providers.render import (
     NO_FILES,
     Family,
@@ -36,7 +40,7 @@ from outrider.providers.render import (
 )
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming
-from outrider.providers.transcript import Transcript
+from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.vendors import Quirks, quirks_of
 from outrider.providers.written_calls import ReplyWithWrittenCalls
@@ -82,10 +86,13 @@ class OpenAIChat(ApiProvider):
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    can_look_up: ClassVar[bool] = False
+    """Whether the server is asked about a model that is not known."""
 
     def __init__(self, model: str, *, prompted_tools: bool = False, **settings: Any) -> None:
         """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
         super().__init__(model, **settings)
+        self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
         self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
@@ -227,6 +234,24 @@ class OpenAIChat(ApiProvider):
         if self.quirks.id_length:
             return short_id(call_id, self.quirks.id_length)
         return safe_id(call_id, LONGEST_ID) if self.is_openai else call_id
+
+    async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
+        if not self._looked_up:
+            self._looked_up = True
+            await self._look_up()
+        return await super()._prepare(request)
+
+    async def _look_up(self) -> None:
+        """Ask the server about a model that is not known, unless the user has said what it can do."""
+        if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):
+            return
+        is_priced = await asyncio.to_thread(context_tokens, self.prefix, self.model)
+        if is_priced and not self.quirks.lists_modalities:
+            return
+        headers = self.headers(self._required_key())
+        facts = await model_lookup.look_up(self.base_url, self.model, headers, is_ollama=self.prefix == "ollama")
+        if facts:
+            self.capabilities = facts.applied_to(self.capabilities)
 
     # The reply
 
