@@ -19,7 +19,7 @@ from outrider.providers.base import Request
 from outrider.providers.gemini import Gemini
 from outrider.providers.hosted import adapter_of
 from outrider.providers.openai_responses import OpenAIResponses
-from tests.conversations import PNG_BYTES
+from tests.conversations import JPEG_BYTES, PNG_BYTES
 from tests.oracles import type_errors
 from tests.providers.canned import CannedTransport, ask, delta, events, request
 
@@ -117,6 +117,15 @@ async def test_a_picture_that_is_no_picture_is_a_note() -> None:
     end = {"candidates": [{"finishReason": "STOP"}]}
     heard = await ask(gemini(), [events(chunk, end, done=False)])
     assert heard.reply.text == "[The model made a picture that cannot be kept: its data is not base64]"
+
+
+async def test_a_picture_with_the_wrong_type_is_stored_with_its_own() -> None:
+    store = MemoryStore()
+    image = {"image_url": {"url": "data:image/png;base64," + base64.b64encode(JPEG_BYTES).decode()}}
+    heard = await ask(openrouter(), [events(delta("stop", content="", images=[image]))], request(store=store))
+    (picture,) = heard.reply.message.content
+    assert isinstance(picture, AttachmentBlock)
+    assert (picture.mime_type, picture.name[-4:]) == ("image/jpeg", ".jpg")
 
 
 async def test_a_picture_of_a_model_is_in_the_log(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from outrider.environment import data_folder
 from outrider.errors import ProviderError
 from outrider.filesystem import make_private
 from outrider.providers.capabilities import Capabilities
+from outrider.providers.environment import without_password
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport
 
 SWITCH = "OUTRIDER_MODEL_LOOKUP"
@@ -61,7 +62,7 @@ def is_on() -> bool:
 
 async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_ollama: bool = False) -> Facts | None:
     """Return what the server says about a model, now or earlier, or None."""
-    name = f"{base_url}#{model}"
+    name = f"{without_password(base_url)}#{model}"
     known = _read().get(name)
     if known is not None and abs(time.time() - known.date) < SECONDS_KEPT:
         return known

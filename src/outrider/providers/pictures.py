@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from outrider.conversation.attachments import Attachment, sha256
+from outrider.conversation.attachments import Attachment, sha256, sniff
 from outrider.conversation.messages import AttachmentBlock, Block, ProviderState, TextBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
@@ -24,9 +24,10 @@ def picture(
         return _note("its data is not base64")
     if store is None or not content:
         return _note("there is no place to store it" if content else "it is empty")
-    name = f"image-{sha256(content)[:8]}.{_ENDINGS.get(mime_type) or mime_type.rpartition('/')[2]}"
+    kind = sniff(content) or mime_type  # APIs call every picture a PNG
+    name = f"image-{sha256(content)[:8]}.{_ENDINGS.get(kind) or kind.rpartition('/')[2]}"
     try:
-        stored = store.put(Attachment(content, mime_type, name))
+        stored = store.put(Attachment(content, kind, name))
     except AttachmentError as error:
         return _note(str(error))
     return AttachmentBlock(stored.sha256, stored.mime_type, stored.size, stored.name, state=state)

@@ -189,7 +189,7 @@ class Renderer:
         files = iter(rendered)
         results: list[Result] = []
         moved: list[Part] = []
-        made = self._made(previous)
+        made = self._made(previous, text_bytes)
         content: list[Part] = list(chain.from_iterable(file.parts for file in made))
         rendered = made + rendered
         for block in message.content:
@@ -223,7 +223,7 @@ class Renderer:
                         found[block.sha256] = part
         return found
 
-    def _made(self, previous: Message | None) -> list[_RenderedFile]:
+    def _made(self, previous: Message | None, text_bytes: int) -> list[_RenderedFile]:
         """Render the pictures of the model's message that do not go back in it."""
         if previous is None:
             return []
@@ -231,7 +231,7 @@ class Renderer:
         for block in _pictures_of(previous):
             if not self._replays(block):
                 reason = self._reason_left_out(previous, block)
-                file = _left_out_note(block, reason) if reason else self._file(block, 0)
+                file = _left_out_note(block, reason) if reason else self._file(block, self._room(text_bytes))
                 label = f"{Caption.of(block)}, from the assistant's message before this one:"
                 rendered.append(msgspec.structs.replace(file, parts=(label, *file.parts)))
         return rendered
@@ -297,13 +297,17 @@ class Renderer:
         """Render the files of a message in order. Each one limits the text of those after it."""
         rendered: list[_RenderedFile] = []
         for block in files_in(message):
-            share = room_for_file(self._capabilities.context_tokens, text_bytes)
-            room = min(share, self._capabilities.text_characters)
+            room = self._room(text_bytes)
             reason = self._reason_left_out(message, block)
             file = _left_out_note(block, reason) if reason else self._file(block, room)
             text_bytes += file.text_bytes
             rendered.append(file)
         return rendered
+
+    def _room(self, text_bytes: int) -> int:
+        """Return the bytes of text that the next file may have."""
+        share = room_for_file(self._capabilities.context_tokens, text_bytes)
+        return min(share, self._capabilities.text_characters)
 
     def _file(self, block: AttachmentBlock, room: int) -> _RenderedFile:
         """Render a file natively if the model takes it, else as text, else as a note. `room`: bytes for its text."""
