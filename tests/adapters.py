@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import msgspec
 import pytest
 
-from outrider.providers import _MODULES
+from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply
 from outrider.providers.stream import ReplyParser
+from outrider.providers.vendors import VENDORS
 from outrider.runtime.events import Delta
 
 
@@ -28,11 +28,11 @@ class Case(msgspec.Struct, frozen=True):
     @property
     def api(self) -> str:
         """The API that it is spoken to with; LiteLLM takes that of Chat Completions, and files in results besides."""
-        return "openai-chat" if self.prefix == "ollama" else self.prefix
+        return "openai-chat" if self.prefix in ("ollama", *VENDORS) else self.prefix
 
     def adapter(self, base_url: str | None = None, *, key: str | None = None, **options: Any) -> ApiProvider:
         """The adapter, aimed at a server."""
-        kind = type(import_module(_MODULES[self.prefix]).provider(self.model))
+        kind: Any = type(resolve(self.name))
         made: ApiProvider = kind(self.model, base_url=base_url, api_key=key, **options)
         return made
 
@@ -56,6 +56,9 @@ ALL = (
     Case("litellm", "anthropic/claude-sonnet-4-5"),
     Case("litellm", "gemini/gemini-3-pro"),
     Case("litellm", "someone/unheard-of"),
+    Case("mistral", "mistral-medium-3-5"),
+    Case("openrouter", "google/gemini-3-pro"),
+    Case("groq", "meta-llama/llama-4-scout-17b-16e-instruct"),
 )
 """Each API with every kind of model: one that is known, one that is not, one that sees and one that does not."""
 

@@ -47,5 +47,6 @@ def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("OUTRIDER_HOME", str(folder))
+    monkeypatch.setenv("OUTRIDER_MODEL_LOOKUP", "off")  # a question that no script of a server expects
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))  # what a developer has set is not to be tested
     return folder

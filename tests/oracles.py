@@ -89,12 +89,20 @@ def _with_lists(schema: Any) -> Any:
 
 def _without_vendor_fields(body: Json) -> Json:
     """Servers that speak this API want their reasoning back in fields that OpenAI does not have."""
-    extra = ("reasoning_content", "reasoning")
-    messages = [
-        {name: value for name, value in each.items() if each["role"] != "assistant" or name not in extra}
-        for each in body["messages"]
-    ]
-    return body | {"messages": messages}
+    return body | {"messages": list(map(_without_reasoning, body["messages"]))}
+
+
+def _without_reasoning(message: Json) -> Json:
+    if message["role"] != "assistant":
+        return message
+    extra = ("reasoning_content", "reasoning", "reasoning_details", "extra_content", "images")
+    plain = {name: value for name, value in message.items() if name not in extra}
+    if isinstance(plain["content"], list):
+        plain["content"] = [part for part in plain["content"] if part["type"] != "thinking"] or None
+    if "tool_calls" in plain:
+        calls = [{name: value for name, value in each.items() if name not in extra} for each in plain["tool_calls"]]
+        plain["tool_calls"] = calls
+    return plain
 
 
 def _with_files_outside_of_results(body: Json) -> Json:

@@ -139,6 +139,7 @@ def _chat(body: Json) -> Iterator[Item]:
             continue
         content = message.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        parts = [part for part in parts if part["type"] != "thinking"]
         inner = [_chat_part(part, place, message["role"]) for part in parts]
         if message["role"] == "tool":
             said, data = "\n".join(item.text for item in inner), "".join(item.data for item in inner)
@@ -172,6 +173,18 @@ def _chat_rules(body: Json, _: str) -> Iterator[str]:
                 yield "arguments that are not a JSON object"
     if body["messages"][-1]["role"] not in ("user", "tool"):
         yield "the last message is the model's"
+    if body["model"].startswith("mistral-"):
+        yield from _mistral_rules(body)
+
+
+def _mistral_rules(body: Json) -> Iterator[str]:
+    if ("tool", "user") in pairwise(message["role"] for message in body["messages"]):
+        yield "a user message right after a tool message"
+    for item in _chat(body):
+        if item.kind in ("call", "result") and not re.fullmatch(r"[a-zA-Z0-9]{9}", item.id):
+            yield f"the id {item.id!r} does not have nine letters and digits"
+    if "stream_options" in body:
+        yield "stream_options"
 
 
 def _plain_chat_rules(body: Json, model: str) -> Iterator[str]:

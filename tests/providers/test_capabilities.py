@@ -101,7 +101,7 @@ def test_a_file_of_the_users_goes_before_the_table(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("OUTRIDER_CAPABILITIES", str(file))
     mine = capabilities_of("openai-chat", "my-model-7b")
     assert (mine.image, mine.images, mine.pdf) == ("moved", 3, SAFE.pdf)
-    assert capabilities_of("openai-chat", "other") == SAFE
+    assert capabilities_of("openai-chat", "other").image == SAFE.image
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def calls(*fragments: dict[str, Any], finish: str | None = None) -> dict[str, An
 
 
 def thought(field: str, text: str) -> ThinkingBlock:
-    return ThinkingBlock(text, ProviderState("openai-chat", "m", {"field": field}))
+    return ThinkingBlock(text, ProviderState("openai-chat", "m", {"field": field}, "127.0.0.1"))
 
 
 # Name, stream, blocks of the reply, stop reason.

@@ -118,7 +118,7 @@ def test_a_name_that_is_nearly_right_gets_a_suggestion(name: str, meant: str) ->
     assert f"did you mean {meant!r}?" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "   ", "llama", "groq/llama-3", "/gpt", "ftp://host/v1#m"])
+@pytest.mark.parametrize("name", ["", "   ", "llama", "grok/llama-3", "/gpt", "ftp://host/v1#m"])
 def test_a_name_that_means_nothing_gets_the_list_of_those_that_do(name: str) -> None:
     with pytest.raises(UnknownModelError) as caught:
         resolve(name)

@@ -146,7 +146,7 @@ EXPECTED: dict[type, dict[str, Any]] = {
         "generationConfig": {
             "maxOutputTokens": 1000,
             "temperature": 0.5,
-            "thinkingConfig": {"thinkingLevel": "high"},
+            "thinkingConfig": {"thinkingLevel": "high", "includeThoughts": True},
         },
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
     },

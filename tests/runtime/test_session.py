@@ -686,3 +686,11 @@ async def test_a_reply_that_pauses_is_asked_to_go_on() -> None:
     result = await watched.session.run("go")
     assert (result.status, result.turns, result.text) == ("done", 1, "two.")
     assert [message.text for message in watched.model.requests[1].messages] == ["go", "One,"]
+
+
+async def test_a_failed_request_that_was_charged_for_is_counted() -> None:
+    failure = ProviderError("broken")
+    failure.usage = Usage(30, 4)
+    session = Session(Agent(ScriptedModel([failure])))
+    assert (await session.run("Hi")).status == "error"
+    assert session.usage == Usage(30, 4)

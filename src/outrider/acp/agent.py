@@ -188,7 +188,7 @@ class EditorAgent:
         return Empty()
 
     def _set_config_option(self, request: SetConfigOptionRequest) -> SetConfigOptionResponse:
-        from outrider.acp.options import MODE, MODEL, config_options, parse_mode
+        from outrider.acp.options import EFFORT, MODE, MODEL, parse_effort, parse_mode
 
         session, value = self._session(request.session_id), request.value
         mode = parse_mode(str(value))
@@ -197,9 +197,11 @@ class EditorAgent:
                 session.set_mode(mode)
             elif request.config_id == MODEL and isinstance(value, str):
                 session.set_model(value)
+            elif request.config_id == EFFORT and (effort := parse_effort(str(value))):
+                session.set_effort(effort)
             else:
                 raise RpcError.invalid_params(f"the option {request.config_id!r} cannot be {value!r}")
-        return SetConfigOptionResponse(config_options(session.mode, session.model))
+        return SetConfigOptionResponse(session.config_options)
 
     # Helpers
 

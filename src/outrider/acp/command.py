@@ -13,6 +13,7 @@ from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
 from outrider.acp.writer import Writer
 from outrider.coding.permissions.question import MODES
+from outrider.providers.base import EFFORTS
 
 DESCRIPTION = """\
 Serve an editor that speaks the Agent Client Protocol (ACP), over standard input and output. Editors start this
@@ -52,6 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-m", "--model", metavar="MODEL", help="the model; `outrider models` lists them")
     parser.add_argument(
+        *("--effort",),
+        metavar="LEVEL",
+        choices=EFFORTS,
+        help=f"how much the model thinks in new sessions, where it has the level: {', '.join(EFFORTS)}",
+    )
+    parser.add_argument(
         "--permissions", metavar="MODE", choices=MODES, help=f"which tool calls run without asking: {', '.join(MODES)}"
     )
     parser.add_argument("--full-updates", action="store_true", help="send every field of a tool call in each update")
@@ -81,6 +88,7 @@ async def _serve(options: argparse.Namespace) -> None:
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
     given = {
         "model": options.model,
+        "effort": options.effort,
         "permissions.mode": options.permissions,
         "acp.full_updates": ["*"] if options.full_updates else None,
         "acp.update_interval": options.update_interval,

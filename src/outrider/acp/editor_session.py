@@ -12,7 +12,7 @@ from outrider.acp.content import to_prompt
 from outrider.acp.editor_files import EditorBuffers
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
-from outrider.acp.options import config_options, has_key, mode_state
+from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
 from outrider.acp.permission_requests import PermissionRequester
 from outrider.acp.replay import replay_events
 from outrider.acp.schema.content import ContentBlock
@@ -22,7 +22,7 @@ from outrider.acp.schema.notifications import (
     CurrentModeUpdate,
     SessionInfoUpdate,
 )
-from outrider.acp.schema.requests import OpenSessionResponse, StopReason
+from outrider.acp.schema.requests import ConfigOption, OpenSessionResponse, StopReason
 from outrider.acp.slash_commands import CONTINUE, available_commands, run_command
 from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.tool_calls import fenced
@@ -35,6 +35,8 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Usage
 from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
 from outrider.log.log import Log
+from outrider.providers.base import EffortChoice
+from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
 from outrider.runtime.events import Event
 from outrider.runtime.run import ENDINGS, RunResult
@@ -102,6 +104,16 @@ class EditorSession:
         return self.bench.permissions.mode
 
     @property
+    def effort(self) -> str:
+        """How much the model thinks."""
+        return self.session.agent.effort or DEFAULT_EFFORT
+
+    @property
+    def config_options(self) -> list[ConfigOption]:
+        """The options of the session with their values."""
+        return config_options(self.mode, self.model, self.session.provider, self.session.agent.effort)
+
+    @property
     def tools(self) -> Sequence[Tool]:
         """The tools of the agent."""
         return self.bench.tools
@@ -119,7 +131,7 @@ class EditorSession:
     def open_response(self, *, with_id: bool) -> OpenSessionResponse:
         """Return the response to the request that opened the session. Commands and notices are sent right after it."""
         asyncio.get_running_loop().call_soon(self._send_introduction)
-        state = mode_state(self.mode), config_options(self.mode, self.model)
+        state = mode_state(self.mode), self.config_options
         return OpenSessionResponse(*state, self.id) if with_id else OpenSessionResponse(*state)
 
     def set_mode(self, mode: Mode) -> None:
@@ -139,8 +151,17 @@ class EditorSession:
         self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event)
         self._send_config_options()
 
+    def set_effort(self, effort: EffortChoice) -> None:
+        """Change the effort and notify the editor. Raises RequestRefusedError, and SessionBusyError during a turn."""
+        if effort != "default":
+            check_effort(self.session.provider, effort)
+        level = None if effort == "default" else effort
+        self.session.agent = self.session.agent.replace(effort=level)
+        self.bench.effort = level
+        self._send_config_options()
+
     def _send_config_options(self) -> None:
-        self.sender.send(ConfigOptionUpdate(config_options(self.mode, self.model)))
+        self.sender.send(ConfigOptionUpdate(self.config_options))
 
     def _send_introduction(self) -> None:
         """Send the available commands, and the notices about the session."""

@@ -142,6 +142,7 @@ class EventTranslator:
         message = event.message
         self._shown = False
         if message.role == "assistant":
+            self._sender.send_pictures(message)
             self._match_renamed(message.tool_calls)
             for use in message.tool_calls:
                 self.announce(use)

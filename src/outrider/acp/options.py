@@ -1,4 +1,4 @@
-"""The settings of a session that a user can change in the editor: the permission mode and the model."""
+"""The settings of a session that a user can change in the editor: the permission mode, the model and its effort."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from outrider.acp.schema.requests import ConfigOption, ConfigOptionValue, Sessio
 from outrider.coding.permissions.question import MODE_WORDS, MODES
 from outrider.coding.permissions.question import Mode as PermissionMode
 from outrider.providers import resolve, tiers
-from outrider.providers.base import Provider
+from outrider.providers.base import EFFORT_CHOICES, EffortChoice, Provider
+from outrider.providers.efforts import levels_for
 
-MODE, MODEL = "mode", "model"
+MODE, MODEL, EFFORT = "mode", "model", "effort"
+DEFAULT_EFFORT = "default"
 
 
 def parse_mode(name: str) -> PermissionMode | None:
@@ -21,15 +23,25 @@ def mode_state(current: PermissionMode) -> SessionModeState:
     return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in MODES])
 
 
-def config_options(mode: PermissionMode, model: str) -> list[ConfigOption]:
-    """Return the mode and the model as config options, with their possible values."""
+def parse_effort(name: str) -> EffortChoice | None:
+    """Return the effort of that name, or None."""
+    return next((effort for effort in EFFORT_CHOICES if effort == name), None)
+
+
+def config_options(mode: PermissionMode, model: str, provider: Provider, effort: str | None) -> list[ConfigOption]:
+    """Return the mode, the model and its effort as config options, with their possible values."""
     modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in MODES]
     names = list(dict.fromkeys([model, *known_models()]))
     models = [ConfigOptionValue(name, name) for name in names]
-    return [
+    options = [
         ConfigOption(MODE, "Permissions", mode, modes, "mode", "Which tool calls run without asking."),
         ConfigOption(MODEL, "Model", model, models, "model", "The model that answers."),
     ]
+    if levels := levels_for(provider):
+        values = [ConfigOptionValue(each, each.capitalize()) for each in (DEFAULT_EFFORT, *levels)]
+        current = effort or DEFAULT_EFFORT
+        options.append(ConfigOption(EFFORT, "Effort", current, values, "thought_level", "How much the model thinks."))
+    return options
 
 
 def has_key(provider: Provider) -> bool:

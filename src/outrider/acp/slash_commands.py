@@ -7,12 +7,13 @@ from typing import Protocol
 
 from msgspec import UNSET
 
-from outrider.acp.options import parse_mode
+from outrider.acp.options import parse_effort, parse_mode
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
 from outrider.coding.permissions.question import Mode
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
+from outrider.providers.base import EFFORT_CHOICES, EffortChoice
 from outrider.text import dollars
 from outrider.tools.tool import Tool
 
@@ -42,6 +43,13 @@ class CommandTarget(Protocol):
     @property
     def is_unfinished(self) -> bool:
         """Whether the last turn was interrupted and can be continued."""
+
+    @property
+    def effort(self) -> str:
+        """How much the model thinks."""
+
+    def set_effort(self, effort: EffortChoice) -> None:
+        """Change how much the model thinks. Raises OutriderError."""
 
     def set_model(self, model: str) -> None:
         """Change the model. Raises OutriderError."""
@@ -78,6 +86,15 @@ def _model(session: CommandTarget, name: str) -> str:
     return sentences.model_is(session.model)
 
 
+def _effort(session: CommandTarget, name: str) -> str:
+    effort = parse_effort(name)
+    if name and effort is None:
+        return f"Unknown effort {name!r}; use one of {', '.join(EFFORT_CHOICES)}."
+    if effort:
+        session.set_effort(effort)
+    return f"Effort: {session.effort}."
+
+
 def _permissions(session: CommandTarget, name: str) -> str:
     mode = parse_mode(name)
     if name and mode is None:
@@ -99,6 +116,7 @@ def _cost(session: CommandTarget, _: str) -> str:
 
 _COMMANDS: dict[str, tuple[str, Callable[[CommandTarget, str], str]]] = {
     "model": ("a model", _model),
+    "effort": ("none, low, medium, high, max or default", _effort),
     "permissions": ("ask, edits, all or plan", _permissions),
     "tools": ("", _tools),
     "cost": ("", _cost),

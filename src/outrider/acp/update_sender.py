@@ -92,6 +92,12 @@ class UpdateSender:
             if content := self._content(block):
                 self.send(UserMessageChunk(content))
 
+    def send_pictures(self, message: Message) -> None:
+        """Send the pictures that the model has made."""
+        for block in message.content:
+            if isinstance(block, AttachmentBlock) and (content := self._content(block)):
+                self.send(AgentMessageChunk(content))
+
     def _content(self, block: object) -> ContentBlock | None:
         if isinstance(block, TextBlock):
             return TextContent(block.text)

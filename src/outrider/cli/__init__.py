@@ -34,6 +34,7 @@ options:
   -r, --resume ID     resume a session by its id
   -m, --model MODEL   the model to use
   --permissions MODE  which calls run without asking: ask, edits, all, plan
+  --effort LEVEL      how much the model thinks: none, low, medium, high, max
   --attach FILE, --tools TOOLS, --cwd DIR, --max-turns N, --max-cost DOLLARS
   -h, --help          show this help
   --version           show the version

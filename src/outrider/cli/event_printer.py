@@ -16,7 +16,7 @@ from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, style
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.toolbox.titles import title
-from outrider.conversation.messages import ToolResultBlock
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -63,8 +63,7 @@ class EventPrinter:
                     self._write("\n")
                 self._write(safe_lines(text))
             case MessageAdded(message=message) if message.role == "assistant":
-                self._finish_calls()
-                self._write("\n")
+                self._end_message(message)
             case ToolStarted(call_id=call_id, name=name, input=input):
                 self._calls[call_id] = safe_line(_call_title(name, input))
                 self._call(call_id, "started", new=True)
@@ -85,6 +84,13 @@ class EventPrinter:
                 self._count_down(event)
             case RunFinished():
                 self._finish_calls()
+
+    def _end_message(self, message: Message) -> None:
+        self._finish_calls()
+        self._write("\n")
+        for block in message.content:
+            if isinstance(block, AttachmentBlock):  # a picture that the model made
+                self.line(f"▣ {safe_line(block.label)}: attachment:{block.sha256}")
 
     def _finished(self, event: ToolFinished) -> None:
         result = event.result

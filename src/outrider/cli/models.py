@@ -14,10 +14,13 @@ import msgspec
 from outrider.errors import ProviderError, UnknownModelError
 from outrider.providers import resolve, tiers
 from outrider.providers.api import ApiProvider
-from outrider.providers.capabilities import SAFE, Capabilities, Placement
+from outrider.providers.capabilities import Capabilities, Placement
+from outrider.providers.efforts import levels_of
 from outrider.providers.environment import without_password
+from outrider.providers.known_models import known_models
 from outrider.providers.prices import Rates, context_tokens, rates_of
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport
+from outrider.providers.vendors import VENDORS
 from outrider.text import counted, human_size
 
 DESCRIPTION = """\
@@ -33,6 +36,8 @@ examples:
 exit codes: 0 done, 1 a provider with a key is not reachable (--check), 2 wrong usage
 """
 HOSTED = ("anthropic", "openai", "openai-chat", "gemini")
+OTHERS = (*VENDORS, "azure", "vertex", "bedrock")
+"""Vendors without tiers."""
 TIMEOUTS = Timeouts(connect=3.0, read=5.0, total=8.0)
 NAMES_SHOWN = 8
 
@@ -88,13 +93,14 @@ def _row(name: str, text: str) -> None:
 
 
 async def _list(*, check: bool) -> int:
-    apis = [api_of(prefix) for prefix in HOSTED]
+    apis = [api_of(prefix) for prefix in (*HOSTED, *OTHERS)]
     asked = [api for api in apis if api.key] if check else []
     *answers, local = await asyncio.gather(*map(_ask, asked), _ask(api_of("ollama")))
     answered = dict(zip((api.prefix for api in asked), answers, strict=True))
     for api in apis:
-        _row(api.prefix, f"{_key(api)}; {without_password(api.base_url)}")
-        _row("", ", ".join(f"{tier}: {model}" for tier, model in tiers.models_of(api.prefix).items()))
+        _row(api.prefix, f"{_key(api)}; {without_password(api.base_url) or f'set {api.base_variable}'}")
+        if models_of_tiers := tiers.models_of(api.prefix):
+            _row("", ", ".join(f"{tier}: {model}" for tier, model in models_of_tiers.items()))
         if api.prefix in answered:
             _row("", answered[api.prefix].sentence)
     _row("ollama", _ollama(local))
@@ -189,12 +195,13 @@ async def _show_check(api: ApiProvider) -> int:
 
 def _model_rows(api: ApiProvider) -> Iterator[tuple[str, str]]:
     can = api.capabilities
-    if can == SAFE:
+    if not known_models().knows(api.prefix, api.model.lower()):
         yield "note", "not a known model: only formats that every model accepts are sent"
     yield "pictures", _pictures(can)
     yield "PDFs", _pdfs(can)
     yield "text files", _PLACES[can.text_file]
     yield "sound", _PLACES[can.audio]
+    yield "effort", ", ".join(levels_of(can)) or "none"
     yield "tools", "called natively" if can.tools else "described in the prompt; the model has no native calls"
     yield "request", f"up to {human_size(can.request_bytes)}"
     window = context_tokens(api.prefix, api.model) or can.context_tokens

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from outrider.errors import (
     AttachmentError,
     ConfigError,
+    RequestRefusedError,
     SchemaError,
     ToolDefinitionError,
     UnknownModelError,
@@ -29,6 +30,7 @@ class UsageError(Exception):
 WRONG_INPUT = (
     AttachmentError,
     ConfigError,
+    RequestRefusedError,
     SchemaError,
     ToolDefinitionError,
     UnknownModelError,
@@ -66,6 +68,11 @@ class Parser(argparse.ArgumentParser):
         add("-c", "--continue", dest="latest", action="store_true", help="continue the last session, in its folder")
         add("-r", "--resume", metavar="ID", help="resume this session; `outrider sessions` lists them")
         add("-m", "--model", metavar="MODEL", help="the model to use; `outrider models` lists them")
+        add(
+            *("--effort",),
+            metavar="LEVEL",
+            help="how much the model thinks: none, low, medium, high or max; `outrider models MODEL` lists what it has",
+        )
         add("--attach", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
         add("--max-turns", metavar="N", help="stop after N model replies (default 50)")
         add("--max-cost", metavar="DOLLARS", help="stop when a run has cost this much; ignored if the price is unknown")
@@ -101,6 +108,8 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
     if options.model is not None:
         given["model"] = options.model
+    if options.effort is not None:
+        given["effort"] = options.effort
     if options.permissions is not None:
         given["permissions.mode"] = options.permissions
     if names is not None:

@@ -101,7 +101,9 @@ class PromptRun:
             raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
         bench = Workbench(loaded.settings, folder, tools=tools)
         stack.callback(bench.close)
-        session = bench.open(log, name, model=options.model, report=self._report, observer=self._observe)
+        session = bench.open(
+            log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
+        )
         self._session = stack.enter_context(session)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, parts)

@@ -6,6 +6,7 @@ from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode
 
 COMMANDS = {
     "model": "show or change the model",
+    "effort": "show or change how much the model thinks",
     "permissions": "show or change the permission mode",
     "tools": "list the tools of the agent",
     "cost": "show the tokens and cost of this session",

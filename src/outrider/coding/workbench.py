@@ -32,9 +32,11 @@ from outrider.errors import ConfigError
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers import resolve
-from outrider.providers.base import Provider
+from outrider.providers.base import Effort, EffortChoice, Provider
+from outrider.providers.efforts import check_effort, offered
 from outrider.providers.secrets import MODEL_KEYS, without_model_keys
 from outrider.runtime.agent import Agent
+from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
@@ -69,6 +71,8 @@ class Workbench:
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
+        self.effort: Effort | None = None
+        """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
         remembered = RememberedRules(data_folder(), self.folder)
         self.permissions = PermissionApprover(
             _policy(settings, self.workspace, remembered.rules()),
@@ -123,16 +127,24 @@ class Workbench:
         """The sub-agent profiles."""
         return self._found_profiles.profiles
 
-    def agent(self, *, model: str | Provider | None = None, report: Report | None = None) -> Agent:
-        """Return the agent for this folder."""
+    def agent(
+        self,
+        *,
+        model: str | Provider | None = None,
+        effort: Effort | None = None,
+        report: Report | None = None,
+    ) -> Agent:
+        """Return the agent for this folder. An effort that its model does not have is left out."""
+        model = model or self.settings.model or default_model()
         agent = Agent(
-            model=model or self.settings.model or default_model(),
+            model=model,
             system=self._system(prompt("agent")),
             tools=[*self.tools, report.tool] if report else self.tools,
             limits=self.settings.limits,
             retry=self.settings.retry,
+            effort=offered(resolve(model), effort) if effort else None,
         )
-        self._provider = agent.provider
+        self._provider, self.effort = agent.provider, effort
         return agent
 
     def open(
@@ -141,13 +153,22 @@ class Workbench:
         id: str | None = None,
         *,
         model: str | None = None,
+        effort: EffortChoice | None = None,
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
     ) -> Session:
-        """Open a session in the log. A resumed session keeps its model unless another is given."""
+        """Open a session in the log. A resumed session keeps its model and effort unless others are given.
+
+        Raises RequestRefusedError if the model does not have the given effort.
+        """
+        kept: Effort | None = self.settings.effort
         if id is not None:
-            model = model or log.settings(id).model
-        agent = self.agent(model=model, report=report)
+            recorded = log.settings(id)
+            model = model or recorded.model
+            kept = kept if recorded.effort is None else effort_of(recorded)
+        if effort not in (None, "default"):
+            check_effort(resolve(model or self.settings.model or default_model()), effort)
+        agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
         return Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
 
     # Sub-agents
@@ -169,6 +190,7 @@ class Workbench:
             retry=self.settings.retry,
             name=profile.name,
         )
+        agent = agent.replace(effort=offered(agent.provider, self.effort))
         approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
         try:
             yield SubagentSetup(agent, approve, self.folder)
@@ -221,6 +243,10 @@ class Workbench:
             f"# Where you are\n\n- The folder: {self.folder}, which {repository} a git repository\n"
             f"- The system: {platform.system()} {platform.machine()}\n- The date: {date.today().isoformat()}"
         )
+
+
+def _level(effort: EffortChoice) -> Effort | None:
+    return None if effort == "default" else effort
 
 
 def _protected_files(settings: Settings) -> Iterator[Path]:

@@ -285,7 +285,7 @@ def _clean_attachment(block: AttachmentBlock) -> AttachmentBlock:
     if all(clean(field) is field for field in fields):
         return block
     digest, mime_type, name, description = map(clean, fields)
-    return AttachmentBlock(digest, mime_type, block.size, name, description)
+    return AttachmentBlock(digest, mime_type, block.size, name, description, block.state)
 
 
 def _clean_call(block: ToolUseBlock) -> ToolUseBlock:

@@ -97,6 +97,8 @@ class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="atta
     size: int
     name: str = ""
     description: str = ""
+    state: ProviderState | None = None
+    """The state of a picture that a model has made."""
 
     @property
     def label(self) -> str:

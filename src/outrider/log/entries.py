@@ -48,6 +48,8 @@ class SessionSettings(Entry, frozen=True):
     """The names of the tools; functions cannot be stored."""
     limits: dict[str, Any] | None = None
     cwd: str | None = None
+    effort: str | None = None
+    """How much the model thinks. Empty for the provider's default."""
 
 
 class MessageEntry(Entry, frozen=True):

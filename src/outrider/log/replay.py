@@ -91,6 +91,8 @@ def changes(old: SessionSettings, new: SessionSettings) -> SessionSettings | Non
         for name in new.__struct_fields__
         if (value := getattr(new, name)) is not None and value != getattr(old, name)
     }
+    if not new.effort and not old.effort:
+        different.pop("effort", None)  # the default is stored only if it replaces another value
     return SessionSettings(**different) if different else None
 
 

@@ -3,6 +3,7 @@
 anthropic/claude-sonnet-5-5    a provider and a model
 claude-sonnet-5-5              a vendor's own name, without the provider
 anthropic/fast                 a provider and a tier: fast, balanced or powerful
+openrouter/openai/gpt-6.1-sol  a vendor with a Chat Completions API (vendors.py), and its name of a model
 fast                           that tier of the first provider that has a key, else the demo model
 http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
 demo                           the built-in demo model
@@ -19,6 +20,7 @@ from outrider.errors import UnknownModelError
 from outrider.providers import tiers
 from outrider.providers.base import Provider
 from outrider.providers.names import qualified
+from outrider.providers.vendors import VENDORS
 
 # The part of a model name before the slash, and the module whose `provider(model)` makes the adapter.
 _MODULES = {
@@ -28,9 +30,19 @@ _MODULES = {
     "gemini": "outrider.providers.gemini",
     "litellm": "outrider.providers.litellm",
     "ollama": "outrider.providers.ollama",
+    "azure": "outrider.providers.azure",
+    "vertex": "outrider.providers.vertex",
+    "bedrock": "outrider.providers.bedrock",
     "demo": "outrider.providers.testing.demo",
 }
-PREFIXES = tuple(_MODULES)
+PREFIXES = (*_MODULES, *VENDORS)
+
+_EXAMPLES = {
+    "litellm": "anthropic/claude-sonnet-5-5",
+    "azure": "my-deployment",
+    "vertex": "gemini-3.8-flash",
+    "bedrock": "anthropic.claude-sonnet-5-5",
+}
 
 # Prefixes of names that resemble a vendor's own, and the probable provider.
 _LIKELY_PROVIDERS = {
@@ -57,12 +69,16 @@ def resolve(model: str | Provider) -> Provider:
     if model in tiers.TIERS:
         return _first_with_key(model)
     prefix, _, name = qualified(model).partition("/")
-    if prefix not in _MODULES:
+    if prefix not in PREFIXES:
         raise _unknown(model)
     if not name and prefix != "demo":
         raise UnknownModelError(
             f"{model!r} names no model; write it after the slash, as in '{prefix}/{_example(prefix)}'"
         )
+    if prefix in VENDORS:
+        from outrider.providers import hosted
+
+        return hosted.provider(prefix, name)
     return _load(_MODULES[prefix], tiers.models_of(prefix).get(name, name))
 
 
@@ -82,7 +98,9 @@ def _first_with_key(tier: str) -> Provider:
 
 
 def _example(prefix: str) -> str:
-    return tiers.models_of(prefix).get("balanced", "anthropic/claude-sonnet-5-5" if prefix == "litellm" else "qwen3")
+    if prefix in VENDORS:
+        return VENDORS[prefix].example
+    return tiers.models_of(prefix).get("balanced") or _EXAMPLES.get(prefix, "qwen3")
 
 
 def _unknown(model: str) -> UnknownModelError:

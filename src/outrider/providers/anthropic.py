@@ -8,12 +8,14 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.render import (
+    NO_FILES,
     Family,
     File,
     Part,
@@ -43,6 +45,8 @@ _STOP_REASONS = {
 }
 
 
+_LEAST_BUDGET = 1024
+"""The smallest budget for thinking that the API takes."""
 _CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
 """Stop reasons that may cut off a call."""
 
@@ -52,10 +56,15 @@ class Anthropic(ApiProvider):
 
     prefix = "anthropic"
     label = "Anthropic"
-    key_variables = ("ANTHROPIC_API_KEY",)
+    key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
+
+    @property
+    def route(self) -> str:
+        """Empty: signatures are valid wherever the same provider is reached."""
+        return ""
 
     def url(self) -> str:
         """Return the URL of a request."""
@@ -67,17 +76,12 @@ class Anthropic(ApiProvider):
 
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request. Cache marks are outside of the messages, so that these stay as they were rendered."""
-        head: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": self.capabilities.output_tokens,
-            "stream": True,
-            "cache_control": EPHEMERAL,
-        }
+        head = self._head()
         if request.system:
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
         if request.tools:
             head["tools"] = self.tools_once(request, _tools)
-        head |= _settings(request.settings) | self._options | request.settings.options
+        head |= self._settings(request.settings) | self._options | request.settings.options
         # Consecutive user messages count as one, so the reminder can be a message of its own.
         extra = b""
         if request.reminder:
@@ -85,12 +89,40 @@ class Anthropic(ApiProvider):
             extra = msgspec.json.encode({"role": "user", "content": [text]})
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
 
+    def _head(self) -> dict[str, Any]:
+        """Return the fields that every request has."""
+        return {
+            "model": self.model,
+            "max_tokens": self.capabilities.output_tokens,
+            "stream": True,
+            "cache_control": EPHEMERAL,
+        }
+
+    def _settings(self, settings: ModelSettings) -> dict[str, Any]:
+        """Return the settings as fields of a request."""
+        fields = self.effort_fields(settings).copy()
+        if settings.temperature is not None:
+            fields["temperature"] = settings.temperature
+        if settings.max_tokens:
+            fields["max_tokens"] = settings.max_tokens
+        if choice := settings.tool_choice:
+            kinds = {"auto": "auto", "required": "any", "none": "none"}
+            fields["tool_choice"] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+            if choice not in ("auto", "none"):
+                fields.pop("thinking", None)  # the API refuses to think before a call that it must make
+        thinking = fields.get("thinking", {})
+        if thinking.get("budget_tokens", 0) >= (longest := settings.max_tokens or self.capabilities.output_tokens):
+            fields["thinking"] = thinking | {"budget_tokens": max(_LEAST_BUDGET, longest // 2)}
+        return fields
+
     def user_items(self, message: UserMessage) -> Iterable[Any]:
         """Return one message, or none if it is empty."""
         content = [*map(_result, message.results), *map(_part, message.moved), *map(_part, message.content)]
         return [{"role": "user", "content": content}] if content else ()
 
-    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+    def assistant_items(
+        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
+    ) -> Iterable[Any]:
         """Return one message, or none if nothing of it can be replayed."""
         content = list(self._assistant_content(message, prefix_changed))
         return [{"role": "assistant", "content": content}] if content else ()
@@ -107,14 +139,17 @@ class Anthropic(ApiProvider):
                         "name": safe_name(block.name),
                         "input": block.input,
                     }
-                case ThinkingBlock(thinking=thinking, state=state) if is_own(state, self.prefix, self.model):
+                case ThinkingBlock(thinking=thinking, state=state) if self._is_own(state) and not prefix_changed:
                     # The signature covers all that comes before: it is invalid once that was changed.
-                    if item := None if prefix_changed else _thinking(thinking, state and state.data):
+                    if item := _thinking(thinking, state and state.data):
                         yield item
 
-    def incoming(self, tools: Collection[str] = ()) -> Incoming:
+    def _is_own(self, state: ProviderState | None) -> bool:
+        return is_own(state, self.prefix, self.model, self.route)
+
+    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         """Return an object that builds the reply from the events."""
-        return _Incoming(self.model)
+        return _Incoming(ProviderState(self.prefix, self.model, None, self.route))
 
 
 def _thinking(thinking: str, data: Any) -> dict[str, Any] | None:
@@ -132,21 +167,6 @@ def _thinking(thinking: str, data: Any) -> dict[str, Any] | None:
 def provider(model: str) -> Anthropic:
     """Return the adapter for a model name."""
     return Anthropic(model)
-
-
-def _settings(settings: ModelSettings) -> dict[str, Any]:
-    """Return the settings as fields of a request."""
-    fields: dict[str, Any] = {}
-    if settings.effort:
-        fields["output_config"] = {"effort": settings.effort}
-    if settings.temperature is not None:
-        fields["temperature"] = settings.temperature
-    if settings.max_tokens:
-        fields["max_tokens"] = settings.max_tokens
-    if choice := settings.tool_choice:
-        kinds = {"auto": "auto", "required": "any", "none": "none"}
-        fields["tool_choice"] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
-    return fields
 
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
@@ -257,9 +277,9 @@ def _decoded(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
 class _Incoming:
     """A reply that is being received."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, origin: ProviderState) -> None:
         self.complete = False
-        self._model = model
+        self._origin = origin
         self._blocks: dict[int, _Block] = {}
         self._pieces: dict[int, list[str]] = {}
         self._calls: dict[int, CallAssembler] = {}
@@ -391,7 +411,7 @@ class _Incoming:
         return msgspec.structs.replace(call, input={}, invalid_input=text) if was_cut else call
 
     def _state(self, data: dict[str, Any]) -> ProviderState:
-        return ProviderState(Anthropic.prefix, self._model, data)
+        return msgspec.structs.replace(self._origin, data=data)
 
 
 def _usage(counts: dict[str, int]) -> Usage:

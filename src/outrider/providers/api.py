@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outrider.conversation.messages import Message, files_in
+from outrider.conversation.messages import AttachmentBlock, Message, files_in
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
@@ -22,14 +23,15 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
-from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body, Rendered, encode_items
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
+from outrider.providers.efforts import effort_fields
 from outrider.providers.prices import with_cost
 from outrider.providers.refused_images import image_fault
-from outrider.providers.render import Family, Renderer, Title, UserMessage
+from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.transcript import Rendering, Transcript
@@ -109,10 +111,13 @@ class ApiProvider(ABC):
         """Return a user message as the API's items. Pure: the same message always gives the same items."""
 
     @abstractmethod
-    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+    def assistant_items(
+        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
+    ) -> Iterable[Any]:
         """Return a model's message as the API's items. Pure, like `user_items`.
 
-        `prefix_changed`: files of earlier messages are no longer sent, so state that is bound to them is invalid.
+        `files` are the pictures for which `replays` is true, by their hash. `prefix_changed`: files of earlier messages
+        are no longer sent, so state that is bound to them is invalid.
         """
 
     @abstractmethod
@@ -120,8 +125,15 @@ class ApiProvider(ABC):
         """Return the whole request around the rendered messages."""
 
     @abstractmethod
-    def incoming(self, tools: Collection[str] = ()) -> Incoming:
-        """Return an object that builds the reply from the events. `tools` are the names that the model may call."""
+    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
+        """Return an object that builds the reply from the events.
+
+        `tools` are the names that the model may call. `store` takes the pictures that it makes.
+        """
+
+    def replays(self, block: AttachmentBlock) -> bool:
+        """Return whether a picture that the model made goes back in its own message, not in the user's next one."""
+        return False
 
     # Shared by the adapters
 
@@ -170,7 +182,7 @@ class ApiProvider(ABC):
         return body
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
-        renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles)
+        renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles, self.replays)
         render = partial(self._render_message, renderer, bool(rendering.left_out))
         rendering.update(request.messages, render)
         return self.body(request, rendering.transcript)
@@ -180,7 +192,8 @@ class ApiProvider(ABC):
     ) -> Rendered:
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
-            return encode_items(self.assistant_items(message, prefix_changed=prefix_changed))
+            files = renderer.pictures(message)
+            return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
 
@@ -193,6 +206,10 @@ class ApiProvider(ABC):
             request.memory[name] = known
         return known[1]
 
+    def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
+        """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
+        return effort_fields(self.capabilities, settings.effort, self.name)
+
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
@@ -202,7 +219,7 @@ class ApiProvider(ABC):
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
-            parser = ReplyParser(self.incoming(names), self.label, request.idle_seconds)
+            parser = ReplyParser(self.incoming(names, request.store), self.label, request.idle_seconds)
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)

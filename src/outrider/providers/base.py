@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import msgspec
 
@@ -38,8 +38,12 @@ REMARKABLE = {
 """Stop reasons that the user should see, with their messages."""
 
 
-Effort: TypeAlias = Literal["low", "medium", "high"]
-"""How much a reasoning model thinks before it answers."""
+Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
+"""How much a reasoning model thinks before it answers. `none` and `max` are the least and the most that it offers."""
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+EffortChoice: TypeAlias = Effort | Literal["default"]
+"""An effort as a person chooses it: one of the levels, or what the provider does if nothing is said."""
+EFFORT_CHOICES: tuple[EffortChoice, ...] = (*EFFORTS, "default")
 
 
 class ModelSettings(msgspec.Struct, frozen=True):
@@ -55,8 +59,8 @@ class ModelSettings(msgspec.Struct, frozen=True):
     """Fields for the body of the request, as the API has them. They win over everything else."""
 
     def __post_init__(self) -> None:
-        if self.effort not in (None, "low", "medium", "high"):
-            raise ValueError(f"effort is {self.effort!r}; it must be low, medium or high")
+        if self.effort not in (None, *EFFORTS):
+            raise ValueError(f"effort is {self.effort!r}; it must be {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}")
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ValueError(f"temperature is {self.temperature!r}; it must be a number from 0 to 2")
         if self.max_tokens is not None and not self.max_tokens > 0:

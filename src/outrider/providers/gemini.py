@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    ProviderState,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
-from outrider.providers.render import Part, Result, UserMessage, is_own, object_schema, reminder_text, safe_name
+from outrider.providers.render import (
+    NO_FILES,
+    File,
+    Part,
+    Result,
+    UserMessage,
+    is_own,
+    object_schema,
+    reminder_text,
+    safe_name,
+)
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import ErrorResponse
@@ -31,7 +49,7 @@ class Gemini(ApiProvider):
 
     prefix = "gemini"
     label = "Gemini"
-    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     base_variable = "GOOGLE_GEMINI_BASE_URL"
     default_base = "https://generativelanguage.googleapis.com"
 
@@ -56,7 +74,7 @@ class Gemini(ApiProvider):
         if request.tools:
             head["tools"] = [{"functionDeclarations": self.tools_once(request, _declarations)}]
         options = self._options | request.settings.options
-        config = {"maxOutputTokens": self.capabilities.output_tokens} | _generation_config(request.settings)
+        config = {"maxOutputTokens": self.capabilities.output_tokens} | self._generation_config(request.settings)
         head |= _tool_config(request.settings) | options
         head["generationConfig"] = config | options.get("generationConfig", {})
         # The API takes consecutive user contents, so the reminder can be a content of its own.
@@ -64,6 +82,15 @@ class Gemini(ApiProvider):
         if request.reminder:
             extra = msgspec.json.encode({"role": "user", "parts": [{"text": reminder_text(request.reminder)}]})
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"contents":[', b"]}", extra)
+
+    def _generation_config(self, settings: ModelSettings) -> dict[str, Any]:
+        """Return the settings that stand in `generationConfig`."""
+        fields = self.effort_fields(settings).copy()
+        if settings.temperature is not None:
+            fields["temperature"] = settings.temperature
+        if settings.max_tokens:
+            fields["maxOutputTokens"] = settings.max_tokens
+        return fields
 
     def user_items(self, message: UserMessage) -> Iterable[Any]:
         """Yield one content with all results, and then one with the moved files and the user's content."""
@@ -75,12 +102,18 @@ class Gemini(ApiProvider):
     def _call_id(self, result: Result) -> str | None:
         return self._own(result.call.state).get("id") if result.call else None
 
-    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+    def assistant_items(
+        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
+    ) -> Iterable[Any]:
         """Yield one content, or none if nothing of the message can be replayed."""
-        if parts := list(self._assistant_parts(message)):
+        if parts := list(self._assistant_parts(message, files)):
             yield {"role": "model", "parts": parts}
 
-    def _assistant_parts(self, message: Message) -> Iterator[dict[str, Any]]:
+    def replays(self, block: AttachmentBlock) -> bool:
+        """Return whether a picture goes back to the model in its own message."""
+        return is_own(block.state, self.prefix, self.model, self.route)
+
+    def _assistant_parts(self, message: Message, files: Mapping[str, File]) -> Iterator[dict[str, Any]]:
         # The API requires a signature on the first call of a reply, also if another model made the call.
         substitute = NO_SIGNATURE if self.capabilities.signed_calls else None
         for block in message.content:
@@ -92,6 +125,8 @@ class Gemini(ApiProvider):
                     part = {"text": own["text"]} if "text" in own else {"text": thinking, "thought": True}
                     if signature := own.get("thoughtSignature"):
                         yield _signed(part, signature)
+                case AttachmentBlock(sha256=name, state=state) if name in files:
+                    yield _signed(_part(files[name]), self._own(state).get("thoughtSignature"))
                 case ToolUseBlock():
                     own = self._own(block.state)
                     call = _identified({"name": safe_name(block.name), "args": block.input}, own.get("id"))
@@ -104,10 +139,10 @@ class Gemini(ApiProvider):
             return {}
         return state.data if isinstance(state.data, dict) else {}
 
-    def incoming(self, tools: Collection[str] = ()) -> Incoming:
+    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         """Return an object that builds the reply from the events."""
         state = ProviderState(self.prefix, self.model, None, self.route)
-        return IncomingReply(lambda data: msgspec.structs.replace(state, data=data), self._chunks)
+        return IncomingReply(lambda data: msgspec.structs.replace(state, data=data), self._chunks, store)
 
     def _chunks(self, data: bytes) -> Iterator[Chunk]:
         """Yield the chunks of an event: one, or a list. Raise the error that a chunk reports."""
@@ -141,18 +176,6 @@ class Gemini(ApiProvider):
 def provider(model: str) -> Gemini:
     """Return the adapter for a model name."""
     return Gemini(model)
-
-
-def _generation_config(settings: ModelSettings) -> dict[str, Any]:
-    """Return the fields of `generationConfig`."""
-    fields: dict[str, Any] = {}
-    if settings.effort:
-        fields["thinkingConfig"] = {"thinkingLevel": settings.effort}
-    if settings.temperature is not None:
-        fields["temperature"] = settings.temperature
-    if settings.max_tokens:
-        fields["maxOutputTokens"] = settings.max_tokens
-    return fields
 
 
 def _tool_config(settings: ModelSettings) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.pictures import picture
 from outrider.providers.stream import take_each
 
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
@@ -52,8 +54,14 @@ class _FunctionCall(_Camel):
     will_continue: bool | None = None
 
 
+class _Blob(_Camel):
+    mime_type: str = ""
+    data: str = ""
+
+
 class _ContentPart(_Camel):
     text: str | None = None
+    inline_data: _Blob | None = None
     thought: bool | None = None
     thought_signature: str | None = None
     function_call: _FunctionCall | None = None
@@ -103,16 +111,22 @@ def decode_chunks(data: bytes) -> list[Chunk]:
 class IncomingReply:
     """A reply that is being received. Every chunk may have a finish reason, so only the end of the stream ends it.
 
-    `state` makes opaque state from its data. `chunks` reads the chunks of an event.
+    `state` makes opaque state from its data. `chunks` reads the chunks of an event. `store` takes the pictures.
     """
 
     done = False
 
     def __init__(
-        self, state: Callable[[dict[str, str]], ProviderState], chunks: Callable[[bytes], Iterable[Chunk]]
+        self,
+        state: Callable[[dict[str, str]], ProviderState],
+        chunks: Callable[[bytes], Iterable[Chunk]],
+        store: AttachmentStore | None = None,
     ) -> None:
         self._new_state = state
         self._chunks = chunks
+        self._store = store
+        self._pictures: dict[int, tuple[_Blob, ProviderState]] = {}
+        """The pictures by their place among the blocks. They are stored when the reply is complete."""
         self._blocks: list[Block] = []
         self._pieces: list[str] = []
         """The text since the last block."""
@@ -148,6 +162,8 @@ class IncomingReply:
             for part in (candidate.content and candidate.content.parts) or ():
                 if part.function_call:
                     yield from self._take_call(part.function_call, part.thought_signature)
+                elif part.inline_data:
+                    self._take_picture(part.inline_data, bool(part.thought), part.thought_signature)
                 elif part.text or part.thought_signature:
                     yield from self._take_text(part.text or "", bool(part.thought), part.thought_signature)
             if reason := candidate.finish_reason:
@@ -176,6 +192,13 @@ class IncomingReply:
             self._blocks.append(ThinkingBlock("", self._state(signature, text=text)))
         elif text:
             self._blocks.append(TextBlock(text, self._state(signature)))
+
+    def _take_picture(self, blob: _Blob, thought: bool, signature: str | None) -> None:
+        if thought:  # a draft of a model that thinks in pictures
+            return
+        self._flush()
+        self._pictures[len(self._blocks)] = blob, self._new_state({"thoughtSignature": signature} if signature else {})
+        self._blocks.append(TextBlock("[a picture]"))
 
     def _take_call(self, call: _FunctionCall, signature: str | None) -> Iterator[Delta]:
         if call.name:
@@ -221,6 +244,8 @@ class IncomingReply:
             note = ": ".join(filter(None, ("Gemini ended the reply", self._finish, self._message)))
             yield from self._take_text(f"\n\n[{note}]" if self._has_text else f"[{note}]", False, None)
         self._flush()
+        for place, (blob, state) in self._pictures.items():
+            self._blocks[place] = picture(blob.data, blob.mime_type, self._store, state)
         yield Reply(Message("assistant", tuple(self._blocks)), self._stop, self.usage)
 
     @property

@@ -23,10 +23,16 @@ class Ollama(OpenAIChat):
     base_variable = "OLLAMA_HOST"
     default_base = f"http://localhost:{PORT}"
     key_required = False
+    can_look_up = True
 
     def __init__(self, model: str, **settings: Any) -> None:
         super().__init__(model, **settings)
         self.base_url = api_base(self.base_url)
+
+    @property
+    def route(self) -> str:
+        """Empty: a model has the same name and the same weights on every Ollama."""
+        return ""
 
     async def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
         started = False

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolUseBlock
+from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ThinkingBlock, ToolUseBlock
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
-from outrider.providers import prompted_tools
+from outrider.providers import model_lookup, prompted_tools
 from outrider.providers.api import ApiProvider, BadCallError, error_message
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.providers.body import Body
-from outrider.providers.chat_stream import BAD_CALL, REASONING_FIELDS, IncomingReply, is_bad_call
+from outrider.providers.capabilities import is_overridden
+from outrider.providers.chat_stream import (
+    BAD_CALL,
+    INLINE,
+    REASONING_FIELDS,
+    THINKING_PARTS,
+    IncomingReply,
+    is_bad_call,
+)
 from outrider.providers.deltas import Delta, Notice
+from outrider.providers.inline_thinking import CLOSE, OPEN
+from outrider.providers.known_models import known_models
+from outrider.providers.prices import context_tokens
 from outrider.providers.render import (
+    NO_FILES,
     Family,
     File,
     Part,
@@ -29,11 +43,13 @@ from outrider.providers.render import (
     reminder_text,
     safe_id,
     safe_name,
+    short_id,
 )
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming
-from outrider.providers.transcript import Transcript
+from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
+from outrider.providers.vendors import Quirks, quirks_of
 from outrider.providers.written_calls import ReplyWithWrittenCalls
 
 LONGEST_ID = 40
@@ -77,10 +93,13 @@ class OpenAIChat(ApiProvider):
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    can_look_up: ClassVar[bool] = False
+    """Whether the server is asked about a model that is not known."""
 
     def __init__(self, model: str, *, prompted_tools: bool = False, **settings: Any) -> None:
         """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
         super().__init__(model, **settings)
+        self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
         self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
@@ -89,6 +108,16 @@ class OpenAIChat(ApiProvider):
     def is_openai(self) -> bool:
         """Whether the server is OpenAI itself."""
         return self.host == "openai.com" or self.host.endswith(".openai.com")
+
+    @property
+    def route(self) -> str:
+        """The host, if it is not the default: state is sent back only to the server that made it."""
+        return "" if self.base_url == self.default_base else self.host
+
+    @cached_property
+    def quirks(self) -> Quirks:
+        """How the server differs from OpenAI's."""
+        return quirks_of(self.prefix, self.host)
 
     @property
     def reads_written_calls(self) -> bool:
@@ -116,7 +145,9 @@ class OpenAIChat(ApiProvider):
 
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request. The system message comes before the transcript, which has only the conversation."""
-        head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
+        head: dict[str, Any] = {"model": self.model, "stream": True}
+        if self.quirks.usage_option:
+            head["stream_options"] = {"include_usage": True}
         system = request.system
         if request.tools and self.capabilities.tools:
             head["tools"] = self.tools_once(request, _tools)
@@ -124,24 +155,27 @@ class OpenAIChat(ApiProvider):
             head["response_format"] = prompted_tools.response_format(request.tools)
             system = prompted_tools.system_prompt(system, request.tools)
         head |= self._settings(request.settings) | self._options | request.settings.options
-        extra = b""
-        if request.reminder:
-            extra = msgspec.json.encode({"role": "user", "content": reminder_text(request.reminder)})
+        extra = b",".join(map(msgspec.json.encode, self._reminder_items(request)))
         before = msgspec.json.encode(head)[:-1] + b',"messages":['
         if system:
             comma = b"," if transcript.size or extra else b""
             before += msgspec.json.encode({"role": "system", "content": system}) + comma
         return transcript.enclosed(before, b"]}", extra)
 
+    def _reminder_items(self, request: Request) -> Iterator[dict[str, Any]]:
+        """Yield the messages for a reminder, which follows the last message."""
+        if request.reminder:
+            if self.quirks.reply_after_results and request.messages and request.messages[-1].tool_results:
+                yield {"role": "assistant", "content": self.quirks.reply_after_results}
+            yield {"role": "user", "content": reminder_text(request.reminder)}
+
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the settings as fields of a request."""
-        fields: dict[str, Any] = {}
-        if settings.effort:
-            fields["reasoning_effort"] = settings.effort
+        fields = self.effort_fields(settings).copy()
         if settings.temperature is not None:
             fields["temperature"] = settings.temperature
-        if settings.max_tokens:  # OpenAI's reasoning models refuse the older name, which is all that other servers know
-            fields["max_completion_tokens" if self.is_openai else "max_tokens"] = settings.max_tokens
+        if settings.max_tokens:
+            fields[self.quirks.tokens_field] = settings.max_tokens
         if (choice := settings.tool_choice) and self.capabilities.tools:
             is_mode = choice in ("auto", "required", "none")
             fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
@@ -154,10 +188,14 @@ class OpenAIChat(ApiProvider):
             yield from map(self._result, message.results)
         else:
             content = (*prompted_tools.result_parts(message.results), *content)
+        if content and message.results and self.quirks.reply_after_results and self.capabilities.tools:
+            yield {"role": "assistant", "content": self.quirks.reply_after_results}
         if content:
             yield {"role": "user", "content": content_of(content)}
 
-    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
+    def assistant_items(
+        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
+    ) -> Iterable[Any]:
         """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
             if text := prompted_tools.assistant_text(message):
@@ -166,27 +204,32 @@ class OpenAIChat(ApiProvider):
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
         if message.tool_calls:
             rendered["tool_calls"] = list(map(self._call, message.tool_calls))
-        if rendered["content"] or message.tool_calls:
+        if files:
+            rendered["images"] = [_part(file) for file in files.values()]
+        if rendered["content"] or message.tool_calls or files:
             yield rendered
 
+    def replays(self, block: AttachmentBlock) -> bool:
+        """Return whether a picture goes back to the model in its own message."""
+        return self.quirks.reply_images and self.capabilities.tools and self._is_own(block.state)
+
+    def _is_own(self, state: ProviderState | None) -> bool:
+        return is_own(state, self.prefix, self.model, self.route)
+
     def _reasoning(self, message: Message) -> dict[str, Any]:
-        """Return the model's own reasoning, in the field in which its server sent it."""
+        """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
-            if isinstance(block, ThinkingBlock) and block.state and is_own(block.state, self.prefix, self.model):
-                for field in REASONING_FIELDS:
-                    if block.state.data == {"field": field}:
-                        return {field: block.thinking}
+            if isinstance(block, ThinkingBlock) and block.state and self._is_own(block.state):
+                return _replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
     def _call(self, call: ToolUseBlock) -> dict[str, Any]:
         # Arguments that were not a JSON object go back as an empty one: servers parse the history and fail on others.
         # The result tells the model what it had written.
         arguments = msgspec.json.encode(call.input).decode()
-        return {
-            "id": self._id(call.id),
-            "type": "function",
-            "function": {"name": safe_name(call.name), "arguments": arguments},
-        }
+        function = {"name": safe_name(call.name), "arguments": arguments}
+        own = call.state.data if call.state and self._is_own(call.state) else {}
+        return {"id": self._id(call.id), "type": "function", "function": function, **own}
 
     def _result(self, result: Result) -> dict[str, Any]:
         content: Any = result.flagged_text
@@ -195,7 +238,27 @@ class OpenAIChat(ApiProvider):
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def _id(self, call_id: str) -> str:
+        if self.quirks.id_length:
+            return short_id(call_id, self.quirks.id_length)
         return safe_id(call_id, LONGEST_ID) if self.is_openai else call_id
+
+    async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
+        if not self._looked_up:
+            self._looked_up = True
+            await self._look_up()
+        return await super()._prepare(request)
+
+    async def _look_up(self) -> None:
+        """Ask the server about a model that is not known, unless the user has said what it can do."""
+        if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):
+            return
+        is_priced = await asyncio.to_thread(context_tokens, self.prefix, self.model)
+        if is_priced and not self.quirks.lists_modalities:
+            return
+        headers = self.headers(self._required_key())
+        facts = await model_lookup.look_up(self.base_url, self.model, headers, is_ollama=self.prefix == "ollama")
+        if facts:
+            self.capabilities = facts.applied_to(self.capabilities)
 
     # The reply
 
@@ -208,12 +271,19 @@ class OpenAIChat(ApiProvider):
             return prompted_tools.extract_calls(items, request.tools)
         return items
 
-    def incoming(self, tools: Collection[str] = ()) -> Incoming:
+    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         """Return an object that builds the reply from the events. It also reads calls that are written as text."""
-        origin = ProviderState(self.prefix, self.model, None)
+        settings: dict[str, Any] = {
+            "label": self.label,
+            "origin": ProviderState(self.prefix, self.model, None, self.route),
+            "to_error": self._stream_error,
+            "store": store,
+            "inline_thinking": not self.is_openai,
+            "reports_cost": self.quirks.reports_cost,
+        }
         if tools and self.capabilities.tools and self.reads_written_calls:
-            return ReplyWithWrittenCalls(tools, label=self.label, origin=origin, to_error=self._stream_error)
-        return IncomingReply(self.label, origin, self._stream_error)
+            return ReplyWithWrittenCalls(tools, **settings)
+        return IncomingReply(**settings)
 
     def explain(self, response: ErrorResponse, key: str) -> ProviderError:
         """Return the error for a response that is not a reply."""
@@ -233,6 +303,22 @@ class OpenAIChat(ApiProvider):
 def provider(model: str) -> OpenAIChat:
     """Return the adapter for a model name."""
     return OpenAIChat(model)
+
+
+def _replayed_reasoning(thinking: str, data: Any, text: str) -> dict[str, Any]:
+    """Return the fields of a message that repeat its reasoning."""
+    if not isinstance(data, dict):
+        return {}
+    kept = {name: data[name] for name in ("reasoning_details", "extra_content") if name in data}
+    field = data.get("field")
+    if field in REASONING_FIELDS and "reasoning_details" not in kept:
+        kept[field] = thinking
+    elif field == INLINE:
+        kept["content"] = f"{data.get('before', '')}{OPEN}{thinking}{CLOSE}{data.get('after', '')}{text}"
+    elif field == THINKING_PARTS:
+        parts = [{"type": "thinking", "thinking": [{"type": "text", "text": thinking}]}]
+        kept["content"] = parts + ([{"type": "text", "text": text}] if text else [])
+    return kept
 
 
 def content_of(parts: Sequence[Part]) -> str | list[dict[str, Any]]:

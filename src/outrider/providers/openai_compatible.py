@@ -22,11 +22,13 @@ class CompatibleServer(OpenAIChat):
     base_variable = "OPENAI_COMPATIBLE_BASE_URL"
     default_base = "http://localhost:8000/v1"
     key_required = False
+    can_look_up = True
 
     def __init__(self, model: str, base_url: str, **settings: Any) -> None:
         name = f"{base_url.rstrip('/')}#{model}"
-        settings.setdefault("capabilities", capabilities_of(self.prefix, model, name))
-        super().__init__(model, base_url=base_url, **settings)
+        known = {"capabilities": capabilities_of(self.prefix, model, name)}
+        super().__init__(model, base_url=base_url, **(known | settings))
+        self._looked_up = self._looked_up or "capabilities" in settings
         self.name = name
 
 

@@ -7,13 +7,16 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.conversation.messages import AttachmentBlock, Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.render import (
+    NO_FILES,
     Family,
+    File,
     Part,
     Result,
     Title,
@@ -55,7 +58,12 @@ class OpenAIResponses(ApiProvider):
             head["instructions"] = request.system
         if request.tools:
             head["tools"] = self.tools_once(request, _tools)
-        head |= _settings(request.settings) | self._options | request.settings.options
+        head |= (
+            self.effort_fields(request.settings)
+            | _settings(request.settings)
+            | self._options
+            | request.settings.options
+        )
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))
@@ -67,8 +75,14 @@ class OpenAIResponses(ApiProvider):
         if message.moved or message.content:
             yield _user([*message.moved, *message.content])
 
-    def assistant_items(self, message: Message, *, prefix_changed: bool = False) -> Iterable[Any]:
-        """Yield the text, calls and reasoning of a message, each as an item."""
+    def replays(self, block: AttachmentBlock) -> bool:
+        """Return whether a picture goes back to the model in its own message."""
+        return bool(self._own_state(block).get("id"))
+
+    def assistant_items(
+        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
+    ) -> Iterable[Any]:
+        """Yield the text, calls, pictures and reasoning of a message, each as an item."""
         # The API refuses a reasoning item without the item that followed it, and an item with an id without its
         # reasoning. So reasoning waits for the item after it, and ids are sent only together with reasoning.
         waiting: list[dict[str, Any]] = []
@@ -77,13 +91,13 @@ class OpenAIResponses(ApiProvider):
             own = self._own_state(block)
             if isinstance(block, ThinkingBlock):
                 waiting += [own] if is_replayable(own) else []
-            elif isinstance(block, TextBlock | ToolUseBlock):
+            elif isinstance(block, TextBlock | ToolUseBlock) or _is_in(block, files):
                 if waiting or "follows" in own:
                     reasoned = bool(waiting) and own.get("follows") == waiting[-1]["id"]
                 if reasoned:
                     yield from map(_without_nulls, waiting)
                 waiting = []
-                yield _text(block, own, reasoned) if isinstance(block, TextBlock) else _call(block, own, reasoned)
+                yield _item(block, own, reasoned, files)
 
     def _own_state(self, block: Block) -> dict[str, Any]:
         """Return the state of a block that this model wrote. Empty for a block of another model."""
@@ -92,9 +106,9 @@ class OpenAIResponses(ApiProvider):
             return {}
         return state.data
 
-    def incoming(self, tools: Collection[str] = ()) -> Incoming:
+    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         """Return an object that builds the reply from the events."""
-        return IncomingReply(self.prefix, self.model)
+        return IncomingReply(self.prefix, self.model, store)
 
 
 def provider(model: str) -> OpenAIResponses:
@@ -105,8 +119,6 @@ def provider(model: str) -> OpenAIResponses:
 def _settings(settings: ModelSettings) -> dict[str, Any]:
     """Return the settings as fields of a request."""
     fields: dict[str, Any] = {}
-    if settings.effort:
-        fields["reasoning"] = {"effort": settings.effort}
     if settings.temperature is not None:
         fields["temperature"] = settings.temperature
     if settings.max_tokens:
@@ -126,6 +138,22 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
             "parameters": object_schema(spec.parameters),
             "strict": False,
         }
+
+
+def _is_in(block: Block, files: Mapping[str, File]) -> bool:
+    return isinstance(block, AttachmentBlock) and block.sha256 in files
+
+
+def _item(block: Block, own: dict[str, Any], reasoned: bool, files: Mapping[str, File]) -> dict[str, Any]:
+    match block:
+        case AttachmentBlock(sha256=name):
+            picture = files[name].base64
+            return {"type": "image_generation_call", "id": own["id"], "status": "completed", "result": picture}
+        case TextBlock():
+            return _text(block, own, reasoned)
+        case ToolUseBlock():
+            return _call(block, own, reasoned)
+    raise TypeError(f"{block.type} is not an item of its own")
 
 
 def _text(block: TextBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:

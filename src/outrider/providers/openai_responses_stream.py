@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     IncompleteStreamError,
     ProviderError,
@@ -18,6 +19,7 @@ from outrider.errors import (
 from outrider.providers.api import error_message
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.pictures import picture
 from outrider.providers.stream import finished_call, take_each
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
@@ -78,6 +80,9 @@ class _Item(msgspec.Struct, gc=False):
     arguments: str | None = None
     summary: list[_Part] | None = None
     content: list[_Part] | None = None
+    result: str | None = None
+    """A picture in base64."""
+    output_format: str | None = None
     raw: dict[str, Any] | None = None
     """A reasoning item as it came."""
 
@@ -111,8 +116,9 @@ _DELTA_OF_ITEM = {"message": _TEXT_DELTAS[0], "reasoning": _THINKING_DELTAS[0], 
 class IncomingReply:
     """A reply that is being received. The last event of an item counts: earlier ones are incomplete."""
 
-    def __init__(self, provider: str, model: str) -> None:
+    def __init__(self, provider: str, model: str, store: AttachmentStore | None = None) -> None:
         self.complete = False
+        self._store = store
         self._provider = provider
         self._model = model
         self._started: dict[int, _Item] = {}
@@ -228,6 +234,9 @@ class IncomingReply:
             case "reasoning":
                 raw = self._state(item.raw if item.raw and is_replayable(item.raw) else {})
                 return ThinkingBlock(item.text, raw) if item.text or raw else None
+            case "image_generation_call" if item.result:
+                data = (state.data if state else {}) | {"id": item.id or ""}
+                return picture(item.result, f"image/{item.output_format or 'png'}", self._store, self._state(data))
         return None
 
     def _state(self, data: dict[str, Any]) -> ProviderState | None:
@@ -260,7 +269,7 @@ def _index(event: _Event) -> int:
 def _item(raw: msgspec.Raw) -> _Item:
     """Decode an item. Of an unknown kind, return only the kind."""
     kind = _decoded(raw, _KIND).type
-    if kind not in _DELTA_OF_ITEM:
+    if kind not in _DELTA_OF_ITEM and kind != "image_generation_call":
         return _Item(kind)
     item = _decoded(raw, _ITEM)
     item.raw = _decoded(raw, _RAW) if kind == "reasoning" else None

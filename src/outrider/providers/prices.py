@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Usage
+from outrider.providers.vendors import VENDORS
 
 # The part of a model name before the slash, and the provider in the price list.
 _OWNERS = {
@@ -22,6 +23,10 @@ _OWNERS = {
     "litellm": "litellm",  # the list looks at the model's own prefix
     "openai": "openai",
     "openai-chat": "openai",
+    "azure": "azure",
+    "bedrock": "aws",
+    "vertex": "google",
+    **{vendor.prefix: vendor.prices or vendor.prefix for vendor in VENDORS.values()},
 }
 PERIOD = 900
 """Seconds for which rates are cached: prices change at a certain date or hour."""

@@ -10,7 +10,10 @@ The way of a file: `AttachmentBlock` -> `Renderer.user` -> `File` in a `UserMess
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -93,6 +96,8 @@ class File(msgspec.Struct, frozen=True):
 
 Part: TypeAlias = str | File
 
+NO_FILES: Mapping[str, File] = MappingProxyType({})
+
 
 class Result(msgspec.Struct, frozen=True):
     """A tool result as an adapter renders it."""
@@ -163,11 +168,14 @@ class Renderer:
         store: AttachmentStore,
         left_out: Sequence[LeftOut] = (),
         titles: Mapping[Family, Title] | None = None,
+        replays: Callable[[AttachmentBlock], bool] = lambda _: False,
     ) -> None:
         self._capabilities = capabilities
         self._store = store
         self._left_out = left_out
         self._titles = titles or {}
+        self._replays = replays
+        """Whether a picture that the model made goes back to it in its own message. Else it moves to the next one."""
 
     def user(self, message: Message, previous: Message | None, text_bytes: int = 0) -> UserMessage:
         """Render a user message.
@@ -181,7 +189,9 @@ class Renderer:
         files = iter(rendered)
         results: list[Result] = []
         moved: list[Part] = []
-        content: list[Part] = []
+        made = self._made(previous, text_bytes)
+        content: list[Part] = list(chain.from_iterable(file.parts for file in made))
+        rendered = made + rendered
         for block in message.content:
             match block:
                 case ToolResultBlock():
@@ -202,6 +212,32 @@ class Renderer:
             sum(file.text_bytes for file in rendered),
             tuple(notice for file in rendered for notice in file.notices),
         )
+
+    def pictures(self, message: Message) -> dict[str, File]:
+        """Return the pictures of a model's message that go back to it in that message, by their hash."""
+        found: dict[str, File] = {}
+        for block in _pictures_of(message):
+            if self._replays(block) and not self._reason_left_out(message, block):
+                for part in self._file(block, 0).parts:
+                    if isinstance(part, File):
+                        found[block.sha256] = part
+        return found
+
+    def _made(self, previous: Message | None, text_bytes: int) -> list[_RenderedFile]:
+        """Render the pictures of the model's message that do not go back in it."""
+        if previous is None:
+            return []
+        rendered: list[_RenderedFile] = []
+        for block in _pictures_of(previous):
+            if not self._replays(block):
+                reason = self._reason_left_out(previous, block)
+                file = _left_out_note(block, reason) if reason else self._file(block, self._room(text_bytes))
+                label = f"{Caption.of(block)}, from the assistant's message before this one:"
+                rendered.append(msgspec.structs.replace(file, parts=(label, *file.parts)))
+        return rendered
+
+    def _reason_left_out(self, message: Message, block: AttachmentBlock) -> str:
+        return next((each.reason for each in self._left_out if each.covers(message, block)), "")
 
     # Where the parts of a file go
 
@@ -261,13 +297,17 @@ class Renderer:
         """Render the files of a message in order. Each one limits the text of those after it."""
         rendered: list[_RenderedFile] = []
         for block in files_in(message):
-            share = room_for_file(self._capabilities.context_tokens, text_bytes)
-            room = min(share, self._capabilities.text_characters)
-            reason = next((each.reason for each in self._left_out if each.covers(message, block)), "")
+            room = self._room(text_bytes)
+            reason = self._reason_left_out(message, block)
             file = _left_out_note(block, reason) if reason else self._file(block, room)
             text_bytes += file.text_bytes
             rendered.append(file)
         return rendered
+
+    def _room(self, text_bytes: int) -> int:
+        """Return the bytes of text that the next file may have."""
+        share = room_for_file(self._capabilities.context_tokens, text_bytes)
+        return min(share, self._capabilities.text_characters)
 
     def _file(self, block: AttachmentBlock, room: int) -> _RenderedFile:
         """Render a file natively if the model takes it, else as text, else as a note. `room`: bytes for its text."""
@@ -386,6 +426,11 @@ def _describe(block: AttachmentBlock) -> str:
     return f"{Caption.of(block).name} ({one_line(block.mime_type, LONGEST_NAME)}, {human_size(block.size)})"
 
 
+def _pictures_of(message: Message) -> list[AttachmentBlock]:
+    """Return the pictures that a model made in a message."""
+    return [block for block in message.content if isinstance(block, AttachmentBlock)] if message.role != "user" else []
+
+
 def family_of(mime_type: str) -> Family:
     """Return the family of a MIME type, as model APIs distinguish them."""
     if mime_type in kinds.READABLE or mime_type in kinds.OLD:
@@ -420,6 +465,19 @@ def safe_id(call_id: str, longest: int = 64) -> str:
         return call_id
     digest = sha256(call_id.encode("utf-8", "replace"))[:12]
     return f"{_UNSAFE.sub('_', call_id)[: longest - 13]}_{digest}"
+
+
+def short_id(call_id: str, length: int) -> str:
+    """Return a call's id as letters and digits of one length. Equal ids stay equal, and different ids stay different.
+
+    >>> short_id("call_1", 9) == short_id("call_1", 9) != short_id("call_2", 9), short_id("abcDEF123", 9)
+    (True, 'abcDEF123')
+    """
+    if len(call_id) == length and call_id.isascii() and call_id.isalnum():
+        return call_id
+    number = int(sha256(call_id.encode("utf-8", "replace")), 16)
+    characters = string.ascii_letters + string.digits
+    return "".join(characters[number // len(characters) ** place % len(characters)] for place in range(length))
 
 
 def safe_name(name: str) -> str:

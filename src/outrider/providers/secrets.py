@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from outrider.providers.vendors import VENDORS
+
 MASK = "…"
 _SECRETS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
@@ -16,15 +18,15 @@ MODEL_KEYS = (
     "GOOGLE_API_KEY",
     "OLLAMA_API_KEY",
     "OPENAI_COMPATIBLE_API_KEY",
-    *("ANTHROPIC_AUTH_TOKEN", "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY"),
-    *("GROQ_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "COHERE_API_KEY", "TOGETHERAI_API_KEY", "FIREWORKS_API_KEY"),
-    *("PERPLEXITYAI_API_KEY", "CEREBRAS_API_KEY", "REPLICATE_API_KEY"),
+    *(name for vendor in VENDORS.values() for name in vendor.key_variables),
+    *("AZURE_OPENAI_API_KEY", "AZURE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "VERTEX_ACCESS_TOKEN"),
+    *("ANTHROPIC_AUTH_TOKEN", "COHERE_API_KEY", "PERPLEXITYAI_API_KEY", "REPLICATE_API_KEY"),  # for LiteLLM
 )
 """Environment variables that hold keys for models."""
 
 # The keys of known vendors.
 _KEYS = re.compile(
-    r"(?:\b|(?<=\\[bfnrt]))(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
+    r"(?:\b|(?<=\\[bfnrt]))(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|nvapi-|csk-|fw_|tgp_v1_|ABSK|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
 )
 
 
@@ -44,8 +46,8 @@ def masked(text: str, *secrets: str) -> str:
 
 
 def configured() -> list[str]:
-    """Return the values of environment variables whose names mark them as secret."""
-    return [value for name, value in os.environ.items() if name.upper().endswith(_SECRETS)]
+    """Return the values of the keys for models, and of environment variables whose names mark them as secret."""
+    return [value for name, value in os.environ.items() if name in MODEL_KEYS or name.upper().endswith(_SECRETS)]
 
 
 def without_model_keys(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.errors import LogError
 from outrider.log.entries import SessionSettings
+from outrider.providers.base import EFFORTS, Effort
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.text import clean
@@ -22,14 +23,20 @@ def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
     model = agent.model if isinstance(agent.model, str) else agent.provider.name
     tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
     limits = msgspec.to_builtins(agent.limits)
-    return SessionSettings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)))
+    return SessionSettings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)), agent.effort or "")
 
 
 def agent_of(settings: SessionSettings) -> AgentSpec:
     """Return the agent, without its tools."""
     if settings.model is None:
         raise LogError("the log does not say which model answered; pass agent=Agent(…)")
-    return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings))
+    effort = effort_of(settings)
+    return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings), effort=effort)
+
+
+def effort_of(settings: SessionSettings) -> Effort | None:
+    """Return the stored effort, or None if there is none that can be used."""
+    return next((effort for effort in EFFORTS if effort == settings.effort), None)
 
 
 def limits_of(settings: SessionSettings) -> Limits:

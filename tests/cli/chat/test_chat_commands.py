@@ -13,7 +13,7 @@ from tests.modelserver import ModelServer
 from tests.streams import Answer
 
 NAMES = (
-    *("help", "model", "permissions", "tools", "sessions", "continue"),
+    *("help", "model", "effort", "permissions", "tools", "sessions", "continue"),
     *("fork", "wire", "cost", "thinking", "clear", "exit"),
 )
 

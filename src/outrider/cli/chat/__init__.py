@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
     folder = Path(options.cwd or cwd_of(recorded) or ".").resolve()
     loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
     files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
-    asyncio.run(Chat(loaded, folder, options.model, files).run(options.prompt or "", resume))
+    asyncio.run(Chat(loaded, folder, options.model, files, options.effort).run(options.prompt or "", resume))
     return 0
 
 

@@ -28,6 +28,7 @@ from outrider.coding.config.loading import Loaded
 from outrider.coding.permissions.question import MODES, Answer, Question
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
+from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Event, MessageAdded
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.version import __version__
@@ -36,10 +37,17 @@ from outrider.version import __version__
 class Chat:
     """One chat in one terminal. Modules that only an answer needs are imported while the user types."""
 
-    def __init__(self, loaded: Loaded, folder: Path, model: str | None, attachments: Sequence[Attachment]) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        folder: Path,
+        model: str | None,
+        attachments: Sequence[Attachment],
+        effort: EffortChoice | None = None,
+    ) -> None:
         self._loaded = loaded
         self._attachments = attachments
-        self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask)
+        self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask, effort)
         self._status = StatusLine(self._current)
         self._view = SessionView(
             LiveRegion(sys.stdout),

@@ -41,6 +41,7 @@ class Commands:
         self._commands: dict[str, tuple[str, Callable[[str], Next]]] = {
             "help": ("list the commands and keys", self._help),
             "model": (f"{sentences.COMMANDS['model']}: /model NAME", self._model),
+            "effort": (f"{sentences.COMMANDS['effort']}: /effort LEVEL", self._show_effort),
             "permissions": (
                 f"{sentences.COMMANDS['permissions']}: /permissions ask|edits|all|plan",
                 self._permissions,
@@ -96,6 +97,25 @@ class Commands:
         if name:
             self._current.use_model(name)
         self._view.dim(f"{sentences.model_is(self._current.model_name)} `outrider models` lists the models.")
+
+    def _show_effort(self, name: str) -> None:
+        from outrider.providers import resolve
+        from outrider.providers.base import EFFORT_CHOICES, EFFORTS
+        from outrider.providers.efforts import levels_for
+
+        session = self._current.session
+        levels = levels_for(session.provider if session else resolve(self._current.model_name))
+        names = [*(EFFORTS if levels is None else levels), "default"]
+        if name and name not in EFFORT_CHOICES:
+            self._view.problem(f"Unknown effort {name!r}; choose one of {', '.join(names)}.")
+            return
+        for effort in EFFORT_CHOICES:
+            if effort == name:
+                self._current.use_effort(effort)
+        if len(names) == 1:
+            self._view.dim(f"{self._current.model_name} has no effort to set.")
+        else:
+            self._view.dim(f"Effort: {self._current.effort or 'default'}. The model has: {', '.join(names)}.")
 
     def _permissions(self, name: str) -> None:
         from outrider.coding.permissions.question import MODES

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
     from outrider.conversation.messages import Usage
     from outrider.log.log import Log
+    from outrider.providers.base import Effort, EffortChoice
     from outrider.runtime.events import Event
     from outrider.runtime.session import Session
     from outrider.tools.tool import Tool
@@ -23,12 +24,20 @@ class CurrentSession:
     """The workbench of the folder, the log, and the open session, if any."""
 
     def __init__(
-        self, settings: Settings, folder: Path, model: str | None, observer: Callable[[Event], None], ask: Ask
+        self,
+        settings: Settings,
+        folder: Path,
+        model: str | None,
+        observer: Callable[[Event], None],
+        ask: Ask,
+        effort: EffortChoice | None = None,
     ) -> None:
         self.folder = folder
         self.mode: Mode = settings.permissions.mode
         self.model = model
         """The model chosen by the user; None uses that of the session or of the settings."""
+        self._effort: EffortChoice | None = effort
+        """The effort chosen by the user; None uses that of the session or of the settings."""
         self.session: Session | None = None
         self._settings = settings
         self._observer = observer
@@ -73,7 +82,7 @@ class CurrentSession:
     def open(self) -> Session:
         """Return the open session, or a new one."""
         if self.session is None:
-            self.session = self.bench.open(self.log, model=self.model, observer=self._observer)
+            self.session = self.bench.open(self.log, model=self.model, effort=self._effort, observer=self._observer)
         self.bench.permissions.mode = self.mode  # it may have changed while the bench was being created
         return self.session
 
@@ -86,7 +95,7 @@ class CurrentSession:
         if self.session and self.session.id == found:
             return self.session
         bench = self._new_bench() if self.session else self.bench
-        opened = bench.open(self.log, found, model=self.model, observer=self._observer)
+        opened = bench.open(self.log, found, model=self.model, effort=self._effort, observer=self._observer)
         if bench is not self._bench:
             self.leave()
         self.session, self._bench = opened, bench
@@ -119,6 +128,26 @@ class CurrentSession:
             name = self.session.id
             self.session.close()
             self.session = self.bench.open(self.log, name, model=model, observer=self._observer)
+
+    def use_effort(self, effort: EffortChoice) -> None:
+        """Change how much the model thinks. Raises RequestRefusedError if the model does not have the level."""
+        from outrider.providers import resolve
+        from outrider.providers.efforts import check_effort
+
+        if effort != "default":
+            check_effort(self.session.provider if self.session else resolve(self.model_name), effort)
+        self._effort = effort
+        if self.session:
+            self.bench.effort = None if effort == "default" else effort
+            self.session.agent = self.session.agent.replace(effort=self.bench.effort)
+
+    @property
+    def effort(self) -> Effort | None:
+        """How much the model thinks; None for the provider's default."""
+        if self.session:
+            return self.session.agent.effort
+        chosen = self._effort or self._settings.effort
+        return None if chosen == "default" else chosen
 
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""

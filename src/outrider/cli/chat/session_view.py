@@ -130,6 +130,9 @@ class SessionView:
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
         self._wrote_reply = False
+        for block in message.content:
+            if isinstance(block, AttachmentBlock):  # a picture that the model made
+                self.write([*self._file(block), ""])
         self._incoming.clear()
         self._titles |= {call.id: safe_line(title(call.name, call.input, self._folder)) for call in message.tool_calls}
 

@@ -23,6 +23,7 @@ class StatusLine:
         current = self._current
         parts = [
             safe_line(current.model_name.rpartition("/")[2]),
+            f"effort: {current.effort}" if current.effort else "",
             f"permissions: {current.mode}",
             self.sandbox,
             self._context(),

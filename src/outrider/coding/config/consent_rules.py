@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from outrider.coding.permissions.secrets import SECRETS
+from outrider.providers.base import EFFORTS
 from outrider.providers.names import qualified
 from outrider.providers.tiers import TIERS
 
@@ -24,6 +25,13 @@ class ConsentRule(msgspec.Struct, frozen=True):
 def if_looser(*order: str, why: str) -> ConsentRule:
     """Need consent for a value that comes later in the order, which goes from strict to loose."""
     return ConsentRule(why, lambda user, project: order.index(project) > order.index(user))
+
+
+def if_more_effort(why: str) -> ConsentRule:
+    """Need consent for an effort above the user's. None is the provider's default, which most call high."""
+    order: dict[str | None, int] = {effort: place for place, effort in enumerate(EFFORTS)}
+    order[None] = order["high"]
+    return ConsentRule(why, lambda user, project: order[project] > order[user])
 
 
 def if_adds(why: str) -> ConsentRule:

@@ -16,6 +16,7 @@ from outrider.coding.config.consent_rules import (
     if_exposes_secrets,
     if_higher,
     if_looser,
+    if_more_effort,
     if_on,
     if_other_provider,
 )
@@ -30,6 +31,7 @@ from outrider.coding.config.value_types import (
     ToolNames,
 )
 from outrider.coding.permissions.question import Mode
+from outrider.providers.base import Effort
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 
@@ -267,6 +269,17 @@ class Settings(msgspec.Struct, frozen=True):
             help="the model; if not set, a balanced model of the first provider that has a key",
             unset="a balanced one of the first provider with a key",
             consent=if_other_provider("the conversation, including files, is sent to another provider"),
+        ),
+    ] = None
+    effort: Annotated[
+        Effort | None,
+        Setting(
+            variable="OUTRIDER_EFFORT",
+            flag="--effort",
+            help='how much the model thinks: `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`; ignored where a model '
+            "does not have the level",
+            unset="the provider's default",
+            consent=if_more_effort("replies may take longer and cost more than you have set"),
         ),
     ] = None
     tools: Annotated[

@@ -252,11 +252,11 @@ def value_type_of(hint: Any) -> ValueType:
     if get_origin(hint) is Annotated:
         given = [each for each in hint.__metadata__ if isinstance(each, ValueType)]
         return given[0] if given else value_type_of(hint.__origin__)
-    if get_origin(hint) is Literal:
-        return Choice(get_args(hint))
     optional = get_origin(hint) in (Union, types.UnionType)
     if optional:
         (hint,) = (each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is Literal:
+        return Choice(get_args(hint))
     if hint in (int, float):
         return Number(whole=hint is int, unlimited=optional)
     if hint in (str, bool):

@@ -1,0 +1,116 @@
+"""Vendors with a Chat Completions API, by name: the address of each, the variable of its key, and its quirks.
+
+`NAME_BASE_URL` overrides an address: `GROQ_BASE_URL`, `OPENROUTER_BASE_URL` and so on. The quirks also apply to a
+server that is named by its URL, if it is a vendor's.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Quirks(msgspec.Struct, frozen=True):
+    """How a server differs from OpenAI's."""
+
+    reply_after_results: str = ""
+    """Text of an assistant message between tool results and a user message, where the API refuses one after the
+    other."""
+    id_length: int = 0
+    """The exact length of call ids, if they must be letters and digits of one length."""
+    usage_option: bool = True
+    """Whether the API takes `stream_options`. If not, it sends the usage without being asked."""
+    tokens_field: str = "max_tokens"
+    """The field for the longest reply. OpenAI's reasoning models refuse the older name, which other servers know."""
+    reply_images: bool = False
+    """Whether an assistant message may have `images`."""
+    reports_cost: bool = False
+    """Whether `usage.cost` is the price of the request in US dollars."""
+    lists_modalities: bool = False
+    """Whether the list of models says which of them take pictures."""
+
+
+class Vendor(msgspec.Struct, frozen=True):
+    """A vendor of models behind a Chat Completions API."""
+
+    prefix: str
+    """The part of a model name before the first slash."""
+    label: str
+    base_url: str
+    key_variables: tuple[str, ...]
+    """The environment variables for the key. The first one that is set counts."""
+    example: str
+    """A model, for messages."""
+    quirks: Quirks = Quirks()
+    prices: str = ""
+    """The name of the vendor in the price list; empty if it is the prefix."""
+
+    @property
+    def base_variable(self) -> str:
+        """The environment variable that overrides the address."""
+        return f"{self.prefix.upper()}_BASE_URL"
+
+    @property
+    def host(self) -> str:
+        """The host of the address."""
+        return self.base_url.split("/")[2]
+
+
+_MISTRAL = Quirks(reply_after_results="OK", id_length=9, usage_option=False, lists_modalities=True)
+_OPENROUTER = Quirks(reply_images=True, reports_cost=True, lists_modalities=True)
+
+VENDORS: dict[str, Vendor] = {
+    vendor.prefix: vendor
+    for vendor in (
+        Vendor(
+            "openrouter",
+            "OpenRouter",
+            "https://openrouter.ai/api/v1",
+            ("OPENROUTER_API_KEY",),
+            "anthropic/claude-sonnet-5.5",
+            _OPENROUTER,
+        ),
+        Vendor("groq", "Groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
+        Vendor("mistral", "Mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-medium-3-5", _MISTRAL),
+        Vendor("deepseek", "DeepSeek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek-v4-flash"),
+        Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4.3", prices="x-ai"),
+        Vendor(
+            "together",
+            "Together",
+            "https://api.together.xyz/v1",
+            ("TOGETHER_API_KEY", "TOGETHERAI_API_KEY"),
+            "moonshotai/Kimi-K2.5",
+        ),
+        Vendor(
+            "fireworks",
+            "Fireworks",
+            "https://api.fireworks.ai/inference/v1",
+            ("FIREWORKS_API_KEY",),
+            "accounts/fireworks/models/kimi-k2p5",
+        ),
+        Vendor("cerebras", "Cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "gpt-oss-120b"),
+        Vendor(
+            "nvidia",
+            "NVIDIA",
+            "https://integrate.api.nvidia.com/v1",
+            ("NVIDIA_API_KEY",),
+            "nvidia/llama-3.3-nemotron-super-49b-v1.5",
+        ),
+    )
+}
+"""The vendors by their prefix."""
+
+_BY_HOST = {vendor.host: vendor for vendor in VENDORS.values()}
+_NO_QUIRKS = Quirks()
+_OPENAI = Quirks(tokens_field="max_completion_tokens")
+
+
+def quirks_of(prefix: str, host: str) -> Quirks:
+    """Return the quirks of a server: those of a vendor by its prefix, or of any server by its host.
+
+    >>> quirks_of("openai-compatible", "api.mistral.ai").id_length, quirks_of("mistral", "localhost").id_length
+    (9, 9)
+    """
+    vendor = VENDORS.get(prefix) or _BY_HOST.get(host)
+    if vendor is not None:
+        return vendor.quirks
+    return _OPENAI if host == "openai.com" or host.endswith(".openai.com") else _NO_QUIRKS
