@@ -58,7 +58,7 @@ ALL = (
     Case("litellm", "someone/unheard-of"),
     Case("mistral", "mistral-medium-3-5"),
     Case("openrouter", "google/gemini-3-pro"),
-    Case("groq", "meta-llama/llama-4-scout-17b-16e-instruct"),
+    Case("xai", "grok-4.3"),
 )
 """Each API with every kind of model: one that is known, one that is not, one that sees and one that does not."""
 

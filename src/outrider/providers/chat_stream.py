@@ -191,7 +191,7 @@ class IncomingReply:
                 shown += self._add_text(delta.refusal)
             if delta.tool_calls:
                 shown += self._calls.take(delta.tool_calls)
-            elif delta.function_call and (delta.function_call.name or delta.function_call.arguments):
+            elif delta.function_call:
                 shown += self._calls.take([Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
             if choice.finish_reason in _FAILURES:
