@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("outrider", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("outrider")
+from tests import lengths  # noqa: F401  (it registers the profiles)
+
+settings.load_profile("short")  # `--hypothesis-profile=long` comes later, and wins
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: the programs that are started here should hear of Ctrl-C all the same.
