@@ -102,8 +102,8 @@ class Messenger:
 
 def left_to_other_half(items: Iterable[pytest.Item], config: pytest.Config) -> set[str]:
     """Return the names, with and without their case, of tests that are deselected by their marks alone."""
-    is_short = config.option.markexpr == SHORT
-    names = {item.nodeid for item in items if is_short == any(item.iter_markers("long"))}
+    half = config.option.markexpr
+    names = {item.nodeid for item in items if half and (half == SHORT) == any(item.iter_markers("long"))}
     return names | {name.partition("[")[0] for name in names}
 
 
