@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +46,17 @@ def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+@pytest.fixture(scope="session")
+def _new_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders for the homes of tests, one after the other. `mktemp` would look through all of them for each."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("home")
+def own_data_folder(monkeypatch: pytest.MonkeyPatch, _new_homes: Iterator[Path]) -> Path:
+    folder = next(_new_homes)
+    folder.mkdir()
     monkeypatch.setenv("OUTRIDER_HOME", str(folder))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))  # what a developer has set is not to be tested
     return folder

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.log.salvage import Row, salvage
-from tests.lengths import examples
+from tests.lengths import examples, only_long
 
 TABLE = """CREATE TABLE event (
     session INTEGER NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL,
@@ -34,7 +34,7 @@ FRAME = 24
 LOG_HEADER = 32
 
 page_sizes = pytest.mark.parametrize("page_size", PAGE_SIZES)
-seeds = pytest.mark.parametrize("seed", range(6))
+seeds = pytest.mark.parametrize("seed", [0, 1, *only_long(2, 3, 4, 5)])
 
 
 def checksum(session: int, seq: int, kind: str, body: bytes) -> int:
