@@ -2,11 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test demo bench bench-peers format clean
+.PHONY: help check test test-long test-all coverage demo bench bench-peers format clean
 
 help:
 	@echo "make demo    run five short demos, without a key"
-	@echo "make test    run all tests"
+	@echo "make test    run the tests, generated ones in a short form (four minutes on two cores)"
+	@echo "make test-long   run the generated tests at full length"
+	@echo "make test-all    run every test at full length"
+	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
 	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
@@ -30,7 +33,16 @@ check: .venv/.ready
 	$(BIN)/lint-imports
 
 test: .venv/.ready
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not long"
+
+test-long: .venv/.ready
+	$(BIN)/pytest -n 2 -m "long or hypothesis" --hypothesis-profile=long
+
+test-all: .venv/.ready
+	$(BIN)/pytest -n 2 --hypothesis-profile=long
+
+coverage: .venv/.ready
+	$(BIN)/python scripts/coverage
 
 demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
@@ -46,4 +58,4 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist

@@ -1,19 +1,26 @@
 """The acceptance index (docs/acceptance.md), held against what a run of the tests has really done.
 
 A plugin for pytest. After a run of the whole suite each test that the index names must have run, and none of its cases
-may have been skipped; otherwise the run has failed, however green it is. Runs of a part of the suite are left alone.
+may have been skipped; otherwise the run has failed, however green it is. The whole suite may be run in two halves, the
+short one and the long one: then each half answers for its own tests. Other runs of a part are left alone.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 INDEX = Path("docs") / "acceptance.md"
-PARTIAL = ("keyword", "markexpr", "lf", "stepwise", "collectonly", "setupplan")
+SHORT = "not long"
+LONG = "long or hypothesis"
+"""What `make test` and `make test-long` select by marks. Properties run in both, with few and with many examples."""
+PARTIAL = ("keyword", "lf", "stepwise", "collectonly", "setupplan")
 """Options with which a part of the suite is run, or nothing at all."""
+_OTHER_HALF = "left to the other half"
 _LINE = re.compile(r"^(\d+)\. (.+)$")
 _TEST = re.compile(r"^    - `(.+?)`$")
 
@@ -41,6 +48,8 @@ class Witness:
         """Each named test with the lines that name it."""
         self._ran: set[str] = set()
         self._skipped: set[str] = set()
+        self._other_half: set[str] = set()
+        """Named tests that the marks leave to the other half."""
         self.complaints: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -51,12 +60,22 @@ class Witness:
             elif name in self._named and report.when == "call":
                 self._ran.add(name)
 
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Tests that were left out, in a run without xdist."""
+        if items:
+            self._other_half.update(left_to_other_half(items, items[0].config))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A process of xdist has ended: what it left out."""
+        self._other_half.update(getattr(node, "workeroutput", {}).get(_OTHER_HALF, ()))
+
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """All have reported."""
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or session.shouldfail:
             return
         for name, lines in self._named.items():
-            if name in self._skipped or name not in self._ran:
+            if name in self._skipped or name not in self._ran | self._other_half:
                 what = "was skipped" if name in self._skipped else "did not run"
                 numbers = ", ".join(map(str, lines))
                 self.complaints.append(f"{INDEX}, line {numbers}: {name} {what}, so nothing is shown by it.")
@@ -69,10 +88,34 @@ class Witness:
             terminalreporter.write_line(complaint, red=True)
 
 
+class Messenger:
+    """Tells the witness, from a process of xdist, which tests the marks leave to the other half."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Tests that were left out."""
+        output = self._config.workeroutput  # type: ignore[attr-defined]  # xdist adds it
+        output[_OTHER_HALF] = [*output.get(_OTHER_HALF, ()), *left_to_other_half(items, self._config)]
+
+
+def left_to_other_half(items: Iterable[pytest.Item], config: pytest.Config) -> set[str]:
+    """Return the names, with and without their case, of tests that are deselected by their marks alone."""
+    half = config.option.markexpr
+    names = {item.nodeid for item in items if half and (half == SHORT) == any(item.iter_markers("long"))}
+    return names | {name.partition("[")[0] for name in names}
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch, if the whole suite is about to run; under xdist in the process that gets all reports."""
+    """Watch, if the whole suite or a half is about to run; under xdist in the process that gets all reports."""
     index = config.rootpath / INDEX
-    if _runs_all(config) and not hasattr(config, "workerinput") and index.exists():
+    if not _runs_all(config) or not index.exists():
+        return
+    if hasattr(config, "workerinput"):
+        if config.option.markexpr:
+            config.pluginmanager.register(Messenger(config), "acceptance index")
+    else:
         named: dict[str, list[int]] = {}
         for number, tests in read_index(index.read_text()).items():
             for name in tests:
@@ -81,6 +124,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _runs_all(config: pytest.Config) -> bool:
-    """Whether nothing was asked for by name or condition. To deselect a test or to ignore a file is no such wish."""
+    """Whether nothing but a half was asked for. To deselect a test or to ignore a file is no such wish."""
     is_partial = any(getattr(config.option, name, False) for name in PARTIAL)
-    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not is_partial
+    is_whole = config.option.markexpr in ("", SHORT, LONG)
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and is_whole and not is_partial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -74,6 +75,12 @@ def each(*cases: Case) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", [parameter(case) for case in cases])
 
 
-def parameter(*cases: Case) -> Any:
+def each_at_length(*cases: Case) -> pytest.MarkDecorator:
+    """A test for each of the cases; only one for each API is short."""
+    marks = {case: () if case in ONE_EACH else (pytest.mark.long,) for case in cases}
+    return pytest.mark.parametrize("case", [parameter(case, marks=marks[case]) for case in cases])
+
+
+def parameter(*cases: Case, marks: Sequence[pytest.MarkDecorator] = ()) -> Any:
     """One or more cases as a parameter of a test."""
-    return pytest.param(*cases, id="-to-".join(case.name.replace("/", ":") for case in cases))
+    return pytest.param(*cases, id="-to-".join(case.name.replace("/", ":") for case in cases), marks=marks)

@@ -6,14 +6,17 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("outrider", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("outrider")
+from tests import lengths  # noqa: F401  (it registers the profiles)
+
+settings.load_profile("short")  # `--hypothesis-profile=long` comes later, and wins
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: the programs that are started here should hear of Ctrl-C all the same.
@@ -43,9 +46,17 @@ def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+@pytest.fixture(scope="session")
+def _new_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders for the homes of tests, one after the other. `mktemp` would look through all of them for each."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("home")
+def own_data_folder(monkeypatch: pytest.MonkeyPatch, _new_homes: Iterator[Path]) -> Path:
+    folder = next(_new_homes)
+    folder.mkdir()
     monkeypatch.setenv("OUTRIDER_HOME", str(folder))
     monkeypatch.setenv("OUTRIDER_MODEL_LOOKUP", "off")  # a question that no script of a server expects
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))  # what a developer has set is not to be tested

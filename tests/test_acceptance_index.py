@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance_index import INDEX, read_index
+from tests.acceptance_index import INDEX, LONG, SHORT, read_index
 
 ROOT = Path(__file__).parents[1]
 LINES = read_index((ROOT / INDEX).read_text())
@@ -70,7 +70,7 @@ def run_suite(folder: Path, index: str, *arguments: str, suite: str = SUITE) -> 
     (folder / "checks").mkdir(exist_ok=True)
     (folder / "checks" / "conftest.py").write_text('pytest_plugins = ["tests.acceptance_index"]\n')
     (folder / "checks" / "test_it.py").write_text(suite)
-    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = checks\n")
+    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = checks\nmarkers =\n    long\n    hypothesis\n")
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
@@ -116,7 +116,53 @@ def test_a_whole_run_in_which_all_named_tests_ran_is_a_success(tmp_path: Path) -
     assert run_suite(tmp_path, index_of("test_plain", "test_each", "test_each[2]")) == (0, [])
 
 
-@pytest.mark.parametrize("arguments", [("-k", "plain"), ("checks/test_it.py",), ("--co",)], ids=" ".join)
+HALVES = """
+import pytest
+
+def test_short(): pass
+
+@pytest.mark.long
+def test_long(): pass
+
+@pytest.mark.hypothesis
+def test_property(): pass
+
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_both(n): pass
+
+@pytest.mark.long
+def test_long_and_left_out(): pass
+
+def test_short_and_left_out(): pass
+"""
+
+
+@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(("half", "left_out"), [(SHORT, "test_short_and_left_out"), (LONG, "test_long_and_left_out")])
+def test_each_half_of_a_run_answers_for_its_own_tests(
+    tmp_path: Path, processes: tuple[str, ...], half: str, left_out: str
+) -> None:
+    names = ["test_short", "test_long", "test_property", "test_both", "test_both[1]", "test_both[2]"]
+    index = index_of(*names, "test_long_and_left_out", "test_short_and_left_out", "test_missing")
+    deselected = [f"--deselect=checks/test_it.py::test_{length}_and_left_out" for length in ("short", "long")]
+    code, said = run_suite(tmp_path, index, *processes, "-m", half, *deselected, suite=HALVES)
+    assert (code, [line.partition("::")[2].partition(",")[0] for line in said]) == (
+        1,
+        [f"{left_out} did not run", "test_missing did not run"],
+    )
+
+
+def test_the_two_halves_are_those_that_make_and_the_ci_run() -> None:
+    recipes = (ROOT / "Makefile").read_text()
+    assert f'-m "{SHORT}"' in recipes.partition("\ntest: ")[2].partition("\n\n")[0]
+    assert f'-m "{LONG}"' in recipes.partition("\ntest-long: ")[2].partition("\n\n")[0]
+    run = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert [line for line in run if line.startswith("make test")] == ["make test", "make test-long"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-k", "plain"), ("-m", "not hypothesis"), ("checks/test_it.py",), ("--co",)], ids=" ".join
+)
 def test_a_run_of_a_part_is_left_alone(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert run_suite(tmp_path, index_of("test_missing", "test_skipped"), *arguments) == (0, [])
 

@@ -57,6 +57,7 @@ def test_it_has_what_a_user_needs_and_nothing_else(wheel: Path) -> None:
     assert {"outrider/py.typed", "outrider/prompts/final_turn.md", "outrider/cli/sample/chart.png"} <= names
 
 
+@pytest.mark.long
 def test_in_an_environment_of_its_own_all_of_it_imports_and_the_demo_runs(
     builder: Path, wheel: Path, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from outrider.acp.connection import CANCELLED, INVALID_REQUEST, ClosedError, RpcError
 from tests.acp.conftest import Wired
+from tests.lengths import examples
 
 IDS = st.sampled_from([0, 1, "1", "a", None])
 NAMES = st.sampled_from(["x", "y"])
@@ -185,4 +186,4 @@ class TwoSides(RuleBasedStateMachine):
 
 
 TestTwoSides = TwoSides.TestCase
-TestTwoSides.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestTwoSides.settings = settings(max_examples=examples(100), stateful_step_count=25)

@@ -38,6 +38,7 @@ from outrider.runtime.events import (
 from tests.acp.official import check
 from tests.acp.seen import FINAL, Seen
 from tests.acp.updates.observing import SlowReader
+from tests.lengths import examples
 
 FOLDER = Path("/work")
 INPUTS: list[dict[str, Any]] = [{"file_path": "a.txt"}, {"command": "ls"}, {"file_path": 3}, {}, {"path": "b"}]
@@ -135,7 +136,7 @@ async def _follow(happened: Sequence[Event], appends: bool, slow: Sequence[bool]
     return watched.end()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(events, max_size=25), st.booleans(), st.lists(st.booleans(), min_size=1, max_size=4))
 @example(ENDED_EARLY, False, [False])
 def test_an_editor_can_follow_whatever_happens_and_every_call_ends(

@@ -17,6 +17,7 @@ from outrider.conversation.codec import from_json, to_json
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
 from outrider.errors import AttachmentError
+from tests.lengths import examples
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
@@ -104,7 +105,7 @@ names = st.sampled_from(["", "a.txt", "a.docx", "a.csv", "a.unheard-of"])
 labels = st.sampled_from(["", "text/plain", "application/octet-stream", "image/bmp"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50))
 @given(st.binary(max_size=50) | st.just(PNG), names, labels)
 def test_whatever_a_store_took_can_be_carried_to_another(data: bytes, name: str, label: str) -> None:
     here, there = MemoryStore(), MemoryStore()

@@ -12,10 +12,11 @@ import pytest
 from tests.crash.ledger import lines_of
 from tests.crash.nursery import Nursery
 from tests.crash.trial import Trial
+from tests.lengths import only_long
 
 PARTS = 6
 """Into how many tests the points are divided, so that they can run side by side."""
-INSTANTS = 200
+SEED = os.environ.get("CRASH_SEED", "1")
 MUST_BE_THERE = {
     "after COMMIT",
     "after MessageAdded is shown",
@@ -72,12 +73,17 @@ def test_the_points_are_where_the_contract_needs_them(points: set[str]) -> None:
     assert kinds >= MUST_BE_THERE
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+def one_of_each_kind(points: set[str]) -> list[str]:
+    """A point of every kind."""
+    return list({point.rpartition(":")[0]: point for point in sorted(points)}.values())
+
+
+@pytest.mark.parametrize("part", [None, *only_long(*range(PARTS))])
 def test_a_session_survives_a_kill_at_the_named_points(
-    nursery: Nursery, points: set[str], quick_folder: Path, part: int
+    nursery: Nursery, points: set[str], quick_folder: Path, part: int | None
 ) -> None:
     failures: dict[str, list[str]] = {}
-    ours = sorted(points)[part::PARTS]
+    ours = one_of_each_kind(points) if part is None else sorted(points)[part::PARTS]
     killed = 0
     for number, point in enumerate(ours):
         trial = Trial(nursery, quick_folder / str(number))
@@ -90,20 +96,19 @@ def test_a_session_survives_a_kill_at_the_named_points(
     assert killed > 0.8 * len(ours), "most points are passed in every life"
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(("part", "kills"), [(0, 8), *only_long((0, 50), (1, 50), (2, 50), (3, 50))])
 def test_a_session_survives_a_kill_at_random_instants(
-    nursery: Nursery, tmp_path: Path, quick_folder: Path, part: int
+    nursery: Nursery, tmp_path: Path, quick_folder: Path, part: int, kills: int
 ) -> None:
     folder = tmp_path if part % 2 else quick_folder
-    default = "1" if os.environ.get("CI") else str(random.randrange(10**6))
-    seed = f"{os.environ.get('CRASH_SEED', default)}/{part}"
+    seed = f"{SEED}/{part}"
     instants = random.Random(seed)
     longest = Trial(nursery, folder / "whole").live().seconds
     failures: dict[str, list[str]] = {}
     killed = number = 0
-    while killed < INSTANTS // 4:
+    while killed < kills:
         number += 1
-        assert number < INSTANTS, f"most instants are within a life (seed {seed})"
+        assert number < 4 * kills, f"most instants are within a life (seed {seed})"
         trial = Trial(nursery, folder / str(number))
         delay = instants.uniform(0, longest)
         # Every other life moves its pages into the database all the time, so that kills fall into that as well.
@@ -119,13 +124,14 @@ def test_a_session_survives_a_kill_at_random_instants(
     assert not failures, said(failures)
 
 
+@pytest.mark.parametrize("every", [6, *only_long(1)])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_session_on_a_network_file_system_survives_a_kill_at_every_commit(
-    nursery: Nursery, quick_folder: Path, when: str
+    nursery: Nursery, quick_folder: Path, when: str, every: int
 ) -> None:
     """There the database has a journal to roll back with, and not one to go on with."""
     failures: dict[str, list[str]] = {}
-    for commit in range(1, 23):
+    for commit in range(1, 23, every):
         trial = Trial(nursery, quick_folder / str(commit))
         assert trial.live(kill_at=f"{when} COMMIT:{commit}", on_network=True).killed
         assert not (trial.folder / "log" / "log.db-wal").exists()
@@ -136,7 +142,7 @@ def test_a_session_on_a_network_file_system_survives_a_kill_at_every_commit(
     assert not failures, said(failures)
 
 
-@pytest.mark.parametrize("begun", BEGUN)
+@pytest.mark.parametrize("begun", [*BEGUN[:2], *only_long(*BEGUN[2:])])
 def test_the_process_that_takes_over_may_be_killed_as_well(nursery: Nursery, quick_folder: Path, begun: str) -> None:
     first = Trial(nursery, quick_folder / "first")
     assert first.live(kill_at=begun).killed
@@ -162,7 +168,7 @@ def until_it_has_caught_up(points: Iterable[str]) -> Iterable[str]:
             return
 
 
-@pytest.mark.parametrize("point", ["before COMMIT:3", "after COMMIT:3", "after COMMIT:4"])
+@pytest.mark.parametrize("point", ["before COMMIT:3", *only_long("after COMMIT:3", "after COMMIT:4")])
 def test_a_session_whose_every_process_is_killed_still_comes_to_its_end(
     nursery: Nursery, quick_folder: Path, point: str
 ) -> None:
@@ -175,7 +181,9 @@ def test_a_session_whose_every_process_is_killed_still_comes_to_its_end(
     assert len(trial.states) > 5
 
 
-@pytest.mark.parametrize("point", ["put has acted:1", "before COMMIT:9", "after COMMIT:12", "after os.replace:3"])
+@pytest.mark.parametrize(
+    "point", ["put has acted:1", *only_long("before COMMIT:9", "after COMMIT:12", "after os.replace:3")]
+)
 def test_interpreters_of_their_own_fare_no_worse(nursery: Nursery, tmp_path: Path, point: str) -> None:
     trial = Trial(nursery, tmp_path / "trial")
     assert trial.live_in_an_interpreter_of_its_own(point).killed

@@ -26,10 +26,11 @@ from tests.crash.family_judge import OnDisk, faults_of_family
 from tests.crash.family_trial import FamilyTrial
 from tests.crash.ledger import Ledger
 from tests.crash.nursery import Nursery
+from tests.lengths import only_long
 
 PARTS = 4
 """Into how many tests the points are divided, so that they can run side by side."""
-SEED = os.environ.get("CRASH_SEED", "1" if os.environ.get("CI") else str(random.randrange(10**6)))
+SEED = os.environ.get("CRASH_SEED", "1")
 MUST_BE_THERE = {
     "after COMMIT",
     "after MessageAdded of the wanderer is shown",
@@ -73,9 +74,9 @@ def test_the_points_are_where_the_contract_needs_them(points: dict[str, list[str
     assert points.keys() >= MUST_BE_THERE
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("part", "every"), [(0, 5), *only_long((0, 1), (1, 1), (2, 1), (3, 1))])
 def test_sub_agents_survive_a_kill_at_every_commit_and_at_points_of_every_kind(
-    nursery: Nursery, points: dict[str, list[str]], quick_folder: Path, part: int
+    nursery: Nursery, points: dict[str, list[str]], quick_folder: Path, part: int, every: int
 ) -> None:
     chance = random.Random(f"{SEED}/{part}")
     commits = [point for point in points["before COMMIT"] + points["after COMMIT"] if _number(point) % PARTS == part]
@@ -83,7 +84,7 @@ def test_sub_agents_survive_a_kill_at_every_commit_and_at_points_of_every_kind(
     ours = commits + [chance.choice(points[kind]) for kind in others]
     failures: dict[str, list[str]] = {}
     killed = 0
-    for number, point in enumerate(ours):
+    for number, point in enumerate(ours[::every]):
         trial = FamilyTrial(nursery, quick_folder / str(number))
         killed += trial.live(kill_at=point).killed
         if found := trial.verdict(trial.live()):
@@ -91,19 +92,19 @@ def test_sub_agents_survive_a_kill_at_every_commit_and_at_points_of_every_kind(
         else:
             trial.remove()
     assert not failures, said(failures)
-    assert killed > 0.8 * len(ours), "most points are passed in every life"
+    assert killed > 0.7 * len(ours[::every]), "most points are passed in every life"
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize(("part", "trials"), [(0, 4), *only_long((0, 12), (1, 12))])
 def test_the_process_that_takes_over_may_be_killed_as_well(
-    nursery: Nursery, points: dict[str, list[str]], quick_folder: Path, part: int
+    nursery: Nursery, points: dict[str, list[str]], quick_folder: Path, part: int, trials: int
 ) -> None:
     chance = random.Random(f"{SEED}/{part}")
     every = [point for kind in points.values() for point in kind]
     early = [point for kind in points.values() for point in kind[:6]]  # one that takes over has less to do
     failures: dict[str, list[str]] = {}
     taken_over = 0
-    for number in range(12):
+    for number in range(trials):
         trial = FamilyTrial(nursery, quick_folder / str(number))
         deaths = [chance.choice(every), chance.choice(early), chance.choice(early)]
         killed = [trial.live(kill_at=point).killed for point in deaths]
@@ -113,10 +114,12 @@ def test_the_process_that_takes_over_may_be_killed_as_well(
         else:
             trial.remove()
     assert not failures, f"seed {SEED}: {said(failures)}"
-    assert taken_over > 3, f"the process that took over was killed as well (seed {SEED})"
+    assert taken_over > trials // 4, f"the process that took over was killed as well (seed {SEED})"
 
 
-@pytest.mark.parametrize("point", ["before COMMIT:8", "after COMMIT:8", "after MessageAdded of the clerk is shown:1"])
+@pytest.mark.parametrize(
+    "point", ["before COMMIT:8", *only_long("after COMMIT:8", "after MessageAdded of the clerk is shown:1")]
+)
 def test_a_family_whose_every_process_is_killed_still_comes_to_its_end(
     nursery: Nursery, quick_folder: Path, point: str
 ) -> None:
@@ -189,10 +192,11 @@ def assert_all_is_answered_and_free(folder: Path, parent: str, children: int | N
             assert set(session.answers) == set(calls)
 
 
+@pytest.mark.parametrize("every", [28, *only_long(7)])
 async def test_cancelling_the_parent_at_any_event_leaves_every_call_answered_and_no_session_held(
-    quick_folder: Path,
+    quick_folder: Path, every: int
 ) -> None:
-    for moment in range(3, 80, 7):
+    for moment in range(3, 80, every):
         folder = quick_folder / str(moment)
         folder.mkdir()
         seen: list[Event] = []

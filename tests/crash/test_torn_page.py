@@ -16,6 +16,7 @@ from outrider.log.log import Log
 from tests.crash.judge import state_of
 from tests.crash.nursery import Nursery
 from tests.crash.trial import Trial
+from tests.lengths import only_long
 
 HEADER, FRAME_HEADER = 32, 24
 
@@ -59,7 +60,7 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("commit", range(2, 23))
+@pytest.mark.parametrize("commit", [2, 9, 16, 22, *only_long(*({*range(2, 23)} - {2, 9, 16, 22}))])
 def test_a_commit_that_was_torn_before_it_was_acknowledged_never_was(
     nursery: Nursery, quick_folder: Path, commit: int
 ) -> None:

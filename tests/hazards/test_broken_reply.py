@@ -245,7 +245,7 @@ async def test_a_cancel_in_the_middle_of_a_wait_keeps_nothing_of_the_discarded_r
 async def test_the_time_limit_of_a_run_holds_during_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # really wait
     session = Session(Agent(ScriptedModel([overloaded(retry_after=100.0)])))
-    assert (await session.run("go", limits=Limits(seconds=0.05))).status == "max_seconds"
+    assert (await session.run("go", limits=Limits(max_seconds=0.05))).status == "max_seconds"
 
 
 async def test_a_sub_agent_retries_with_the_policy_of_its_parent(waits: Waits) -> None:

@@ -217,7 +217,7 @@ async def test_a_cancel_from_another_thread_arrives_at_once() -> None:
     running = asyncio.create_task(watched.session.run("go"))
     await begun.wait()
     await asyncio.to_thread(watched.session.cancel)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await running).status == "cancelled"
 
 

@@ -16,6 +16,7 @@ from outrider.conversation.documents import budget, kinds, trees
 from outrider.conversation.documents.document import GOES_ON
 from outrider.errors import AttachmentError
 from tests.conversation.documents.writers import SAMPLES, changed, shown, zipped
+from tests.lengths import examples
 
 MADE = {kind: write() for kind, write in SAMPLES.items()}
 XML = {
@@ -43,7 +44,7 @@ def read(data: bytes, kind: str) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(MADE)), st.data())
 def test_bytes_that_were_changed_never_break_a_reader(kind: str, data: st.DataObject) -> None:
     damaged = bytearray(MADE[kind])
@@ -52,7 +53,7 @@ def test_bytes_that_were_changed_never_break_a_reader(kind: str, data: st.DataOb
     read(bytes(damaged[: data.draw(st.integers(1, len(damaged)))] if data.draw(st.booleans()) else damaged), kind)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(XML)), st.data())
 def test_xml_that_was_changed_never_breaks_a_reader(kind: str, data: st.DataObject) -> None:
     with zipfile.ZipFile(io.BytesIO(MADE[kind])) as archive:
@@ -70,7 +71,7 @@ RTF = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(RTF), max_size=40))
 def test_any_rtf_is_read(tokens: list[str]) -> None:
     read(b"{\\rtf1 " + "".join(tokens).encode("latin-1"), kinds.RTF)

@@ -17,9 +17,9 @@ from outrider.tools.schema import Schema, inline_references
 
 @contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    start = time.monotonic()
+    start = time.thread_time()  # work, not time: other programs may be busy
     yield
-    assert time.monotonic() - start < seconds
+    assert time.thread_time() - start < seconds
 
 
 def _nested(levels: int, leaf: Any) -> Any:

@@ -21,7 +21,7 @@ from outrider.providers.base import Request
 from outrider.providers.capabilities import capabilities_of
 from outrider.providers.excerpts import TOKEN_BYTES, UNKNOWN_WINDOW
 from outrider.runtime.events import Event, Notice
-from tests.adapters import ALL, ONE_EACH, Case, each
+from tests.adapters import ALL, ONE_EACH, Case, each, each_at_length
 from tests.modelserver import ModelServer
 from tests.oracles import type_errors
 from tests.providers.test_wire import items_of
@@ -80,7 +80,7 @@ def conversation(store: MemoryStore, files: Sequence[Attachment]) -> list[Messag
     return repair([*messages, Message.assistant("I have."), Message.user("Well?")])
 
 
-@each(*ALL)
+@each_at_length(*ALL)
 def test_many_of_them_do_not_fill_the_window_together_and_none_is_lost(case: Case) -> None:
     store = MemoryStore()
     files = [Attachment(table(80_000), "text/csv", f"t{number}.csv") for number in range(12)]
@@ -94,7 +94,7 @@ def test_many_of_them_do_not_fill_the_window_together_and_none_is_lost(case: Cas
     assert "the last,1" in said, "a small file is always shown"
 
 
-@each(*ALL)
+@each_at_length(*ALL)
 def test_what_is_shown_of_a_file_does_not_depend_on_what_comes_after_it(case: Case) -> None:
     store = MemoryStore()
     messages = conversation(store, [Attachment(table(60_000), "text/csv", f"t{number}.csv") for number in range(6)])

@@ -71,7 +71,7 @@ async def test_a_refused_call_never_runs_whatever_was_written(error: dict[str, A
 
 async def test_refused_calls_without_end_reach_a_limit() -> None:
     async with ModelServer([Status(400, body=BODY)] * 30) as server:
-        agent = Agent(OpenAIChat("m", base_url=server.url, api_key="k"), tools=[read], limits=Limits(repeats=3))
+        agent = Agent(OpenAIChat("m", base_url=server.url, api_key="k"), tools=[read], limits=Limits(max_repeats=3))
         assert (await Session(agent).run("go")).status == "max_repeats"
 
 

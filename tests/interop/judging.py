@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.interop.scenes import EDITED, NOTES, PROMPTS, SAID, Stage
+from tests.interop.scenes import EDITED, NOTES, SAID, Stage
 
 Json = dict[str, Any]
 FINAL = ("completed", "failed")
@@ -120,21 +117,12 @@ def was_shown_a_picture(report: Json, stage: Stage) -> None:
     assert picture["source"]["media_type"] == "image/png"
 
 
-async def is_cancelled(report: Json, folder: Path) -> None:
+async def is_cancelled(report: Json, stage: Stage) -> None:
     """The turn ended as cancelled, the call as failed, and the command for good."""
     assert report["stop"] == "cancelled"
     [call] = calls(report["updates"]).values()
     assert call["status"] == "failed"
-    await has_ended(folder)
-
-
-async def has_ended(folder: Path) -> None:
-    """The command that was cancelled runs no more."""
-    command = int((folder / "pid").read_text())
-    until = time.monotonic() + 20
-    while _runs(command):
-        assert time.monotonic() < until, f"{PROMPTS['cancelled']!r} still runs"
-        await asyncio.sleep(0.02)
+    await stage.has_ended()
 
 
 def was_seen_running(report: Json) -> None:
@@ -142,14 +130,6 @@ def was_seen_running(report: Json) -> None:
     *earlier, last = [each for each in report["updates"] if each["sessionUpdate"] == "tool_call_update"]
     assert last["status"] == "failed"
     assert "started" in "".join(map(text_of, earlier)) + appended(earlier)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def is_the_same(loaded: Iterable[Json], *live: Iterable[Json]) -> None:

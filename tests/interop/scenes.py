@@ -12,8 +12,9 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,16 +33,24 @@ PICTURE = base64.b64decode(
 )
 """Two by two pixels, as PNG."""
 
+BEGUN = "begun"
+"""The file by which a command says that it runs."""
+BOTH = "both"
+"""The file by which the commands on the left and on the right are told that both of them run."""
+ALIVE = "alive"
+"""A named pipe that the command to be cancelled, and all that it starts, hold open as long as they live."""
+
 PROMPTS = {
     "streamed": "Say something.",
     "read": "read notes.txt",
     "allowed": "Change the second line.",
     "rejected": "Change it again.",
     "picture": "What is in the picture?",
-    "cancelled": "run `echo $$ > pid; echo started; sleep 60`",
-    "left": "run `touch here; until [ -e ../right/here ]; do sleep 0.02; done; echo left met right`",
-    "right": "run `touch here; until [ -e ../left/here ]; do sleep 0.02; done; echo right met left`",
+    "cancelled": f"run `exec 9> {ALIVE}; touch {BEGUN}; echo started; sleep 60`",
+    "left": f"run `touch {BEGUN}; until [ -e {BOTH} ]; do sleep 0.02; done; echo left met right`",
+    "right": f"run `touch {BEGUN}; until [ -e {BOTH} ]; do sleep 0.02; done; echo right met left`",
 }
+"""A command in a sandbox has process ids of its own and may see no folder but that of its session."""
 
 
 def edits() -> list[Step]:
@@ -67,12 +76,41 @@ class Stage:
         for name in ("project", "left", "right"):
             (folder / name).mkdir()
         (self.project / "notes.txt").write_text(NOTES)
+        os.mkfifo(self.project / ALIVE)
+        self._alive = os.open(self.project / ALIVE, os.O_RDONLY | os.O_NONBLOCK)
         self.environment = clean_environment() | everywhere(server)
         self.environment |= {
             "OUTRIDER_MODEL": "demo",
             "HOME": home,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        os.close(self._alive)
+
+    async def has_ended(self) -> None:
+        """Wait until the command that was cancelled, and all that it started, have ended."""
+        assert (self.project / BEGUN).exists()
+        until = time.monotonic() + 20
+        while self._is_held():
+            assert time.monotonic() < until, f"{PROMPTS['cancelled']!r} still runs"
+            await asyncio.sleep(0.02)
+
+    def _is_held(self) -> bool:
+        """Whether a process has the pipe open for writing."""
+        try:
+            return os.read(self._alive, 1) != b""
+        except BlockingIOError:
+            return True
+
+    async def _introduce(self) -> None:
+        """Tell the commands on the left and on the right when both have begun."""
+        sides = [self.folder / "left", self.folder / "right"]
+        while not all((side / BEGUN).exists() for side in sides):
+            await asyncio.sleep(0.02)
+        for side in sides:
+            (side / BOTH).touch()
 
     @property
     def play(self) -> dict[str, Any]:
@@ -120,10 +158,12 @@ class Stage:
             limit=LINE_LIMIT,
             start_new_session=True,
         )
+        introducing = asyncio.create_task(self._introduce())
         try:
             async with asyncio.timeout(DEADLINE):
                 yield process
         finally:
+            introducing.cancel()
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
@@ -137,4 +177,5 @@ async def stage(folder: Path, steps: Sequence[Step] | None = None) -> AsyncItera
     # Clients put sockets into their home, and the path of a socket has to be short.
     with TemporaryDirectory(ignore_cleanup_errors=True) as home:
         async with ModelServer(steps) as server:
-            yield Stage(folder, home, server)
+            with closing(Stage(folder, home, server)) as stage:
+                yield stage

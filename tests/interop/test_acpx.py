@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.asking import MODEL
 from tests.interop import judging, scenes
-from tests.interop.scenes import PROMPTS, SAID, Stage
+from tests.interop.scenes import BEGUN, PROMPTS, SAID, Stage
 from tests.modelserver import Answer, Held
 
 pytestmark = pytest.mark.timeout(300)
@@ -93,7 +93,7 @@ async def test_acpx_cancels_a_command_in_its_terminal(npm_clients: Path, stage: 
     interrupted: list[asyncio.Task[None]] = []
 
     async def interrupt(process: asyncio.subprocess.Process) -> None:
-        while not (stage.project / "pid").exists() or not (stage.project / "pid").read_text().strip():
+        while not (stage.project / BEGUN).exists():
             await asyncio.sleep(0.02)
         process.send_signal(signal.SIGINT)
 
@@ -107,7 +107,7 @@ async def test_acpx_cancels_a_command_in_its_terminal(npm_clients: Path, stage: 
     [call] = judging.calls(seen["updates"]).values()
     assert "terminal" in [item["type"] for item in call["content"]]
     assert seen["printed"] == "started\n", "what the terminal showed reaches the model"
-    await judging.is_cancelled(seen, stage.project)
+    await judging.is_cancelled(seen, stage)
 
 
 async def test_acpx_loads_a_session_for_each_prompt(npm_clients: Path, stage: Stage) -> None:
@@ -132,4 +132,4 @@ async def test_acpx_runs_two_sessions_at_once(npm_clients: Path, stage: Stage) -
     for report, name in ((left, "left"), (right, "right")):
         [call] = judging.calls(report["updates"]).values()
         assert (report["stop"], call["status"]) == ("end_turn", "completed")
-        assert (stage.folder / name / "here").exists()
+        assert (stage.folder / name / BEGUN).exists()

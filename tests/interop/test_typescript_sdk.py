@@ -23,7 +23,7 @@ async def test_an_editor_on_the_typescript_sdk_works_with_outrider(npm_clients: 
     judging.is_refused(seen["rejected"], stage.project)
     judging.was_shown_a_picture(seen["picture"], stage)
     judging.was_seen_running(seen["cancelled"])
-    await judging.is_cancelled(seen["cancelled"], stage.project)
+    await judging.is_cancelled(seen["cancelled"], stage)
     judging.met(seen["left"], seen["right"])
     live = (seen[scene]["updates"] for scene in ("streamed", "allowed", "rejected", "picture"))
     judging.is_the_same(seen["loaded"]["updates"], *live)

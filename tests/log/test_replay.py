@@ -27,6 +27,7 @@ from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
+from tests.lengths import examples
 from tests.log import entries_of
 
 USED = Usage(7, 3, 2, 1, 1, cost=0.25)
@@ -225,7 +226,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
         yield log
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(course=courses)
 def test_what_is_in_the_log_is_at_any_time_what_the_session_says(log: Log, course: list[Any]) -> None:
     lived_through(log, course, lambda ill: ill.reopen())
@@ -277,7 +278,7 @@ def check_cut(entries: Sequence[Entry]) -> None:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(course=courses)
 def test_a_log_that_ends_anywhere_gives_a_session_that_can_go_on(log: Log, course: list[Any]) -> None:
     def check(ill: Ill) -> None:
@@ -288,7 +289,7 @@ def test_a_log_that_ends_anywhere_gives_a_session_that_can_go_on(log: Log, cours
     lived_through(log, course, check)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(course=courses, place=st.integers(0))
 def test_a_session_that_stopped_anywhere_goes_on_and_does_nothing_twice(
     log: Log, course: list[Any], place: int
@@ -320,7 +321,7 @@ def test_a_session_that_stopped_anywhere_goes_on_and_does_nothing_twice(
     lived_through(log, course, go_on)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(course=courses)
 def test_the_end_and_what_was_before_it_are_together_the_whole(log: Log, course: list[Any]) -> None:
     def check(ill: Ill) -> None:

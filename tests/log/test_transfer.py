@@ -43,6 +43,7 @@ from outrider.runtime.agent_settings import kept_limits
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.tools.result import ToolResult
+from tests.lengths import examples
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 NAME = "0123456789abcdef" * 2
@@ -631,7 +632,7 @@ objects = (entries | pieces | entries | pieces | values).map(msgspec.json.encode
 lines_of_anything = st.lists(objects | st.binary(max_size=40), min_size=1, max_size=5)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 @given(first=st.sampled_from([[HEADER, BEGAN], [HEADER], []]), rest=lines_of_anything)
 def test_whatever_comes_is_imported_or_refused(log: Log, first: list[bytes], rest: list[bytes]) -> None:
     before = len(rows(log))
@@ -649,7 +650,7 @@ def test_whatever_comes_is_imported_or_refused(log: Log, first: list[bytes], res
         log.delete(imported.id)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 @given(data=st.data())
 def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, data: st.DataObject) -> None:
     if not log.path.exists():

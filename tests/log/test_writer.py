@@ -618,7 +618,7 @@ def test_a_file_that_stays_busy_is_given_up_with_a_sentence_and_can_be_used_late
         with pytest.raises(LogError, match=r"another process has been writing to the log .* for too long; try again"):
             writer.run(note("never"))
         took = time.monotonic() - begun
-        assert 0.2 < took < 3, "each of a few attempts waited"
+        assert 0.2 < took < 30, "each of a few attempts waited"
         other.tell()
         assert other.hear() == "free"
     writer.run(note("at last"))
@@ -633,12 +633,12 @@ def test_the_wait_for_a_busy_file_is_bounded_however_many_wait(path: Path, monke
     with Process(HOLD, path) as other:
         assert other.hear() == "held"
         begun = time.monotonic()
-        doings = [Doing(writer, note(number)) for number in range(10)]
+        doings = [Doing(writer, note(number)) for number in range(100)]
         outcomes = [each.wait() for each in doings]
         took = time.monotonic() - begun
     writer.close()
     assert {type(outcome) for outcome in outcomes} == {LogError}
-    assert took < 2, "not much longer than for one"
+    assert took < 15, "not much longer than for one: one after the other, they would take half a minute"
 
 
 # The pulse

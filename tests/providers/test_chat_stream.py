@@ -21,6 +21,7 @@ from outrider.providers.base import StopReason
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.stream import merge_deltas
 from outrider.runtime.events import TextDelta, ToolCallDelta
+from tests.lengths import only_long
 from tests.providers.canned import LOOK, WAIT, ask, cuts, delta, events, request
 
 FIRST = ToolUseBlock("c1", "look", {"path": "a"})
@@ -340,16 +341,17 @@ async def test_deltas_and_the_reply_say_the_same(data: bytes, blocks: list[Any],
         assert sorted(shown) == sorted("".join(meant))
 
 
+@pytest.mark.parametrize("every", [11, *only_long(1)])
 @each_stream
 async def test_a_reply_that_is_cut_off_before_its_end_is_an_error(
-    data: bytes, blocks: list[Any], stop: StopReason
+    data: bytes, blocks: list[Any], stop: StopReason, every: int
 ) -> None:
     end, asked = _end_of(data), request()
-    for place in range(end):
+    for place in {*range(0, end, every), end - 1}:
         with pytest.raises(IncompleteStreamError) as caught:
             await ask(model(), [data[:place]], asked)
         assert caught.value.retryable
-    for place in range(end, len(data)):
+    for place in range(end, len(data), every):
         assert list((await ask(model(), [data[:place]], asked)).reply.message.content) == blocks
 
 

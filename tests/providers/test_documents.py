@@ -17,6 +17,7 @@ from outrider.errors import AttachmentError
 from outrider.providers import documents
 from outrider.providers.capabilities import Capabilities, capabilities_of
 from tests.conversations import JPEG_BYTES, PDF_BYTES, PNG_BYTES
+from tests.lengths import examples
 
 CAN = Capabilities(image="native")
 
@@ -257,7 +258,7 @@ def test_what_is_no_picture_is_refused_in_the_same_words_each_time(data: bytes) 
     assert said == {"it is not a picture that can be read"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"]), st.data())
 def test_a_damaged_picture_is_sent_or_refused_and_nothing_else(kind: str, draw: st.DataObject) -> None:
     whole = bytearray(picture(90, 70, kind, noise=True))
@@ -326,7 +327,7 @@ def test_a_pdf_with_a_password_is_refused() -> None:
         documents.pdf_text(output.getvalue())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(0, len(PDF_BYTES) - 1), st.integers(0, 255)), min_size=1, max_size=30))
 def test_a_damaged_pdf_is_read_or_refused_and_nothing_else(changes: list[tuple[int, int]]) -> None:
     damaged = bytearray(PDF_BYTES)
@@ -336,7 +337,7 @@ def test_a_damaged_pdf_is_read_or_refused_and_nothing_else(changes: list[tuple[i
         assert objection(read, bytes(damaged)) in ("", "it is not a PDF that can be read")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, len(PDF_BYTES) - 1), st.integers(0, 255)), min_size=1, max_size=30))
 @example([(PDF_BYTES.index(b"/Kids"), 48)])  # the list of pages has no name any more
 def test_a_damaged_pdf_keeps_its_pages_when_it_is_made_smaller(changes: list[tuple[int, int]]) -> None:

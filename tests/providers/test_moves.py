@@ -10,13 +10,17 @@ import pytest
 from outrider.conversation.history import repair, violations
 from outrider.conversation.messages import Message
 from outrider.providers.base import Request
-from tests.adapters import ALL, Case, parameter
+from tests.adapters import ALL, ONE_EACH, Case, parameter
 from tests.conversations import CSV, JPEG, PDF, PNG, STORE, SYSTEM, TOOLS, WAV, result, spoken, thinking_in_between
 from tests.oracles import check
 from tests.streams import SIGNATURE, Answer
 
 MODELS = tuple(case for case in ALL if case.model not in ("unheard-of", "llama3.2"))
-all_moves = pytest.mark.parametrize(("here", "there"), [parameter(*pair) for pair in permutations(MODELS, 2)])
+all_moves = pytest.mark.parametrize(
+    ("here", "there"),
+    [parameter(*pair, marks=[] if {*pair} <= {*ONE_EACH} else [pytest.mark.long]) for pair in permutations(MODELS, 2)],
+)
+"""From each API to each other one; between all models only in long runs."""
 
 
 def files_and_calls(case: Case, prefix: str) -> list[Message]:

@@ -17,7 +17,7 @@ from outrider.conversation.messages import AttachmentBlock, Message, ToolUseBloc
 from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.capabilities import Capabilities
-from tests.adapters import ALL, ONE_EACH, Case
+from tests.adapters import ALL, ONE_EACH, Case, each_at_length
 from tests.conversation.documents.writers import SAMPLES
 from tests.conversations import result
 from tests.providers.test_render import render, stored, words
@@ -38,7 +38,7 @@ def body_for(case: Case, data: bytes, kind: str) -> Any:
     return msgspec.json.decode(case.adapter().render(Request(tuple(conversation(file)), store)))
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name.replace("/", "-"))
+@each_at_length(*ALL)
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_every_model_gets_the_file_or_its_text_twice(case: Case, kind: str) -> None:
     data = SAMPLES[kind]()

@@ -16,7 +16,7 @@ from outrider.conversation.history import repair
 from outrider.conversation.messages import Message
 from outrider.providers.base import Request
 from tests import snapshots
-from tests.adapters import ALL, ONE_EACH, Case, each
+from tests.adapters import ALL, ONE_EACH, Case, each, each_at_length
 from tests.conversations import HISTORIES, STORE, SYSTEM, TOOLS, request_of, spoken
 from tests.oracles import check
 from tests.streams import SIGNATURE, Answer
@@ -51,7 +51,7 @@ def test_a_history_is_right_on_the_wire(case: Case, history: str) -> None:
 
 
 @every_history
-@each(*ALL)
+@each_at_length(*ALL)
 def test_rendering_twice_gives_the_same_bytes_and_leaves_the_history_as_it_was(case: Case, history: str) -> None:
     request, before = request_of(history, case), msgspec.json.encode(request_of(history, case).messages)
     first = case.adapter().render(request)
@@ -62,7 +62,7 @@ def test_rendering_twice_gives_the_same_bytes_and_leaves_the_history_as_it_was(c
 
 
 @every_history
-@each(*ALL)
+@each_at_length(*ALL)
 def test_what_was_sent_in_one_turn_begins_the_request_of_the_next(case: Case, history: str) -> None:
     messages = HISTORIES[history](case)
     adapter, memory = case.adapter(), dict[str, object]()

@@ -1,4 +1,7 @@
-"""The data of a report is in results, in events and in the session after a reload."""
+"""The data of a report is in results, in events and in the session after a reload.
+
+How a run comes to its report is in test_structured_output.py.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pytest
 from outrider import Agent, Limits, Log, RunError, ScriptedModel, Session, tool
 from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.events import Event, RunFinished, SubagentEvent, ToolFinished
-from outrider.runtime.structured_output import MISSING, Report, run_to_report
+from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.result import ToolResult
 from tests.subagents.reporting import Team, answers, report_back, task
 from tests.watching import Watched, last_results
@@ -65,13 +68,6 @@ async def test_without_a_report_there_is_none() -> None:
     assert data_of(result) == data_of(watched.of(RunFinished)[0]) == (None, False)
     encoded = json.loads(msgspec.json.encode(watched.of(RunFinished)[0]))
     assert not [name for name in encoded if "structured" in name]
-
-
-async def test_a_report_that_never_comes_is_none() -> None:
-    report = Report({"type": "null"})
-    watched = Watched(["I would rather not.", "No."], [report.tool])
-    result = await run_to_report(watched.session, report, "Who?")
-    assert (result.error, *data_of(result)) == (MISSING, None, False)
 
 
 @pytest.mark.parametrize("turns", [1, 5])
@@ -132,25 +128,6 @@ async def test_a_sender_sees_it_at_the_end_of_its_sub_agent(schema: Any, data: A
     inner = [event.event for event in team.events if isinstance(event, SubagentEvent)]
     assert [data_of(event) for event in inner if isinstance(event, RunFinished)] == [(data, True)]
     assert data_of(result) == (None, False), "the sender itself was asked for no report"
-
-
-async def test_a_run_that_was_cancelled_beside_its_report_still_has_the_report() -> None:
-    begun = asyncio.Event()
-
-    @tool(effect="read")
-    async def dawdle() -> str:
-        """Take long."""
-        begun.set()
-        await asyncio.sleep(60)
-        return "late"
-
-    report, step = reporting({}, {"who": "Ada"})
-    watched = Watched([[step, call("dawdle")]], [report.tool, dawdle])  # type: ignore[list-item]
-    running = asyncio.ensure_future(run_to_report(watched.session, report, "Who?"))
-    await begun.wait()
-    watched.session.cancel()
-    result = await running
-    assert (result.status, *data_of(result)) == ("cancelled", {"who": "Ada"}, True)
 
 
 # Long reports

@@ -1,4 +1,4 @@
-"""Reports: data that satisfies a schema, and how a run ends with one."""
+"""Reports: data that satisfies a schema, and how a run ends with one. For the data itself: test_report_data.py."""
 
 from __future__ import annotations
 
@@ -351,6 +351,7 @@ async def test_without_a_report_after_the_reminder_it_is_an_error_with_what_was_
     _, report, result = await reported(PERSON, "It is Ada.", "As I said: Ada.", "never asked")
     assert (result.status, result.error, result.text, result.turns) == ("error", MISSING, "As I said: Ada.", 2)
     assert not report.has_data
+    assert (result.structured_output, result.has_structured_output) == (None, False)
 
 
 async def test_a_failure_after_the_reminder_keeps_the_earlier_words() -> None:
@@ -458,7 +459,8 @@ async def test_a_cancelled_run_with_a_report_keeps_it_and_resumes_to_it(tmp_path
             running = asyncio.ensure_future(run_to_report(session, report, "Count."))
             await begun.wait()
             session.cancel()
-            assert (await running).status == "cancelled"
+            cancelled = await running
+            assert (cancelled.status, cancelled.structured_output) == ("cancelled", [7])
         again = Report(NUMBERS)
         with Session.open(log, session.id, Agent(model=ScriptedModel([]), tools=[again.tool, dawdle])) as session:
             result = await run_to_report(session, again)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.frontmatter import as_list, split
+from tests.lengths import examples
 
 
 @pytest.mark.parametrize(
@@ -95,14 +96,14 @@ PLAIN = st.text(alphabet=string.ascii_letters + string.digits + "äß✓ .;/!?-"
 SIMPLE = PLAIN.filter(lambda text: text and not text.startswith("-"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.dictionaries(NAMES, SIMPLE, max_size=5), st.text(alphabet="ab #\n", max_size=20).map(str.strip))
 def test_plain_fields_come_back_as_they_were_written(fields: dict[str, str], text: str) -> None:
     written = "".join(f"{name}: {value}\n" for name, value in fields.items())
     assert split(f"---\n{written}---\n{text}\n") == (fields, text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.dictionaries(NAMES, st.text(alphabet="ab\\\"' #:,äß✓[]{}|>&*!%@`-", max_size=20), max_size=5))
 def test_quoted_fields_come_back_as_they_were_written(fields: dict[str, str]) -> None:
     def quoted(value: str) -> str:
@@ -112,7 +113,7 @@ def test_quoted_fields_come_back_as_they_were_written(fields: dict[str, str]) ->
     assert split(f"---\n{written}---\n")[0] == fields
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(SIMPLE, min_size=1, max_size=5), st.sampled_from(["inline", "below", "indented"]))
 def test_lists_come_back_as_they_were_written(items: list[str], style: str) -> None:
     match style:

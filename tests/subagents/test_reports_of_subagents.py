@@ -20,6 +20,7 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.subagents import Profile
 from outrider.tools.decorator import tool
+from tests.lengths import only_long
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in
 
@@ -292,8 +293,9 @@ async def test_two_children_do_not_share_a_schema(log: Log | None) -> None:
     assert "There is no tool named 'report_back'" in last_answers(second.messages[-1])[0][0]
 
 
-async def test_two_hundred_children_with_two_hundred_schemas(log: Log | None) -> None:
-    """In one reply, 64 at a time: each sees its own schema alone, and what comes back is its own."""
+@pytest.mark.parametrize(("count", "at_once"), [(40, 16), *only_long((200, 64))])
+async def test_many_children_with_as_many_schemas(log: Log | None, count: int, at_once: int) -> None:
+    """In one reply, many at a time: each sees its own schema alone, and what comes back is its own."""
 
     def child(request: Request) -> Step:
         number = int(request.messages[0].text)
@@ -309,8 +311,8 @@ async def test_two_hundred_children_with_two_hundred_schemas(log: Log | None) ->
             "additionalProperties": False,
         }
 
-    numbers = range(200)
-    team = Team([task(str(n), output_schema=schema(n)) for n in numbers], child, log=log, at_once=64)
+    numbers = range(count)
+    team = Team([task(str(n), output_schema=schema(n)) for n in numbers], child, log=log, at_once=at_once)
     await team.run()
     assert [finished.details["structured_output"] for finished in team.results] == [{f"field_{n}": n} for n in numbers]
     assert [json.loads(finished.result.text) for finished in team.results] == [{f"field_{n}": n} for n in numbers]

@@ -24,6 +24,7 @@ from outrider.acp.updates.output_tail import SHOWN_BYTES
 from outrider.acp.updates.update import Update
 from outrider.conversation.messages import AttachmentBlock
 from tests.acp.updates.observing import Clock, Observer, SlowReader, size
+from tests.lengths import examples
 
 IDS = ("a", "b", "c")
 WORDS = st.sampled_from(("", "x", "y", "ä\n", "two\nlines\n"))
@@ -242,5 +243,5 @@ def is_end(shown: str, printed: str) -> bool:
     return text in printed
 
 
-Calls.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+Calls.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40)
 TestCalls = Calls.TestCase

@@ -41,7 +41,7 @@ async def test_without_a_key_the_demo_model_answers_and_is_named(project: Path) 
 async def test_the_status_line_names_the_model_from_the_beginning(project: Path) -> None:
     async with Terminal(cwd=project) as terminal:
         await terminal.wait_for("permissions: ask")
-        await terminal.wait_for(re.compile(r"^demo · ", re.M), 3)
+        await terminal.wait_for(re.compile(r"^demo · ", re.M))
 
 
 async def test_the_status_line_says_in_80_columns_that_there_is_no_sandbox(project: Path) -> None:
@@ -51,7 +51,7 @@ async def test_the_status_line_says_in_80_columns_that_there_is_no_sandbox(proje
     ):
         await at_the_prompt_with(terminal, "Hello?")
         await terminal.wait_for("permissions: ask")
-        await terminal.wait_for(re.compile(r"no sandbox|sandboxed"), 3)
+        await terminal.wait_for(re.compile(r"no sandbox|sandboxed"))
 
 
 async def test_a_prompt_on_the_command_line_is_answered_first(project: Path) -> None:

@@ -163,7 +163,7 @@ async def test_escape_and_control_c_are_not_two_control_cs(project: Path) -> Non
         await terminal.wait_for("Interrupted.")
         await terminal.wait_for_prompt()
         terminal.press("c-c")
-        await terminal.wait_for("Press Ctrl-C again to exit.", 5)
+        await terminal.wait_for("Press Ctrl-C again to exit.")
 
 
 async def test_an_interrupt_may_come_as_a_signal(project: Path) -> None:
@@ -175,7 +175,7 @@ async def test_an_interrupt_may_come_as_a_signal(project: Path) -> None:
         terminal.say("Tell me.")
         await terminal.wait_for("The first half")
         os.kill(terminal.process.pid, signal.SIGINT)
-        await terminal.wait_for("Interrupted.", 5)
+        await terminal.wait_for("Interrupted.")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -337,5 +337,5 @@ async def test_control_z_is_not_a_letter(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await terminal.wait_for_prompt()
         terminal.type("a\x1ab")
-        await terminal.wait_for(re.compile(r"^› a.*b$", re.M), 5)
+        await terminal.wait_for(re.compile(r"^› a.*b$", re.M))
         assert "^Z" not in terminal.screen

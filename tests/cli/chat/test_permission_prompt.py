@@ -62,7 +62,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
 
 
 async def answer(task: asyncio.Task[Answer]) -> Answer:
-    return await asyncio.wait_for(asyncio.shield(task), 5)
+    return await asyncio.wait_for(asyncio.shield(task), 60)
 
 
 def unbroken(text: str) -> str:

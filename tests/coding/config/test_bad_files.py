@@ -15,6 +15,7 @@ from outrider.coding.config.files import MAX_BYTES
 from outrider.coding.config.lines import line_of
 from outrider.errors import ConfigError
 from tests.coding.config import Home
+from tests.lengths import examples
 
 NO = "there is no setting"
 KEY = "sk-ant-REDACTED"
@@ -197,7 +198,7 @@ def test_your_own_file_has_no_folder_to_count_paths_from(home: Home) -> None:
         home.load()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(200))
 @given(st.binary(max_size=200) | st.text(alphabet="[]={}'\"\n.# abm1_", max_size=80).map(str.encode))
 def test_whatever_stands_in_a_file_it_is_settings_or_a_config_error(home: Home, content: bytes) -> None:
     home.project_file.write_bytes(content)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from outrider.coding.config.settings import Settings, flatten
 from outrider.coding.permissions.secrets import SECRETS
 from tests.coding.config import Home
+from tests.lengths import examples
 
 BUILT_IN = json.dumps(SECRETS)
 WIDER = [
@@ -251,7 +252,7 @@ def hidden(patterns: tuple[str, ...] | None) -> set[str]:
     return kept
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(300))
 @given(users=FILES, projects=FILES)
 def test_no_project_ever_allows_more_without_consent(
     home: Home, users: dict[str, Any], projects: dict[str, Any]
@@ -269,7 +270,7 @@ def test_no_project_ever_allows_more_without_consent(
         assert flatten(loaded.settings)[wider.key] == flatten(alone.settings)[wider.key] == wider.instead
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 @given(users=FILES, projects=FILES)
 def test_after_consent_the_whole_project_file_counts(
     home: Home, users: dict[str, Any], projects: dict[str, Any]

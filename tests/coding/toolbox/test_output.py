@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from outrider.coding.toolbox.shell.output import HEAD, NEW_TEXT_BYTES, RING, TAIL, Output, readable
 from outrider.conversation.attachments import MAX_BYTES
+from tests.lengths import examples
 
 
 def taken(data: bytes, spool: Path, pieces: int = 65536) -> Output:
@@ -80,7 +81,7 @@ def test_head_and_tail_of_what_went_around_the_ring_many_times(spool: Path) -> N
     assert spool.read_bytes() == data
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     words=st.lists(st.sampled_from(["a", "é", "漢", "😀", "\n"]), min_size=1, max_size=50),
     pieces=st.integers(1, 65536),

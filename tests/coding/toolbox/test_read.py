@@ -23,6 +23,7 @@ from outrider.conversation.messages import AttachmentBlock
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
+from tests.lengths import examples
 from tests.watching import Watched
 
 
@@ -384,7 +385,7 @@ async def test_a_result_that_was_cut_is_read_whole_by_its_reference(tmp_path: Pa
 TEXTS = st.text(st.sampled_from("ab\n\r\té𝄞 \x0b\u2028"), max_size=200)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXTS, step=st.integers(1, 9))
 def test_all_ranges_together_are_the_file(tmp_path: Path, text: str, step: int) -> None:
     tools = FileTools(tmp_path)
@@ -403,7 +404,7 @@ def test_all_ranges_together_are_the_file(tmp_path: Path, text: str, step: int) 
         assert tools.read("a.txt", offset=len(lines) + 1).is_error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 200)), skip=st.integers(0, 12))
 def test_where_the_pieces_of_a_file_end_makes_no_difference(text: str, cuts: list[int], skip: int) -> None:
     edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import SchemaError, ValidationError
 from outrider.tools.schema import Schema, inline_references
+from tests.lengths import examples
 
 FILES = {
     "type": "object",
@@ -184,7 +185,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(_documents(), VALUES)
 def test_written_out_it_means_the_same(document: dict[str, Any], value: Any) -> None:
     inlined = inline_references(document)

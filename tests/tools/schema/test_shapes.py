@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import SchemaError, ValidationError
 from outrider.tools.schema import Schema
+from tests.lengths import examples
 
 T = TypeVar("T")
 B = TypeVar("B", bound=int)
@@ -465,7 +466,7 @@ THINGS = st.builds(
 EVERYTHING = Schema.of(Everything)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(THINGS)
 def test_values_return_unchanged(value: Everything) -> None:
     written = msgspec.to_builtins(value, str_keys=True)
@@ -480,7 +481,7 @@ JSON = st.recursive(
 KINDS = [Schema.of(kind) for kind, _, _ in CONVERSIONS]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(KINDS), JSON)
 def test_no_violations_means_it_decodes(schema: Schema, value: Any) -> None:
     found = schema.violations(value)

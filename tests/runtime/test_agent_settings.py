@@ -1,0 +1,72 @@
+"""The settings of an agent as the log keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from outrider.errors import LogError
+from outrider.log.entries import SessionSettings
+from outrider.providers.testing.scripted import ScriptedModel
+from outrider.runtime.agent_settings import agent_of, cwd_of, kept_limits, limits_of, settings_of
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.limits import Limits
+
+
+def look() -> str:
+    """Look around."""
+    return "Nothing."
+
+
+def stored(**changes: Any) -> SessionSettings:
+    """The settings of an agent with these fields, as they come back from the log."""
+    settings = settings_of(AgentSpec("demo", tools=(look,), system="Be brief."), Path("/work"))
+    return msgspec.structs.replace(settings, **changes)
+
+
+def test_an_agent_comes_back_without_its_tools() -> None:
+    settings = stored()
+    assert (settings.tools, settings.cwd) == (("look",), "/work")
+    again = agent_of(settings)
+    assert (again.model, again.system, again.limits, again.tools) == ("demo", "Be brief.", Limits(), ())
+
+
+def test_a_model_that_is_an_object_is_stored_by_its_name_and_no_tools_as_unknown(tmp_path: Path) -> None:
+    model = ScriptedModel([])
+    settings = settings_of(AgentSpec(model), tmp_path)
+    assert (settings.model, settings.tools) == (model.name, None)
+
+
+def test_without_a_model_the_error_says_what_to_pass() -> None:
+    with pytest.raises(LogError, match=r"which model answered; pass agent=Agent\(…\)"):
+        agent_of(stored(model=None))
+
+
+@pytest.mark.parametrize("limits", [{"turns": "many"}, {"turns": -1}, {"seconds": []}, None, {}])
+def test_limits_that_cannot_be_used_are_the_defaults(limits: Any) -> None:
+    assert limits_of(stored(limits=limits)) == Limits()
+
+
+def test_a_resumed_session_keeps_the_limits_that_were_changed() -> None:
+    assert kept_limits(stored()) == {}
+    changed = msgspec.to_builtins(Limits(turns=7, seconds=None, tokens=1000))
+    kept = kept_limits(stored(limits=changed))
+    assert (kept["limits.turns"], kept["limits.tokens"]) == (7, 1000)
+    assert "limits.cost" not in kept
+    assert set(kept) - {"limits.turns", "limits.tokens"} <= {"limits.seconds"}
+
+
+@pytest.mark.parametrize("name", ["turns", "tokens", "cost", "seconds"])
+def test_a_limit_that_was_removed_is_kept_as_none(name: str) -> None:
+    unlimited = msgspec.structs.replace(Limits(), **{name: None})
+    expected = {f"limits.{name}": "none"} if getattr(Limits(), name) is not None else {}
+    assert kept_limits(stored(limits=msgspec.to_builtins(unlimited))) == expected
+
+
+def test_a_folder_that_is_gone_is_not_offered(tmp_path: Path) -> None:
+    assert cwd_of(stored(cwd=str(tmp_path))) == str(tmp_path)
+    assert cwd_of(stored(cwd=str(tmp_path / "gone"))) is None
+    assert cwd_of(stored(cwd=None)) is None
