@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.toolbox.seen_files import SeenFiles
 from outrider.coding.toolbox.shell.processes import Processes
 
 if TYPE_CHECKING:
@@ -29,16 +30,6 @@ class Todo(msgspec.Struct, frozen=True):
     """Another wording of the step, which some models add. It is not shown."""
 
 
-class Stamp(msgspec.Struct, frozen=True):
-    """A file as the model last saw it: enough to detect later changes."""
-
-    sha256: str
-    """Empty for a file that is too large to hash on each call."""
-    size: int
-    modified_ns: int = 0
-    """The modification time, if there is no hash."""
-
-
 class Workspace:
     """The folder and the state of one session's tools."""
 
@@ -47,8 +38,8 @@ class Workspace:
         """The project folder, inside which the tools may work."""
         self.shell_cwd = self.folder
         """The working directory of the shell; a command may change it."""
-        self.seen: dict[Path, Stamp] = {}
-        """A stamp for each file that the model has read or written, by resolved path."""
+        self.seen = SeenFiles()
+        """What the model has seen of files."""
         self.todos: Sequence[Todo] = ()
         """The plan."""
         self.processes = Processes()

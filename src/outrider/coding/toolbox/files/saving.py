@@ -11,17 +11,27 @@ from pathlib import Path
 from outrider.coding.toolbox.editor import Buffers
 from outrider.coding.toolbox.files.stamps import stamp_of, stamp_path
 from outrider.coding.toolbox.files.versions import Version, version
+from outrider.coding.toolbox.seen_files import Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
-from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.coding.toolbox.workspace import Workspace
 from outrider.filesystem import sync_folder
 from outrider.tools.context import ToolContext
 
 
-def save(workspace: Workspace, path: Path, name: str, data: bytes, before: Version, context: ToolContext) -> str:
+def save(
+    workspace: Workspace,
+    path: Path,
+    name: str,
+    data: bytes,
+    before: Version,
+    context: ToolContext,
+    *,
+    edited: bool = False,
+) -> str:
     """Replace the content of a file and record it as seen by the model. Raises ToolCallError.
 
-    A file that changed at the last moment is left as it is. Returns a note for the model if the file differs from what
-    was written: editors may format it.
+    With `edited`, the model knows only the parts that it had seen before. A file that changed at the last moment is
+    left as it is. Returns a note for the model if the file differs from what was written: editors may format it.
     """
     buffers = workspace.buffers
     try:
@@ -33,8 +43,13 @@ def save(workspace: Workspace, path: Path, name: str, data: bytes, before: Versi
             _replace(path, name, data, before.disk, context)
     except OSError as error:
         raise os_error(error, name, "written") from None
-    workspace.seen[path] = stamp_of(data)
-    return _check_saved(workspace, path, name, data) if by_editor else ""
+    workspace.seen.add_written(context, path, stamp_of(data), edited=edited)
+    if not by_editor:
+        return ""
+    stamp, note = _check_saved(workspace, path, name, data)
+    if stamp:
+        workspace.seen.add_written(context, path, stamp, edited=edited)
+    return note
 
 
 def _save_in_editor(
@@ -51,17 +66,15 @@ def _save_in_editor(
         ) from None
 
 
-def _check_saved(workspace: Workspace, path: Path, name: str, data: bytes) -> str:
-    """Record what the editor saved if it is the same text; return a note for the model if not."""
+def _check_saved(workspace: Workspace, path: Path, name: str, data: bytes) -> tuple[Stamp | None, str]:
+    """Return the stamp of what the editor saved if it is the same text, or else a note for the model."""
     try:
         now = version(workspace, path, name)
     except ToolCallError:
-        return ""
+        return None, ""
     if now.data is None or _normalized(now.data) != _normalized(data):
-        return "The editor changed the text when it saved it, as formatters do. Read it before the next change."
-    if now.stamp:
-        workspace.seen[path] = now.stamp
-    return ""
+        return None, "The editor changed the text when it saved it, as formatters do. Read it before the next change."
+    return now.stamp, ""
 
 
 def _normalized(data: bytes) -> bytes:
