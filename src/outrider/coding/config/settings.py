@@ -73,7 +73,7 @@ class PermissionSettings(msgspec.Struct, frozen=True):
         PathPatterns | None,
         Setting(
             help="patterns of files that are hidden from the model, instead of the built-in ones "
-            "(`.env`, key files, `.git` and more)",
+            "(`.env`, key files and more)",
             unset="built in",
             consent=if_exposes_secrets("the model may read files that are hidden now"),
         ),
