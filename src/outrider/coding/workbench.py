@@ -76,6 +76,7 @@ class Workbench:
             remember=remembered.add,
             cwd=lambda: self.workspace.shell_cwd,
         )
+        self.workspace.confirm = self.permissions.confirm
 
     @property
     def folder(self) -> Path:
@@ -168,6 +169,7 @@ class Workbench:
             name=profile.name,
         )
         approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
+        workspace.confirm = approve.confirm
         try:
             yield SubagentSetup(agent, approve, self.folder)
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import gettempdir
@@ -18,6 +18,9 @@ from outrider.coding.toolbox.shell.processes import Processes
 if TYPE_CHECKING:
     from outrider.coding.toolbox.editor import Buffers, Terminals
 
+Confirm: TypeAlias = Callable[[str, str, str], str]
+"""Takes a call's id, the tool and a resolved path. Returns why the call may not open the file, or ""."""
+
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
 
@@ -30,6 +33,11 @@ class Todo(msgspec.Struct, frozen=True):
     """Another wording of the step, which some models add. It is not shown."""
 
 
+def confirm_all(call_id: str, tool: str, path: str) -> str:
+    """Refuse no path."""
+    return ""
+
+
 class Workspace:
     """The folder and the state of one session's tools."""
 
@@ -40,6 +48,8 @@ class Workspace:
         """The working directory of the shell; a command may change it."""
         self.seen = SeenFiles()
         """What the model has seen of files."""
+        self.confirm: Confirm = confirm_all
+        """Called by file tools with a resolved path, just before they open it."""
         self.todos: Sequence[Todo] = ()
         """The plan."""
         self.processes = Processes()

@@ -57,7 +57,7 @@ def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, cont
         )
     if old == new:
         raise ToolCallError("old_string and new_string are the same: there is nothing to change.")
-    path = resolve_path(workspace, name)
+    path = resolve_path(workspace, name, "Edit", context)
     before = version(workspace, path, name)
     workspace.seen.check(context, path, name, before.stamp, whole=False)
     text, encoding = _text_of(name, before)

@@ -113,7 +113,7 @@ def _source(workspace: Workspace, name: str, context: ToolContext, original: boo
             name, data[:HEAD], data, io.BytesIO(data), stamp_of(data), Attachment(data, name=name.replace(":", "-"))
         )
         return
-    path = resolve_path(workspace, name)
+    path = resolve_path(workspace, name, "Read", context)
     if not original and (source := _unsaved_new_file(workspace, path, name)):
         yield source
         return

@@ -47,7 +47,7 @@ def write(workspace: Workspace) -> Tool:
 
 
 def _write(workspace: Workspace, name: str, content: str, context: ToolContext) -> ToolResult:
-    path = resolve_path(workspace, name)
+    path = resolve_path(workspace, name, "Write", context)
     before = version_or_none(workspace, path, name)
     old, data = _encode_like(before.data, content)
     same = before.stamp == stamp_of(data)
