@@ -99,6 +99,14 @@ class SandboxSettings(msgspec.Struct, frozen=True):
             consent=if_on("commands in the sandbox reach the network"),
         ),
     ] = True
+    pass_env: Annotated[
+        tuple[str, ...],
+        TextList("names of variables"),
+        Setting(
+            help="environment variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
+            consent=if_adds("commands see these variables, which may hold keys"),
+        ),
+    ] = ()
 
 
 class WebSettings(msgspec.Struct, frozen=True):
