@@ -49,6 +49,7 @@ _PRINT = re.compile(r"-[cq]*p")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 error, 2 wrong usage, 130 interrupted."""
+    is_program = argv is None  # not when another program calls this function, whose process is not ours to hide
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         print(USAGE, end="")
@@ -57,12 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"outrider {__version__}")
         return 0
     if arguments and arguments[0] in COMMANDS:
-        return _run(arguments[0], arguments[1:])
+        return _run(arguments[0], arguments[1:], hidden=is_program and arguments[0] == "acp")
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)
     if arguments and not is_for_print and not arguments[0].startswith("-") and " " not in arguments[0]:
         print(_unknown(arguments[0]), file=sys.stderr)
         return 2
-    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments)
+    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments, hidden=is_program)
 
 
 def _can_answer() -> bool:
@@ -88,11 +89,15 @@ def _unknown(word: str) -> str:
     return f"outrider: unknown command {word!r}; {hint} see outrider --help"
 
 
-def _run(name: str, arguments: list[str]) -> int:
+def _run(name: str, arguments: list[str], *, hidden: bool) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals whose encoding lacks some characters
     if not _start_debug_log():
         return 2
+    if hidden:
+        from outrider.cli.hidden_process import hide_process
+
+        hide_process()
     try:
         code = _command(name)(arguments)
         sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import cached_property
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
 from outrider.coding.instructions import as_prompt, project_instructions
@@ -34,7 +35,6 @@ from outrider.prompts import prompt
 from outrider.providers import resolve
 from outrider.providers.base import Effort, EffortChoice, Provider
 from outrider.providers.efforts import check_effort, offered
-from outrider.providers.secrets import MODEL_KEYS, without_model_keys
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.events import Event
@@ -44,9 +44,6 @@ from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.tool import Tool, make_tools
-
-UNSET_VARIABLES = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
-"""Variables that make bash run a file first, change the folder, or parse a command differently."""
 
 NO_SUBAGENT_TOOLS = (
     "Task is enabled, but no sub-agent would have any tools: sub-agents have only tools that are listed. List theirs "
@@ -80,6 +77,7 @@ class Workbench:
             remember=remembered.add,
             cwd=lambda: self.workspace.shell_cwd,
         )
+        self.workspace.confirm = self.permissions.confirm
 
     @property
     def folder(self) -> Path:
@@ -192,6 +190,7 @@ class Workbench:
         )
         agent = agent.replace(effort=offered(agent.provider, self.effort))
         approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
+        workspace.confirm = approve.confirm
         try:
             yield SubagentSetup(agent, approve, self.folder)
         finally:
@@ -219,10 +218,10 @@ class Workbench:
             workspace,
             [name for name in self._enabled_tools if name in names],
             sandbox=self.sandbox if "Bash" in self._enabled_tools else None,
-            environment=_command_environment(os.environ),
+            environment=command_environment(os.environ, self.settings.sandbox.pass_env),
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: is_hidden(self.permissions.policy, path),
-            unset=(*MODEL_KEYS, *UNSET_VARIABLES),
+            unset=unset_variables(os.environ, self.settings.sandbox.pass_env),
         )
         return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]
 
@@ -259,15 +258,6 @@ def _protected_files(settings: Settings) -> Iterator[Path]:
         yield package
     if search := ripgrep.find():
         yield search.resolve()
-
-
-def _command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for commands: without model keys and without variables that change what a command does."""
-    left = without_model_keys(environment)
-    wanted = {name: left[name] for name in left if name not in UNSET_VARIABLES and not name.startswith("BASH_FUNC_")}
-    if path := wanted.get("PATH"):  # a relative entry would run a program from the project
-        wanted["PATH"] = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    return wanted
 
 
 def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import make_private, sync_folder
 from outrider.log.filesystem import network_file_system
-from outrider.log.wal import lost_commits
+from outrider.log.wal import is_cut_off, lost_commits
 
 APPLICATION = 0x4F555452
 """SQLite's application id, which tells a log from the database of another program."""
@@ -104,6 +104,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             _version(connection, path)
             if lost := lost_commits(path):
                 raise damaged(path, f"its last {lost} changes cannot be read")
+            if is_cut_off(path):
+                raise damaged(path, "the end of its write-ahead log is missing, with changes that were saved")
         except BaseException:
             connection.close()
             raise

@@ -27,6 +27,7 @@ from outrider.log.rows import INSERT, Extent, Row, is_intact, known_records, rea
 from outrider.log.salvage import salvage
 from outrider.log.summary import SessionRow, find
 from outrider.log.summary_update import SummaryUpdate, references
+from outrider.log.wal import forget_tally
 
 NAMED = 100
 """The largest number of lost entries to list individually."""
@@ -66,6 +67,7 @@ def _recover(path: Path, copy: Path) -> Recovery:
     inspection = _Inspection(copy, path)
     inspection.check_unused()
     if inspection.count is not None:
+        forget_tally(path)  # what it counts beyond the entries that are there cannot be brought back
         return Recovery(len(inspection.sessions or ()), inspection.count, {}, None)
     fresh = copy.with_name("new.db")
     with closing(open_for_writing(fresh)) as connection:
@@ -285,4 +287,6 @@ def _swap(path: Path, fresh: Path) -> Path:
 
 
 def _files(path: Path) -> list[Path]:
-    return [each for end in ("", "-wal", "-shm", "-journal") if (each := path.with_name(path.name + end)).exists()]
+    return [
+        each for end in ("", "-wal", "-shm", "-journal", "-tally") if (each := path.with_name(path.name + end)).exists()
+    ]

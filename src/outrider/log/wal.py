@@ -3,17 +3,27 @@
 SQLite reads the log up to the first frame with a wrong checksum, and treats the rest as an interrupted write. That is
 right for the last commit only, because each commit is on disk before the next begins. If two or more commits follow,
 the file is damaged, and SQLite would silently drop acknowledged commits.
+
+A file that was cut off at its very end shows no such trace. So each writer keeps a tally beside it: how many frames
+were committed. The tally is written after the commit is on disk and before it is acknowledged, and is not synced, so a
+kill or a power failure leaves it behind the log, never ahead. It counts only for the log that it names by inode and
+salts: not for a copy, and not for the next round of the log.
 """
 
 from __future__ import annotations
 
+import os
 import struct
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from outrider.log.descriptors import peek
 
 _HEADER, _FRAME = 32, 24
+_TALLY = struct.Struct(">4sQ8sI")
+_TALLY_MARK = b"OTT1"
 
 
 def lost_commits(path: Path) -> int:
@@ -29,6 +39,62 @@ def lost_commits(path: Path) -> int:
     except (OSError, struct.error):
         return 0
     return lost if lost > 1 else 0
+
+
+class Tally:
+    """Records how many frames of the write-ahead log were committed, in a small file beside it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def record(self) -> None:
+        """Record the commits that are on disk. Nothing is recorded without a write-ahead log, or if that fails."""
+        with suppress(OSError, struct.error):
+            index = peek(_beside(self._path, "shm"), 96)
+            if len(index) < 96 or index[:48] != index[48:]:
+                return
+            frames: int = struct.unpack_from("=I", index, 16)[0]
+            entry = _TALLY.pack(_TALLY_MARK, os.stat(_beside(self._path, "wal")).st_ino, index[32:40], frames)
+            if self._file is None:
+                flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+                self._file = os.open(_beside(self._path, "tally"), flags, 0o600)
+            os.pwrite(self._file, entry + struct.pack(">I", zlib.crc32(entry)), 0)
+
+    def close(self) -> None:
+        """Close the file. Remove it if there is no write-ahead log any more."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+            if not _beside(self._path, "wal").exists():
+                forget_tally(self._path)
+
+
+def forget_tally(path: Path) -> None:
+    """Remove the tally of a log, if there is one."""
+    with suppress(OSError):
+        _beside(path, "tally").unlink()
+
+
+def is_cut_off(path: Path) -> bool:
+    """Return whether the write-ahead log ends before a commit that was acknowledged. A connection must be reading."""
+    try:
+        recorded = _beside(path, "tally").read_bytes()  # before the index, which only grows within a round
+        entry = recorded[: _TALLY.size]
+        mark, inode, salts, frames = _TALLY.unpack(entry)
+        if mark != _TALLY_MARK or recorded[_TALLY.size :] != struct.pack(">I", zlib.crc32(entry)):
+            return False
+        with _beside(path, "wal").open("rb", buffering=0) as wal:
+            if os.fstat(wal.fileno()).st_ino != inode or wal.read(_HEADER)[16:24] != salts:
+                return False
+        seen = _frames_seen(_beside(path, "shm"), salts)
+    except (OSError, struct.error):
+        return False
+    return seen is not None and seen < frames
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f"{path.name}-{ending}")
 
 
 def _commits_not_seen(wal: BinaryIO, shm: Path, header: bytes) -> int:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from outrider.errors import LogError
 from outrider.log.database import explain, open_for_writing
 from outrider.log.pending_write import PendingWrite, resolve_all
+from outrider.log.wal import Tally
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -57,6 +58,7 @@ class Writer:
         self._connection_lock = threading.Lock()
         """Held while the connection is in use."""
         self._connection: sqlite3.Connection | None = None
+        self._tally = Tally(path)
         self._file: tuple[int, int] | None = None
         self._last_beat = time.monotonic()
         _writers.add(self)
@@ -177,6 +179,7 @@ class Writer:
             with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back already
                 connection.execute("ROLLBACK")
             raise
+        self._tally.record()
         return outcomes
 
     def _run_in_savepoint(self, job: _Job, connection: sqlite3.Connection) -> _Outcome:
@@ -207,6 +210,7 @@ class Writer:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        self._tally.close()
 
     def _log_error(self, error: BaseException) -> LogError:
         if isinstance(error, LogError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 
 from outrider.providers.vendors import VENDORS
 
@@ -48,8 +47,3 @@ def masked(text: str, *secrets: str) -> str:
 def configured() -> list[str]:
     """Return the values of the keys for models, and of environment variables whose names mark them as secret."""
     return [value for name, value in os.environ.items() if name in MODEL_KEYS or name.upper().endswith(_SECRETS)]
-
-
-def without_model_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for programs that a model runs: `env` must not print keys into the conversation."""
-    return {name: value for name, value in environment.items() if name not in MODEL_KEYS}

@@ -32,7 +32,12 @@ class Call:
     """One call. It gets exactly one result: from the tool, a time-out or a cancel."""
 
     def __init__(
-        self, use: ToolUseBlock, tool: Tool | None, around: CallEnvironment, begun: Intent | None = None
+        self,
+        use: ToolUseBlock,
+        tool: Tool | None,
+        around: CallEnvironment,
+        begun: Intent | None = None,
+        reply: str = "",
     ) -> None:
         self.use = use
         self.around = around
@@ -47,7 +52,17 @@ class Call:
         self._tool = tool
         self._key = begun.key if begun else f"{around.session}/{use.id}"
         self._context = ToolContext(
-            use.id, around.cwd, around.threads, self._progress, self._key, around.store, around.open_child, around.deps
+            use.id,
+            around.cwd,
+            around.threads,
+            self._progress,
+            self._key,
+            around.store,
+            around.open_child,
+            around.deps,
+            session=around.session,
+            reply=reply,
+            result_characters=self._limit,
         )
         self._task: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []

@@ -52,7 +52,8 @@ class ReplyCalls:
     def make(self, uses: Sequence[ToolUseBlock], tools: Mapping[str, Tool], environment: CallEnvironment) -> list[Call]:
         """Make a Call of each request; one that has its result already keeps it."""
         known = self._known
-        calls = [Call(use, tools.get(use.name), environment, known.begun.get(use.id)) for use in uses]
+        reply = uses[0].id if uses else ""  # ids are unique in a conversation, so the first call names the reply
+        calls = [Call(use, tools.get(use.name), environment, known.begun.get(use.id), reply) for use in uses]
         for call in calls:
             if answer := known.answers.get(call.use.id):
                 call.recall(answer, recorded=call.use.id in known.recorded)

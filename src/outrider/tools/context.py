@@ -50,7 +50,7 @@ class ToolContext(Generic[DepsT]):
 
     __slots__ = (
         *("_answered", "_cancelled", "_open_child", "_progress", "_spawned", "_store"),
-        *("attachments", "call_id", "cwd", "deps", "key", "threads"),
+        *("attachments", "call_id", "cwd", "deps", "key", "reply", "result_characters", "session", "threads"),
     )
 
     def __init__(
@@ -63,9 +63,18 @@ class ToolContext(Generic[DepsT]):
         store: AttachmentStore | None = None,
         open_child: OpenChild | None = None,
         deps: DepsT = None,  # type: ignore[assignment]
+        session: str = "",
+        reply: str = "",
+        result_characters: int | None = None,
     ) -> None:
         self.call_id = call_id
         """The id of the call in the conversation."""
+        self.session = session
+        """The id of the session."""
+        self.reply = reply
+        """The id of the reply that made the call: the same for all calls of that reply; empty if it is unknown."""
+        self.result_characters = result_characters
+        """The most characters of the result that the model reads; None if it is unknown."""
         self.key = key
         """The idempotency key: the same when the call runs again after a crash, and different for every other call."""
         self.cwd = cwd

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.config.settings import Settings, flatten
-from outrider.coding.permissions.secrets import SECRETS
+from outrider.coding.protected_paths import SECRETS
 from tests.coding.config import Home
 from tests.lengths import examples
 

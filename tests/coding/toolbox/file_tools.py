@@ -8,6 +8,7 @@ from typing import Any
 from outrider.coding.toolbox.files.edit import edit
 from outrider.coding.toolbox.files.read import read
 from outrider.coding.toolbox.files.write import write
+from outrider.coding.toolbox.seen_files import SeenFile
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import MemoryStore
 from outrider.tools.context import ToolContext
@@ -50,6 +51,10 @@ class FileTools:
             assert "Error" not in result.text, "the name of a class says nothing to a model"
             assert "Errno" not in result.text
         return result
+
+    def seen(self, name: str | Path) -> SeenFile | None:
+        """What the model has seen of a file."""
+        return self.workspace.seen.of(self.context, self.folder / name)
 
     def leftovers(self) -> list[str]:
         """Temporary files that should not be there any more."""

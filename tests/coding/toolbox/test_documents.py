@@ -53,7 +53,7 @@ def test_a_pdf_is_read_as_the_text_of_its_pages_and_says_how_to_get_the_file(too
     assert result.text == f"{first}\n{second}\n[With original: true the PDF itself is attached.]"
     assert sample_text()
     assert tools.progress == ["page 1 of 2", "page 2 of 2"]
-    assert tools.folder / "a.pdf" in tools.workspace.seen
+    assert tools.seen("a.pdf")
 
 
 def test_original_attaches_the_pdf_itself(tools: FileTools) -> None:

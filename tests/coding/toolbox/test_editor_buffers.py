@@ -357,7 +357,7 @@ def test_when_it_is_not_known_whether_the_editor_saved_nothing_is_written_twice(
 def test_the_editor_is_not_asked_to_save_once_the_call_is_cancelled(tools: FileTools) -> None:
     path = put(tools.folder / "a.txt", "one\n")
     tools.read("a.txt")
-    tools.context.cancel()
+    tools.new_context().cancel()
     assert "cancelled" in tools.edit("a.txt", "one", "two").text
     assert editor_of(tools).saved == []
     assert path.read_text() == "one\n"

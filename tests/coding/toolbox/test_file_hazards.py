@@ -70,8 +70,9 @@ def test_the_beginning_of_a_huge_file_is_read_without_the_rest(tools: FileTools,
     assert shown_lines(text) == ["line 2999", "line 3000"]
     assert "more follows" in text
     assert tools.progress == []
-    assert tools.workspace.seen[huge].size == TEN_GB + 15
-    assert tools.workspace.seen[huge].sha256 == ""
+    seen = tools.seen(huge)
+    assert seen is not None
+    assert (seen.stamp.size, seen.stamp.sha256) == (TEN_GB + 15, "")
 
 
 def test_far_into_a_large_file_memory_is_bounded_and_progress_is_shown(tools: FileTools) -> None:
@@ -111,7 +112,7 @@ def test_a_cancel_stops_the_search_in_a_huge_file(tools: FileTools, huge: Path) 
     assert not thread.is_alive()
     assert results[0].is_error
     assert "cancelled" in results[0].text
-    assert not tools.workspace.seen
+    assert not tools.seen(huge)
 
 
 def test_a_huge_file_is_written_over_only_if_it_was_read_and_is_as_it_was(tools: FileTools, huge: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines
 from outrider.coding.toolbox.files.text_files import CHUNK
-from outrider.coding.toolbox.workspace import Stamp
+from outrider.coding.toolbox.seen_files import Part, SeenFile, Stamp
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.providers.testing.scripted import call
@@ -55,7 +55,7 @@ def test_text_comes_with_the_number_of_each_line(tools: FileTools) -> None:
 def test_an_absolute_path_and_a_relative_one_are_the_same_file(tools: FileTools) -> None:
     (tools.folder / "a.txt").write_text("x\n")
     assert tools.read("a.txt").text == tools.read(tools.folder / "a.txt").text
-    assert list(tools.workspace.seen) == [tools.folder / "a.txt"]
+    assert tools.seen("a.txt")
 
 
 def test_a_range_says_where_it_stands_and_how_to_go_on(tools: FileTools) -> None:
@@ -70,7 +70,7 @@ def test_a_range_says_where_it_stands_and_how_to_go_on(tools: FileTools) -> None
 def test_a_range_that_cannot_be_is_refused(tools: FileTools, offset: int, limit: int | None) -> None:
     (tools.folder / "a.txt").write_text("x\n")
     assert tools.read("a.txt", offset=offset, limit=limit).is_error
-    assert not tools.workspace.seen
+    assert not tools.seen("a.txt")
 
 
 def test_an_offset_past_the_end_says_how_many_lines_there_are(tools: FileTools) -> None:
@@ -78,7 +78,7 @@ def test_an_offset_past_the_end_says_how_many_lines_there_are(tools: FileTools) 
     result = tools.read("a.txt", offset=3)
     assert result.is_error
     assert "has 2 lines; offset 3 is past its end" in result.text
-    assert not tools.workspace.seen, "nothing of it was seen"
+    assert not tools.seen("a.txt"), "nothing of it was seen"
 
 
 def test_without_a_limit_two_thousand_lines_are_shown(tools: FileTools) -> None:
@@ -132,7 +132,7 @@ def test_an_empty_file_says_so(tools: FileTools) -> None:
     result = tools.read("a.txt")
     assert result.text == "a.txt is empty."
     assert not result.is_error
-    assert tools.folder / "a.txt" in tools.workspace.seen
+    assert tools.seen("a.txt")
 
 
 def test_text_that_begins_like_a_picture_is_text(tools: FileTools) -> None:
@@ -154,7 +154,8 @@ def test_what_was_read_is_remembered_by_its_content(tools: FileTools) -> None:
     (tools.folder / "link").symlink_to("a.txt")
     tools.read("link", limit=1)
     expected = Stamp(hashlib.sha256(b"one\ntwo\n").hexdigest(), 8)
-    assert tools.workspace.seen == {tools.folder / "a.txt": expected}
+    assert tools.seen("a.txt") == SeenFile(expected, (Part(1, 1, is_end=False),))
+    assert not tools.seen("link")
 
 
 # Missing and refused
@@ -200,7 +201,7 @@ def test_original_attaches_any_file_as_it_is(tools: FileTools) -> None:
         (attachment,) = result.attachments
         assert attachment.name == name
         assert b"".join(attachment.chunks()) == data
-        assert tools.folder / name in tools.workspace.seen
+        assert tools.seen(name)
 
 
 # Pictures
@@ -301,7 +302,7 @@ def test_a_stored_result_is_read_by_its_reference_in_ranges(tools: FileTools) ->
     reference = tools.store.put(Attachment(b"one\ntwo\nthree\n", "text/plain", "Bash.txt"))
     result = tools.read(f"attachment:{reference.sha256}", offset=2, limit=1)
     assert shown_lines(result.text) == ["two"]
-    assert not tools.workspace.seen, "it is no file that could be edited"
+    assert not tools.seen(f"attachment:{reference.sha256}"), "it is no file that could be edited"
     (attachment,) = tools.read(f"attachment:{reference.sha256}", original=True).attachments
     assert attachment.source == b"one\ntwo\nthree\n"
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.coding.toolbox.web import addresses, fetching
 from outrider.coding.toolbox.web.addresses import is_local_name, why_private
 from outrider.coding.toolbox.web.webfetch import web_fetch
@@ -641,3 +642,43 @@ async def test_the_system_resolves_names() -> None:
     found = await addresses.system_resolver()("localhost", 80)
     assert set(found) & {"127.0.0.1", "::1"}
     assert len(found) == len(set(found))
+
+
+# Whatever the model or a server writes as a URL
+
+URL_PIECES = st.sampled_from(
+    [*"[]@:/?#%&=.\\ \t\0", "\u2100", "\uff0e", "\u00fc", "\ud800", "::1", "%5b", "a.com", "-1", "xn--a"]
+)
+ODD_URLS = st.lists(URL_PIECES, max_size=8).map(lambda pieces: "https://" + "".join(pieces))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://][@", "https://[", "http://[::1]x", "https://:@", "https://a:b:c", "https://%00"]
+)
+async def test_what_is_no_url_is_an_error_in_words(url: str) -> None:
+    result = await call(web_fetch(resolve=_resolves_nothing), url=url)
+    assert result.is_error
+    assert result.text.endswith(".")
+    assert "Error" not in result.text
+
+
+@settings(max_examples=25)
+@example("https://][@")
+@given(ODD_URLS)
+def test_any_text_is_fetched_or_refused_in_words(url: str) -> None:
+    result = asyncio.run(call(web_fetch(resolve=_resolves_nothing), url=url))
+    assert result.is_error
+    assert result.text
+
+
+@example("https://][@")
+@given(ODD_URLS)
+def test_any_redirect_is_followed_or_refused_in_words(location: str) -> None:
+    from yarl import URL
+
+    with contextlib.suppress(ToolCallError):
+        assert fetching._redirect_target(URL("https://example.com/a"), location).raw_host
+
+
+async def _resolves_nothing(host: str, port: int) -> Sequence[str]:
+    raise OSError("there is no such host")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.permissions.secrets import SECRETS
+from outrider.coding.protected_paths import SECRETS
 from outrider.providers.base import EFFORTS
 from outrider.providers.names import qualified
 from outrider.providers.tiers import TIERS

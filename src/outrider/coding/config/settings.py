@@ -77,7 +77,7 @@ class PermissionSettings(msgspec.Struct, frozen=True):
         PathPatterns | None,
         Setting(
             help="patterns of files that are hidden from the model, instead of the built-in ones "
-            "(`.env`, key files, `.git` and more)",
+            "(`.env`, key files and more)",
             unset="built in",
             consent=if_exposes_secrets("the model may read files that are hidden now"),
         ),
@@ -103,6 +103,14 @@ class SandboxSettings(msgspec.Struct, frozen=True):
             consent=if_on("commands in the sandbox reach the network"),
         ),
     ] = True
+    pass_env: Annotated[
+        tuple[str, ...],
+        TextList("names of variables"),
+        Setting(
+            help="environment variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
+            consent=if_adds("commands see these variables, which may hold keys"),
+        ),
+    ] = ()
 
 
 class WebSettings(msgspec.Struct, frozen=True):

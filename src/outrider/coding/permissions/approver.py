@@ -14,7 +14,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ConfigError
-from outrider.tools.approval import Allow, Approver, Deny
+from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 CHANGED = "it changed while the user was asked, so the call did not run; check again before you repeat it"
 """What the model reads if the call would now do something else than the user approved."""
+
+
+MOST_ANSWERS = 1000
+"""Answers to remember. A call runs right after its answer."""
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -52,6 +56,8 @@ class PermissionApprover:
         self._remember = remember
         self._cwd = cwd or (lambda: self._policy.folder)
         self._one_at_a_time = asyncio.Lock()
+        self._answered: dict[tuple[str, str], tuple[str, ...]] = {}
+        """The resolved paths that the user agreed to, by sub-agent and call."""
 
     @property
     def policy(self) -> Policy:
@@ -75,9 +81,23 @@ class PermissionApprover:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
         return _approval(await self._attachment_denial(use, given, real, ""))
 
-    def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> Approver:
+    def confirm(self, call_id: str, tool: str, path: str, asker: str = "") -> str:
+        """Return why an approved call may not open a resolved path after all, or "".
+
+        Links may lead elsewhere than when the call was decided on.
+        """
+        from outrider.coding.permissions.files import SEARCH_TOOLS, check_path
+        from outrider.coding.permissions.paths import as_resolved
+
+        part = check_path(self._policy, tool, "read" if tool in SEARCH_TOOLS else "write", as_resolved(path))
+        if part.verdict == "deny":
+            return part.reason
+        agreed = part.verdict == "allow" or path in self._answered.get((asker, call_id), ())
+        return "" if agreed else f"it leads to {path} now, which was not approved"
+
+    def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> SubagentApprover:
         """Return an approver for a sub-agent. Its questions name the sub-agent; its shell may be in another folder."""
-        return _SubagentApprover(self, asker, cwd or self._cwd)
+        return SubagentApprover(self, asker, cwd or self._cwd)
 
     async def _attachment_denial(self, use: ToolUseBlock, given: str, real: str, asker: str) -> str:
         """Return a denial reason, or "" to allow. The file's real path decides; a denied name is denied as well."""
@@ -122,6 +142,9 @@ class PermissionApprover:
             return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
         if self._has_changed(call, decision):
             return CHANGED
+        while len(self._answered) >= MOST_ANSWERS:
+            self._answered.pop(next(iter(self._answered)))
+        self._answered[call.asker, use.id] = decision.resolved_paths
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:
@@ -160,7 +183,7 @@ class PermissionApprover:
         return self._decide(call, policy).verdict == "allow"
 
 
-class _SubagentApprover:
+class SubagentApprover:
     """The approver of a session, for one of its sub-agents."""
 
     def __init__(self, permissions: PermissionApprover, asker: str, cwd: Callable[[], Path]) -> None:
@@ -169,10 +192,16 @@ class _SubagentApprover:
         self._cwd = cwd
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
+        """Decide whether a call may run."""
         return _approval(await self._permissions._denial_reason(PendingCall(use, tool.effect, self._cwd, self._asker)))
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
+        """Decide whether a file may be attached to the result of a call."""
         return _approval(await self._permissions._attachment_denial(use, given, real, self._asker))
+
+    def confirm(self, call_id: str, tool: str, path: str) -> str:
+        """Return why an approved call may not open a resolved path after all, or ""."""
+        return self._permissions.confirm(call_id, tool, path, self._asker)
 
 
 def _approval(reason: str) -> Allow | Deny:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os.path
+import re
 
 from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, deny_part
 from outrider.coding.permissions.paths import HARMLESS_DEVICES, ResolvedPath, is_inside, resolve_shell_path
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.permissions.secrets import PROTECTED, is_secret
 from outrider.coding.permissions.shell.script import Access
+from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting, is_secret
 
 SEARCH_TOOLS = ("Read", "Grep", "Glob")
 """The tools whose rules apply to the results of a search."""
@@ -31,6 +32,10 @@ def check_path(policy: Policy, tool: str, access: Access, target: ResolvedPath) 
         return deny_part(PLAN_MODE)
     if rule_asks(policy, _rule_tools(tool, access, wide=True), target):
         return PartDecision("ask", f"a rule asks about {target.given}", final=True, resolved_paths=(target.resolved,))
+    if access == "write" and _needs_consent(policy, tool, target):
+        rules = _suggest_rules(policy, access, target)
+        reason = f"{target.given} configures an editor, a shell, hooks or a CI service, which run what it says"
+        return PartDecision("ask", reason, rules, resolved_paths=(target.resolved,))
     if _is_allowed(policy, tool, access, target):
         return ALLOWED
     where = "" if _is_inside(policy, target) else " outside the folder"
@@ -46,6 +51,8 @@ def denial_reason(policy: Policy, tools: tuple[str, ...], access: Access, target
         return f"the rule {rule.text} denies {target.given}"
     if any(is_secret(path, policy.secrets, str(policy.folder)) for path in target.all_paths):
         return f"{target.given} is among the secrets, which are never opened"
+    if any(is_in_git(path, str(policy.folder)) for path in target.all_paths):
+        return f"{target.given} is inside .git, which the file tools do not open; use git itself"
     if access == "write" and _is_protected(policy, target):
         return f"{target.given} holds the settings of your permissions; only the user may change them"
     return ""
@@ -102,10 +109,30 @@ def _is_inside(policy: Policy, target: ResolvedPath) -> bool:
 
 
 def _is_protected(policy: Policy, target: ResolvedPath) -> bool:
-    if any(is_secret(path, PROTECTED, str(policy.folder)) for path in target.all_paths):
+    if any(is_own_setting(path, str(policy.folder)) for path in target.all_paths):
         return True
-    settings = os.path.realpath(policy.folder / ".outrider")
-    return target.resolved.startswith(f"{settings}/") and target.resolved.endswith(".toml")
+    return target.resolved.startswith(f"{os.path.realpath(policy.folder / '.outrider')}/")
+
+
+def _needs_consent(policy: Policy, tool: str, target: ResolvedPath) -> bool:
+    """Return whether a path is configuration that other programs obey, and no allow rule names it.
+
+    A wide rule such as Edit(src/**) does not name it. In the mode `all` commands may change it as well.
+    """
+    if policy.mode == "all" or not any(is_configuration(path, str(policy.folder)) for path in target.all_paths):
+        return False
+    return not any(
+        rule.tool in _rule_tools(tool, "write", wide=False)
+        and rule.pattern is not None
+        and is_configuration(_literal_start(rule.pattern), "/")
+        and rule.covers_path(target.resolved, str(policy.folder), wide=False)
+        for rule in policy.allow
+    )
+
+
+def _literal_start(pattern: str) -> str:
+    """Return the part of a pattern before its first wildcard, as if its folder were the root."""
+    return "/" + re.split(r"[*?\[{]", pattern)[0].removeprefix("./").removeprefix("~/").strip("/")
 
 
 def _suggest_rules(policy: Policy, access: Access, target: ResolvedPath) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Resolve a path before it is checked: expand `~`, and follow `..` and symbolic links.
 
-Hard links are not detected: they are the file under a second name. Neither are links that are created between the check
-and the call; only a sandbox protects against those.
+Hard links are not detected: they are the file under a second name. Links that are created between the check and the
+call do not matter to the file tools: they confirm the path that they open, and open it without following links.
 """
 
 from __future__ import annotations
@@ -52,6 +52,11 @@ def resolve_shell_path(name: str, base: str) -> ResolvedPath:
         return _resolve(name, os.path.join(base, name))
     except (OSError, ValueError):
         return ResolvedPath(name, problem="the path cannot be used")
+
+
+def as_resolved(path: str) -> ResolvedPath:
+    """Return an absolute path that a tool has resolved. Links that appeared since are not followed."""
+    return ResolvedPath(path, path, (path,), per_process=_is_per_process(path))
 
 
 def is_inside(resolved: str, folders: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.permissions.secrets import SECRETS
+from outrider.coding.protected_paths import SECRETS
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

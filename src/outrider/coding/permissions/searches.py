@@ -11,7 +11,7 @@ from outrider.coding.permissions.part_decision import PartDecision, deny_part
 from outrider.coding.permissions.paths import resolve_tool_path
 from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.secrets import targets_secrets
+from outrider.coding.protected_paths import targets_secrets
 
 _WILD = re.compile(r"[*?\[\]{}()|!+@\\]")
 

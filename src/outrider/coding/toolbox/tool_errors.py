@@ -7,7 +7,7 @@ import errno
 _REASONS = {
     errno.EACCES: "permission is denied",
     errno.EPERM: "permission is denied",
-    errno.ELOOP: "it is a symbolic link that leads back to itself",
+    errno.ELOOP: "it is a symbolic link that leads back to itself, or that has just appeared",
     errno.ENAMETOOLONG: "its name is too long for the file system",
     errno.ENOTDIR: "a part of its path is a file, not a folder",
     errno.EEXIST: "a part of its path is a file, not a folder",

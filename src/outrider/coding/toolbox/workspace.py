@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import gettempdir
@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.toolbox.seen_files import SeenFiles
 from outrider.coding.toolbox.shell.processes import Processes
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.editor import Buffers, Terminals
+
+Confirm: TypeAlias = Callable[[str, str, str], str]
+"""Takes a call's id, the tool and a resolved path. Returns why the call may not open the file, or ""."""
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -29,14 +33,9 @@ class Todo(msgspec.Struct, frozen=True):
     """Another wording of the step, which some models add. It is not shown."""
 
 
-class Stamp(msgspec.Struct, frozen=True):
-    """A file as the model last saw it: enough to detect later changes."""
-
-    sha256: str
-    """Empty for a file that is too large to hash on each call."""
-    size: int
-    modified_ns: int = 0
-    """The modification time, if there is no hash."""
+def confirm_all(call_id: str, tool: str, path: str) -> str:
+    """Refuse no path."""
+    return ""
 
 
 class Workspace:
@@ -47,8 +46,10 @@ class Workspace:
         """The project folder, inside which the tools may work."""
         self.shell_cwd = self.folder
         """The working directory of the shell; a command may change it."""
-        self.seen: dict[Path, Stamp] = {}
-        """A stamp for each file that the model has read or written, by resolved path."""
+        self.seen = SeenFiles()
+        """What the model has seen of files."""
+        self.confirm: Confirm = confirm_all
+        """Called by file tools with a resolved path, just before they open it."""
         self.todos: Sequence[Todo] = ()
         """The plan."""
         self.processes = Processes()

@@ -14,10 +14,10 @@ from outrider.coding.permissions.part_decision import PartDecision, deny_part
 from outrider.coding.permissions.paths import ResolvedPath, resolve_shell_path
 from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.secrets import is_secret, targets_secrets
 from outrider.coding.permissions.shell.glob_expansion import ExpansionError, expand_glob
 from outrider.coding.permissions.shell.words import UNKNOWN, Word
 from outrider.coding.permissions.word_set import word_set
+from outrider.coding.protected_paths import is_secret, targets_secrets
 
 FILE_TOOLS = ("Read", "Edit", "Write")
 """The tools whose rules apply to a path in an argument: what the command does with it is unknown."""

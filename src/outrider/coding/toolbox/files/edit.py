@@ -8,7 +8,7 @@ from outrider.coding.toolbox.files.near_misses import near_miss
 from outrider.coding.toolbox.files.regular_files import resolve_path
 from outrider.coding.toolbox.files.replacing import PLACES, Replacement
 from outrider.coding.toolbox.files.saving import save
-from outrider.coding.toolbox.files.stamps import WHOLE, check_seen
+from outrider.coding.toolbox.files.stamps import WHOLE
 from outrider.coding.toolbox.files.versions import Version, version
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
@@ -57,9 +57,9 @@ def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, cont
         )
     if old == new:
         raise ToolCallError("old_string and new_string are the same: there is nothing to change.")
-    path = resolve_path(workspace, name)
+    path = resolve_path(workspace, name, "Edit", context)
     before = version(workspace, path, name)
-    check_seen(workspace, path, name, before.stamp)
+    workspace.seen.check(context, path, name, before.stamp, whole=False)
     text, encoding = _text_of(name, before)
     replacement = Replacement.within(text, old, new)
     places = _places(replacement, old, name, every)
@@ -68,7 +68,7 @@ def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, cont
         raise ToolCallError(
             "old_string and new_string differ only in their line endings, and Edit keeps those of the file."
         )
-    note = save(workspace, path, name, encoding.encode(changed), before, context)
+    note = save(workspace, path, name, encoding.encode(changed), before, context, edited=True)
     summary = _summary(replacement, places, name, changed)
     return ToolResult(f"{summary}\n{note}" if note else summary, details=change_details(path, name, text, changed))
 

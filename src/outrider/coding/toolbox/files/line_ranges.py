@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from outrider.coding.toolbox.files.text_files import readable, text_chunks
+from outrider.coding.toolbox.seen_files import SOME, Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.text import counted
 
@@ -102,8 +103,8 @@ class Lines:
         return Line(kept, length)
 
 
-def numbered_lines(lines: Lines, span: Span, name: str, total: int | None) -> str:
-    """Return the lines of the span with their numbers, and a note about what was left out.
+def numbered_lines(lines: Lines, span: Span, name: str, total: int | None) -> tuple[str, Part]:
+    """Return the lines of the span with their numbers, and a note about what was left out; and which lines these are.
 
     `total` is the number of lines in the text, or None if it is unknown.
     """
@@ -112,11 +113,12 @@ def numbered_lines(lines: Lines, span: Span, name: str, total: int | None) -> st
         raise ToolCallError(
             f"{printable(name)} has {counted(lines.passed, 'line')}; offset {span.first:,} is past its end."
         )
-    taken, replaced = _take(lines, span.count or LINES)
+    taken, replaced, is_cut = _take(lines, span.count or LINES)
     notes = _note(span.first, lines, total)
     if replaced:
         notes += "\n[Bytes that are not UTF-8 are shown as \N{REPLACEMENT CHARACTER}.]"
-    return "\n".join(taken) + notes
+    part = SOME if is_cut else Part(span.first, lines.passed, not lines.more)
+    return "\n".join(taken) + notes, part
 
 
 def excerpt(text: str, first: int, count: int) -> str:
@@ -126,16 +128,18 @@ def excerpt(text: str, first: int, count: int) -> str:
     return "\n".join(_take(lines, count)[0])
 
 
-def _take(lines: Lines, count: int) -> tuple[list[str], bool]:
-    """Return the next lines with their numbers, as many as fit, and whether any byte was replaced."""
+def _take(lines: Lines, count: int) -> tuple[list[str], bool, bool]:
+    """Return the next lines with their numbers, as many as fit; whether a byte was replaced; whether a line was cut."""
     taken: list[str] = []
-    used, replaced = 0, False
+    used, replaced, is_cut = 0, False, False
     while len(taken) < count and used < CHARACTERS - LINE_CHARACTERS and lines.more:
-        text, not_utf8 = readable(_truncate(lines.next()))
+        line = lines.next()
+        text, not_utf8 = readable(_truncate(line))
         taken.append(f"{lines.passed:>6}\t{text}")
         used += len(taken[-1]) + 1
         replaced = replaced or not_utf8
-    return taken, replaced
+        is_cut = is_cut or line.length > LINE_CHARACTERS
+    return taken, replaced, is_cut
 
 
 def line_count(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
+from outrider.coding.toolbox.seen_files import ALL, Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents.notebooks import Cell, cell_text, cells_of, pictures
@@ -15,14 +16,14 @@ MOST_PICTURES = 20
 """Maximum number of pictures in one result."""
 
 
-def notebook_result(data: bytes, name: str, span: Span) -> ToolResult | None:
-    """Return the cells of the span, as many whole cells as fit, or None if the file is not a notebook."""
+def notebook_result(data: bytes, name: str, span: Span) -> tuple[ToolResult, Part] | None:
+    """Return as many whole cells of the span as fit, and which these are, or None if the file is not a notebook."""
     cells = cells_of(data)
     if cells is None:
         return None
     total = len(cells)
     if total == 0:
-        return ToolResult(f"{printable(name)} is a notebook without cells.")
+        return ToolResult(f"{printable(name)} is a notebook without cells."), ALL
     if span.first > total:
         raise ToolCallError(
             f"{printable(name)} has {counted(total, 'cell')}; offset {span.first:,} is past its end. "
@@ -32,7 +33,7 @@ def notebook_result(data: bytes, name: str, span: Span) -> ToolResult | None:
     parts, attached = _parts(asked, span.first)
     last = span.first + len(parts) - 1
     note = f"\n[Cells {span.first} to {last} of {total}. Read on with offset={last + 1}.]" if last < total else ""
-    return ToolResult("\n".join(parts) + note, attached)
+    return ToolResult("\n".join(parts) + note, attached), Part(span.first, last, last == total)
 
 
 def _parts(cells: Sequence[Cell], first: int) -> tuple[list[str], list[Attachment]]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
+from outrider.coding.toolbox.seen_files import Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.documents.pdfs import opened_pdf
 from outrider.text import counted
@@ -21,8 +22,8 @@ PAGES = 20
 ORIGINAL = "With original: true the PDF itself is attached."
 
 
-def pdf_text(stream: BinaryIO, name: str, span: Span, context: ToolContext) -> str:
-    """Return the text of the pages in the span, as many whole pages as fit. Raises ToolCallError."""
+def pdf_text(stream: BinaryIO, name: str, span: Span, context: ToolContext) -> tuple[str, Part]:
+    """Return the text of as many whole pages of the span as fit, and which these are. Raises ToolCallError."""
     with _damage_as_error(name):
         reader = _open(stream, name)
         total = len(reader.pages)
@@ -42,7 +43,8 @@ def pdf_text(stream: BinaryIO, name: str, span: Span, context: ToolContext) -> s
         if pages and used > CHARACTERS:
             break
         pages.append(text)
-    return _join_pages(pages, name, span.first, total)
+    shown = span.first + len(pages) - 1
+    return _join_pages(pages, name, span.first, total), Part(span.first, shown, shown == total)
 
 
 def _join_pages(pages: list[str], name: str, first: int, total: int) -> str:

@@ -21,9 +21,10 @@ from outrider.coding.toolbox.files.regular_files import open_regular, resolve_pa
 from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of
 from outrider.coding.toolbox.files.text_files import decode_lenient, file_chunks, text_chunks
 from outrider.coding.toolbox.files.versions import EditorUnavailableError, Version, editor_version
+from outrider.coding.toolbox.seen_files import ALL, SOME, Part, Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
-from outrider.coding.toolbox.workspace import Stamp, Workspace
-from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.conversation.attachments import MAX_BYTES, Attachment, is_text_type, sniff
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.document import kind_of_archive
 from outrider.conversation.encodings import HEAD, Encoding, encoding_of, is_utf8
@@ -88,13 +89,14 @@ def read(workspace: Workspace) -> Tool:
         try:
             span = Span.of(offset, limit)
             with _source(workspace, file_path, context, original) as source:
-                result = _attach(source) if original else _view(source, span, context)
+                result, part = _attach(source) if original else _view(source, span, context)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         except OSError as error:
             return ToolResult(str(os_error(error, file_path)), is_error=True)
         if source.path and not _is_archive(source):
-            workspace.seen[source.path] = source.stamp
+            is_cut = context.result_characters is not None and len(result.text) > context.result_characters
+            workspace.seen.add_read(context, source.path, source.stamp, SOME if is_cut else part)
         return replace(result, text=f"{result.text}\n[{source.note}]") if source.note else result
 
     return read_file
@@ -111,7 +113,7 @@ def _source(workspace: Workspace, name: str, context: ToolContext, original: boo
             name, data[:HEAD], data, io.BytesIO(data), stamp_of(data), Attachment(data, name=name.replace(":", "-"))
         )
         return
-    path = resolve_path(workspace, name)
+    path = resolve_path(workspace, name, "Read", context)
     if not original and (source := _unsaved_new_file(workspace, path, name)):
         yield source
         return
@@ -149,32 +151,38 @@ def _unsaved_source(path: Path, name: str, now: Version) -> Source | None:
     return Source(name, now.data[:HEAD], now.data, io.BytesIO(now.data), now.stamp, attachment, path, UNSAVED)
 
 
-def _attach(source: Source) -> ToolResult:
+def _attach(source: Source) -> tuple[ToolResult, Part]:
     kind = source.attachment.type_of(source.head)
-    return ToolResult(f"{printable(source.name)}: {kind}, {human_size(source.stamp.size)}", [source.attachment])
+    text = f"{printable(source.name)}: {kind}, {human_size(source.stamp.size)}"
+    # A request may carry only a share of a long text.
+    return ToolResult(text, [source.attachment]), SOME if is_text_type(kind) else ALL
 
 
-def _view(source: Source, span: Span, context: ToolContext) -> ToolResult:
-    """Return what the model reads or sees of the source."""
+def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult, Part]:
+    """Return what the model reads or sees of the source, and which part of it that is."""
     if not source.head:
-        return ToolResult(f"{printable(source.name)} is empty.")
+        return ToolResult(f"{printable(source.name)} is empty."), ALL
     kind = sniff(source.head)
     if kind == "application/pdf":
-        return ToolResult(pdf_text(source.stream, source.name, span, context))
+        return _as_result(pdf_text(source.stream, source.name, span, context))
     if document := _document_type(source, kind):
-        return ToolResult(document_text(source.stream, source.name, document, span, context))
+        return _as_result(document_text(source.stream, source.name, document, span, context))
     encoding = encoding_of(source.head)
     if kind and not is_utf8(source.head):
         encoding = None  # text may begin like a picture, but a picture is not valid UTF-8
     if kind in PICTURES and encoding is None:
-        return picture_result(source.name, kind, source.stamp.size, source.data, source.attachment)
+        return picture_result(source.name, kind, source.stamp.size, source.data, source.attachment), ALL
     if encoding is None:
         raise _binary_error(source, kind)
     if source.name.endswith(".ipynb") and source.data is not None:
         return notebook_result(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
             source, encoding, span, context
         )
-    return ToolResult(_text(source, encoding, span, context))
+    return _as_result(_text(source, encoding, span, context))
+
+
+def _as_result(shown: tuple[str, Part]) -> tuple[ToolResult, Part]:
+    return ToolResult(shown[0]), shown[1]
 
 
 def _document_type(source: Source, found: str | None) -> str:
@@ -202,12 +210,12 @@ def _binary_error(source: Source, kind: str | None) -> ToolCallError:
     return ToolCallError(f"{what} {advice}")
 
 
-def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> ToolResult:
-    text = _text(source, encoding, span, context)
-    return ToolResult(f"{text}\n[This is not a valid notebook, so it is shown as plain text.]")
+def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> tuple[ToolResult, Part]:
+    text, part = _text(source, encoding, span, context)
+    return ToolResult(f"{text}\n[This is not a valid notebook, so it is shown as plain text.]"), part
 
 
-def _text(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> str:
+def _text(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> tuple[str, Part]:
     if source.data is None:
         pieces = file_chunks(source.stream, encoding, _progress_reporter(source.stamp.size, context))
         return numbered_lines(Lines(pieces), span, source.name, None)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from outrider.coding.toolbox.no_follow import Folder, opened_folder
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.tools.context import ToolContext
 
 MAX_NAMES_COMPARED = 5_000
 """How many names in a folder are compared with a missing name."""
@@ -24,38 +26,64 @@ _KINDS = (
 )
 
 
-def resolve_path(workspace: Workspace, name: str) -> Path:
-    """Return the path that the model means, with symbolic links resolved. The file may be missing."""
+def resolve_path(workspace: Workspace, name: str, tool: str, context: ToolContext) -> Path:
+    """Return the path that the model means, with symbolic links resolved. The file may be missing.
+
+    Links may have changed since the call was approved, so the resolved path is confirmed. Open it without following
+    links. Raises ToolCallError.
+    """
     if not name:
         raise ToolCallError("file_path is empty: give the path of a file.")
     if "\0" in name:
         raise ToolCallError("file_path has a NUL character, which no path can have.")
     try:
-        return Path(os.path.realpath(workspace.path(name)))
+        path = os.path.realpath(workspace.path(name))
     except (RuntimeError, ValueError):  # `~` of an unknown user, a lone surrogate
         raise ToolCallError(f"{printable(name)} is not a path that can be used here.") from None
+    if reason := workspace.confirm(context.call_id, tool, path):
+        raise ToolCallError(f"{printable(name)} was not opened: {reason}.")
+    return Path(path)
 
 
 @contextmanager
 def open_regular(path: Path, name: str) -> Iterator[BinaryIO]:
     """Open the file for reading. Raises ToolCallError if it is missing, is not a regular file or cannot be opened."""
     try:
-        check_regular(os.stat(path), name)  # before opening: opening some devices has side effects
-        # Without blocking, in case the file was just replaced by a FIFO.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+        with opened_folder(path.parent) as folder:
+            handle = _open_in(folder, path.name or ".", name)
     except FileNotFoundError:
         raise _missing_error(path, name) from None
     except OSError as error:
         raise os_error(error, name) from None
     with os.fdopen(handle, "rb") as file:
-        check_regular(os.fstat(handle), name)
         yield file
+
+
+@contextmanager
+def open_regular_in(folder: Folder, file_name: str, name: str) -> Iterator[BinaryIO]:
+    """Open a file in a folder for reading. Raises ToolCallError if it is not a regular file, or OSError."""
+    with os.fdopen(_open_in(folder, file_name, name), "rb") as file:
+        yield file
+
+
+def _open_in(folder: Folder, file_name: str, name: str) -> int:
+    check_regular(folder.status(file_name), name)  # before opening: opening some devices has side effects
+    # Without blocking, in case the file was just replaced by a FIFO.
+    handle = folder.open(file_name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    try:
+        check_regular(os.fstat(handle), name)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def check_regular(status: os.stat_result, name: str) -> None:
     """Raise ToolCallError unless the file is a regular file."""
     if stat.S_ISREG(status.st_mode):
         return
+    if stat.S_ISLNK(status.st_mode):
+        raise os_error(OSError(errno.ELOOP, ""), name)
     if stat.S_ISDIR(status.st_mode):
         raise ToolCallError(f"{printable(name)} is a folder, not a file. Glob lists what is in it.")
     kind = next((words for fits, words in _KINDS if fits(status.st_mode)), "is something special")
@@ -81,8 +109,8 @@ def _similar_names(path: Path) -> list[str]:
     from difflib import get_close_matches
 
     try:
-        with os.scandir(path.parent) as entries:
-            names = {entry.name.lower(): entry.name for entry in islice(entries, MAX_NAMES_COMPARED)}
+        with opened_folder(path.parent) as folder:
+            names = {each.lower(): each for each in folder.names(MAX_NAMES_COMPARED)}
     except OSError:
         return []
     return [printable(names[close]) for close in get_close_matches(path.name.lower(), names, 5)]

@@ -1,4 +1,4 @@
-"""Stamps of files that the model has seen, so that it cannot overwrite changes it has not seen."""
+"""Stamps of files, which detect changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outrider.coding.toolbox.files.regular_files import open_regular
-from outrider.coding.toolbox.tool_errors import ToolCallError, printable
-from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.coding.toolbox.seen_files import Stamp
 from outrider.conversation.attachments import sha256
 
 WHOLE = 20 * 1024 * 1024
@@ -35,14 +34,3 @@ def stamp_path(path: Path, name: str) -> tuple[Stamp, bytes | None]:
     """Return the stamp and the bytes of the file at a path, like `stamp_file`. Raises ToolCallError."""
     with open_regular(path, name) as file:
         return stamp_file(file)
-
-
-def check_seen(workspace: Workspace, path: Path, name: str, now: Stamp | None) -> None:
-    """Raise ToolCallError unless the model has seen the current content of the file."""
-    seen = workspace.seen.get(path)
-    if seen is None:
-        raise ToolCallError(f"{printable(name)} was not read in this session, so it was not changed. Read it first.")
-    if seen != now:
-        raise ToolCallError(
-            f"{printable(name)} has changed since it was read, so it was left as it is. Read it again first."
-        )

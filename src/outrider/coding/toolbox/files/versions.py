@@ -13,8 +13,9 @@ import msgspec
 
 from outrider.coding.toolbox.files.stamps import stamp_of, stamp_path
 from outrider.coding.toolbox.files.text_files import has_crlf, with_crlf
+from outrider.coding.toolbox.seen_files import Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
-from outrider.coding.toolbox.workspace import Stamp, Workspace
+from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import sniff
 from outrider.conversation.encodings import HEAD, Encoding, encoding_of
 from outrider.text import clean

@@ -8,7 +8,7 @@ from outrider.coding.toolbox.files.changes import change_details
 from outrider.coding.toolbox.files.line_ranges import line_count
 from outrider.coding.toolbox.files.regular_files import resolve_path
 from outrider.coding.toolbox.files.saving import save
-from outrider.coding.toolbox.files.stamps import check_seen, stamp_of
+from outrider.coding.toolbox.files.stamps import stamp_of
 from outrider.coding.toolbox.files.text_files import decode_lenient, has_crlf, with_crlf
 from outrider.coding.toolbox.files.versions import Version, version_or_none
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
@@ -28,7 +28,7 @@ def write(workspace: Workspace) -> Tool:
 
     @tool(name="Write", effect="write", concurrent=False)
     def write_file(file_path: str, content: str, context: ToolContext) -> ToolResult:
-        """Write a file: create it, with its parent folders, or replace one that you have read.
+        """Write a file: create it, with its parent folders, or replace one of which you have read all.
 
         An existing file keeps its encoding, its line endings and its permissions. To change a part of a file, use Edit.
 
@@ -47,12 +47,12 @@ def write(workspace: Workspace) -> Tool:
 
 
 def _write(workspace: Workspace, name: str, content: str, context: ToolContext) -> ToolResult:
-    path = resolve_path(workspace, name)
+    path = resolve_path(workspace, name, "Write", context)
     before = version_or_none(workspace, path, name)
     old, data = _encode_like(before.data, content)
     same = before.stamp == stamp_of(data)
     if before.stamp and same and not before.unsaved:
-        workspace.seen[path] = before.stamp
+        workspace.seen.add_written(context, path, before.stamp)
         return ToolResult(f"{printable(name)} has exactly this content already; nothing was written.")
     if before.data and sniff(before.data) in (kinds.ZIP, *kinds.ZIPPED):
         raise ToolCallError(
@@ -60,7 +60,7 @@ def _write(workspace: Workspace, name: str, content: str, context: ToolContext) 
             "or change it with a program."
         )
     if before.stamp and before.stamp.size and not same:
-        check_seen(workspace, path, name, before.stamp)
+        workspace.seen.check(context, path, name, before.stamp, whole=True)
     note = save(workspace, path, name, data, before, context)
     return _result(path, name, old, content, before, note)
 

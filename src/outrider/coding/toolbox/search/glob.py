@@ -38,9 +38,9 @@ def glob(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
             path: The folder to search; the project's folder if left out.
         """
         try:
-            place = locate(workspace, searched_folder(pattern, path or ""), hidden)
+            place = locate(workspace, searched_folder(pattern, path or ""), hidden, "Glob", context)
             listing = _Listing(pattern, place, hidden, context)
-            await listing.fill(workspace.folder)
+            await listing.fill()
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         return ToolResult(await threads.run(listing.text, workspace.folder))
@@ -79,18 +79,18 @@ class _Listing:
         self._deeper = 0
         """The number of files in the folders below that would match with `**`."""
 
-    async def fill(self, cwd: Path) -> None:
+    async def fill(self) -> None:
         """List the folder as deep as the pattern goes, and all of it if nothing was found. Raises ToolCallError."""
         options = ["--files", "--null"]
         if "**" in self._rest:
-            self._found = await self._list(options, cwd)
+            self._found = await self._list(options)
             return
-        self._found = await self._list([*options, f"--max-depth={self._rest.count('/') + 1}"], cwd)
+        self._found = await self._list([*options, f"--max-depth={self._rest.count('/') + 1}"])
         if not self._found:
             self._matches = matcher(f"**/{self._rest}")
-            self._deeper = len(await self._list(options, cwd))
+            self._deeper = len(await self._list(options))
 
-    async def _list(self, options: Sequence[str], cwd: Path) -> list[str]:
+    async def _list(self, options: Sequence[str]) -> list[str]:
         found: list[str] = []
         torn = b""
         prefix = len(os.path.join(self._folder, ""))
@@ -98,12 +98,12 @@ class _Listing:
         def take(chunk: bytes) -> bool:
             nonlocal torn
             *whole, torn = (torn + chunk).split(b"\0")
-            paths = map(os.fsdecode, whole)
+            paths = (ripgrep.absolute(each, self._folder) for each in whole)
             found.extend(each for each in paths if self._matches(each[prefix:]) and not self._hidden(each))
             self._throttle.show(lambda: f"{counted(len(found), 'file')} so far")
             return True
 
-        ended = await ripgrep.run(options, self._folder, cwd, take)
+        ended = await ripgrep.run(options, self._folder, take)
         self._cut = self._cut or ended.truncated
         return found
 

@@ -51,17 +51,18 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
                 count shows how many lines of each file match.
         """
         try:
-            place = locate(workspace, path or ".", hidden)
+            place = locate(workspace, path or ".", hidden, "Grep", context)
             selection = Selection(glob or "", place, workspace.folder)
             matches = Matches(
                 output_mode,
+                place,
                 lambda found: selection.accepts(found) and not hidden(found),
                 ProgressThrottle(context.progress),
             )
             options = [*_MODES[output_mode], "--null", "--with-filename", *selection.options, *_expression(pattern)]
-            ended = await ripgrep.run(options, place, workspace.folder, matches.take)
+            ended = await ripgrep.run(options, place, matches.take)
             if _needs_pcre2(ended):
-                ended = await ripgrep.run(["--pcre2", *options], place, workspace.folder, matches.take)
+                ended = await ripgrep.run(["--pcre2", *options], place, matches.take)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         if not matches.files:

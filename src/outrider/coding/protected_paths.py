@@ -1,11 +1,17 @@
-"""Recognise files with secrets by their names. A model never reads or writes them."""
+"""Files with secrets, which a model never reads, and protected files, which it does not change on its own.
+
+Sandboxes, permissions and the file tools use these lists. A protected file makes a program outside the sandbox run or
+obey something later: git its configuration and hooks, an editor its tasks, a CI service its workflows.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from outrider.coding.permissions.patterns import alternatives, to_regex
 
@@ -13,7 +19,7 @@ SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc.key"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "!id_rsa*.pub", "!id_ecdsa*.pub", "!id_ed25519*.pub"),
-    *(".ssh/", ".gnupg/", ".git/", ".aws/credentials", ".aws/config", ".aws/sso/", ".azure/", ".config/gcloud/"),
+    *(".ssh/", ".gnupg/", ".aws/credentials", ".aws/config", ".aws/sso/", ".azure/", ".config/gcloud/"),
     *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".htpasswd"),
     *(".config/git/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".kube/", ".vault-token"),
     *(".cargo/credentials*", ".gem/credentials", ".terraform.d/credentials*", ".bash_history", ".zsh_history"),
@@ -22,8 +28,23 @@ SECRETS: tuple[str, ...] = (
 )
 """Patterns as in a .gitignore: at any depth unless they begin with `/`; `!` takes back; the last match wins."""
 
-PROTECTED: tuple[str, ...] = (".outrider/*.toml", ".config/outrider/", "Library/Application Support/outrider/")
-"""Settings files, which a model may read but never write, because they hold its permissions."""
+GIT = (".git/",)
+"""The inside of a repository. git commands may read it; the file tools do not, as its URLs may hold passwords."""
+
+OWN_SETTINGS = (".outrider/", ".config/outrider/", "Library/Application Support/outrider/")
+"""Outrider's own settings, which a model may read but never write, because they hold its permissions."""
+
+CONFIGURATION = (
+    *(".envrc", ".mise.toml", "mise.toml", ".vscode", ".idea", ".zed", ".cursor", ".fleet", ".exrc", ".nvimrc"),
+    *(".nvim.lua", ".dir-locals.el", ".devcontainer", ".devcontainer.json", ".claude", ".mcp.json", ".husky"),
+    *(".pre-commit-config.yaml", "lefthook.yml", ".github/workflows", ".github/actions", ".gitlab-ci.yml"),
+    *(".circleci", ".buildkite", ".woodpecker", ".travis.yml", ".drone.yml", "azure-pipelines.yml"),
+    *("bitbucket-pipelines.yml", "Jenkinsfile"),
+)
+"""Configuration of editors, shells, hooks and CI services. A model changes it only if the user agrees."""
+
+PROTECTED: tuple[str, ...] = (".git", ".outrider", *CONFIGURATION)
+"""Names, relative to a working folder, that commands with the access `write` cannot change or create."""
 
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 """Characters that some file systems ignore when they compare names."""
@@ -42,7 +63,7 @@ def is_secret(path: str, patterns: tuple[str, ...], folder: str) -> bool:
 def targets_secrets(glob: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a glob is meant to find secrets: it matches names of secrets, and no ordinary names."""
     last = glob.rstrip("/").rpartition("/")[2]
-    if is_secret("/" + glob.lstrip("/"), patterns, "/"):
+    if is_secret("/" + glob.lstrip("/"), (*patterns, *GIT), "/"):
         return True
     if not any(character in last for character in "*?[") or not any(c.isalnum() for c in last):
         return False
@@ -50,6 +71,64 @@ def targets_secrets(glob: str, patterns: tuple[str, ...]) -> bool:
     if any(found.fullmatch(name) for name in _ORDINARY):
         return False
     return any(found.fullmatch(name) for name in _samples(patterns))
+
+
+def is_in_git(path: str, folder: str) -> bool:
+    """Return whether an absolute path is a repository's `.git`, or the place that one points to, or inside."""
+    return is_secret(path, GIT, folder) or any(
+        path == str(each) or path.startswith(f"{each}/") for each in _repository(Path(folder))
+    )
+
+
+def is_own_setting(path: str, folder: str) -> bool:
+    """Return whether an absolute path is one of Outrider's own settings."""
+    return is_secret(path, OWN_SETTINGS, folder)
+
+
+def is_configuration(path: str, folder: str) -> bool:
+    """Return whether an absolute path is configuration of an editor, a shell, hooks or a CI service, at any depth."""
+    return is_secret(path, CONFIGURATION, folder)
+
+
+def protected_paths(folder: Path) -> tuple[Path, ...]:
+    """Return the absolute paths that commands in a folder must not change, present or not."""
+    return tuple(dict.fromkeys((*(folder / name for name in PROTECTED), *git_folders(folder))))
+
+
+def git_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the `.git` of a folder, present or not, that of the repository around it, and where they lead.
+
+    In a worktree or a submodule, `.git` is a file that names the folder with the configuration and the hooks.
+    """
+    return tuple(dict.fromkeys((folder / ".git", *_repository(folder))))
+
+
+def _repository(folder: Path) -> Iterator[Path]:
+    for each in (folder, *folder.parents):
+        dot = each / ".git"
+        if os.path.lexists(dot):
+            yield dot
+            yield from _targets(dot)
+            return
+
+
+def _targets(dot: Path) -> Iterator[Path]:
+    """Yield the folders that a `.git` leads to. A path that does not look like a repository is not believed."""
+    try:
+        real = Path(os.path.realpath(dot))
+        if real.is_file():
+            text = real.read_text(errors="replace") if real.stat().st_size < 10_000 else ""
+            real = Path(os.path.realpath(real.parent / text.removeprefix("gitdir:").strip()))
+        if not (real / "HEAD").is_file():
+            return
+        yield real
+        common = real / "commondir"
+        if common.is_file() and common.stat().st_size < 10_000:
+            shared = Path(os.path.realpath(real / common.read_text(errors="replace").strip()))
+            if (shared / "HEAD").is_file():
+                yield shared
+    except (OSError, ValueError):
+        return
 
 
 _ORDINARY = (

@@ -1,0 +1,57 @@
+"""The environment of commands: without keys, and without variables that change what a command does.
+
+A command that a model writes can print its environment. So a variable is removed if its name or its value looks like a
+secret, unless the user passes it on by name (`sandbox.pass_env`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+
+from outrider.providers.secrets import MODEL_KEYS, masked
+
+CHANGES_COMMANDS = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
+"""Variables that make bash run a file first, change the folder, or parse a command differently."""
+
+# SSH_AUTH_SOCK and XAUTHORITY are paths and stay: a command with full access needs them for git and windows.
+_SECRET_NAME = re.compile(
+    "KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_PASS$|_PWD$|AUTH$|_PAT$|COOKIE",
+    re.IGNORECASE,
+)
+_PASSWORD_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
+
+
+def command_environment(environ: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
+    """Return the environment for commands. Secrets named in `passed` stay.
+
+    >>> command_environment({"HOME": "/home/a", "github_token": "x", "DATABASE_URL": "db://a:b@host/c"})
+    {'HOME': '/home/a'}
+    """
+    wanted = {
+        name: value
+        for name, value in environ.items()
+        if not _changes_commands(name) and (name in passed or not is_secret_variable(name, value))
+    }
+    if path := wanted.get("PATH"):  # a relative entry would run a program from the project
+        wanted["PATH"] = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
+    return wanted
+
+
+def unset_variables(environ: Mapping[str, str], passed: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names to remove where another program makes the environment, as an editor does for its terminals.
+
+    The other program's own variables are not known: the names are those of known keys, and of secrets in `environ`.
+    """
+    secrets = [name for name, value in environ.items() if is_secret_variable(name, value) and "=" not in name]
+    return tuple(dict.fromkeys((*(name for name in (*MODEL_KEYS, *secrets) if name not in passed), *CHANGES_COMMANDS)))
+
+
+def is_secret_variable(name: str, value: str) -> bool:
+    """Return whether a variable looks like a secret: by its name, a password in a URL, or a vendor's form of keys."""
+    return bool(_SECRET_NAME.search(name) or _PASSWORD_IN_URL.search(value)) or masked(value) != value
+
+
+def _changes_commands(name: str) -> bool:
+    return name in CHANGES_COMMANDS or name.startswith("BASH_FUNC_")

@@ -1,0 +1,95 @@
+"""The environment of commands: what is removed, what stays, and what the user passes on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.coding.command_environment import command_environment, unset_variables
+from outrider.coding.config.loading import load
+from outrider.coding.workbench import Workbench
+from outrider.providers.secrets import MODEL_KEYS
+from tests.coding.toolbox.calling import call
+
+SECRET = [
+    *MODEL_KEYS,
+    *("NVIDIA_NIM_API_KEY", "HUGGINGFACE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "GITHUB_TOKEN", "GH_TOKEN", "HF_TOKEN"),
+    *(
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "PGPASSWORD",
+        "pgpassword",
+        "MYSQL_PWD",
+        "my_secret",
+        "Db_PassWord",
+    ),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "NPM_CONFIG__AUTH", "REDISCLI_AUTH", "AZURE_DEVOPS_PAT", "SMTP_PASS"),
+]
+HARMLESS = [
+    "HOME",
+    "PWD",
+    "OLDPWD",
+    "SSH_AUTH_SOCK",
+    "XAUTHORITY",
+    "GIT_ASKPASS",
+    "GIT_AUTHOR_NAME",
+    "LANG",
+    "VIRTUAL_ENV",
+]
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_secrets_are_removed_by_name(name: str) -> None:
+    assert command_environment({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
+    assert name in unset_variables({name: "x"})
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_ordinary_variables_stay(name: str) -> None:
+    assert command_environment({name: "/x"}) == {name: "/x"}
+    assert name not in unset_variables({name: "/x"})
+
+
+@pytest.mark.parametrize(
+    "value", ["postgres://me:hunter2@db/x", "redis://:hunter2@db", "x sk-ant-REDACTED", "ghp_012345678901234567890123"]
+)
+def test_secrets_are_removed_by_value(value: str) -> None:
+    assert command_environment({"DATABASE_URL": value}) == {}
+    assert "DATABASE_URL" in unset_variables({"DATABASE_URL": value})
+
+
+@pytest.mark.parametrize("value", ["https://example.com/a:b", "postgres://db/x", "http://me@proxy:8080", "a:b@c"])
+def test_a_url_without_a_password_stays(value: str) -> None:
+    assert command_environment({"DATABASE_URL": value}) == {"DATABASE_URL": value}
+
+
+def test_the_user_passes_variables_on_by_name() -> None:
+    environ = {"GITHUB_TOKEN": "t", "OPENAI_API_KEY": "k", "BASH_ENV": "/evil", "BASH_FUNC_ls%%": "() { :; }"}
+    assert command_environment(environ, ["GITHUB_TOKEN", "BASH_ENV", "BASH_FUNC_ls%%"]) == {"GITHUB_TOKEN": "t"}
+    unset = unset_variables(environ, ["GITHUB_TOKEN", "BASH_ENV"])
+    assert "GITHUB_TOKEN" not in unset
+    assert {"OPENAI_API_KEY", "BASH_ENV"} <= set(unset)
+
+
+def test_the_path_has_absolute_entries_only() -> None:
+    assert command_environment({"PATH": os.pathsep.join(["/bin", ".", "", "node_modules/.bin"])}) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize(("passed", "shown"), [((), []), (["my_token"], ["my_token=hunter2"])])
+async def test_commands_see_what_is_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: Any, shown: list[str]
+) -> None:
+    monkeypatch.setenv("my_token", "hunter2")
+    monkeypatch.setenv("Other_Key", "hunter3")
+    monkeypatch.setenv("OUTRIDER_SANDBOX", "off")
+    loaded = load(tmp_path, environment=os.environ, flags={"sandbox.pass_env": passed})
+    bench = Workbench(loaded.settings, tmp_path)
+    try:
+        (bash,) = (tool for tool in bench.tools if tool.name == "Bash")
+        printed = (await call(bash, command="env; tr '\\0' '\\n' < /proc/$$/environ")).text
+    finally:
+        bench.close()
+    assert sorted({line for line in printed.splitlines() if "hunter" in line}) == shown

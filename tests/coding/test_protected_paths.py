@@ -1,0 +1,146 @@
+"""The lists of secrets and protected paths, and what the file tools may do with them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from outrider.coding.permissions.decision import decide
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.rules import Rule
+from outrider.coding.protected_paths import (
+    CONFIGURATION,
+    PROTECTED,
+    SECRETS,
+    git_folders,
+    is_configuration,
+    is_in_git,
+    is_secret,
+    protected_paths,
+)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a",
+    }
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **identity}
+    subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = (tmp_path / "main").resolve()
+    folder.mkdir()
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    return folder
+
+
+def test_protected_paths_are_listed_whether_they_exist_or_not(tmp_path: Path) -> None:
+    assert set(protected_paths(tmp_path)) >= {tmp_path / name for name in PROTECTED}
+
+
+def test_the_repository_around_a_folder_is_protected(repository: Path) -> None:
+    inner = repository / "src/deep"
+    inner.mkdir(parents=True)
+    assert git_folders(inner) == (inner / ".git", repository / ".git")
+
+
+def test_the_folders_behind_a_worktree_are_protected(repository: Path) -> None:
+    tree = repository.parent / "tree"
+    git(repository, "worktree", "add", "-q", str(tree))
+    assert set(git_folders(tree)) == {tree / ".git", repository / ".git/worktrees/tree", repository / ".git"}
+    assert is_in_git(str(repository / ".git/hooks/post-checkout"), str(tree))
+
+
+def test_a_repository_with_its_folder_elsewhere_is_protected(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path.resolve() / "project", tmp_path.resolve() / "data"
+    folder.mkdir()
+    git(folder, "init", "-q", f"--separate-git-dir={elsewhere}")
+    assert git_folders(folder) == (folder / ".git", elsewhere)
+    assert is_in_git(str(elsewhere / "config"), str(folder))
+    assert not is_in_git(str(tmp_path.resolve() / "database"), str(folder))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "gitdir: /", "gitdir: \0", "gitdir: ../..", "nonsense", "gitdir: " + "x" * 20_000]
+)
+def test_a_git_file_that_names_no_repository_is_not_believed(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".git").write_text(text)
+    assert git_folders(tmp_path) == (tmp_path / ".git",)
+
+
+def test_a_git_that_is_a_link_protects_both_ends(repository: Path) -> None:
+    other = repository.parent / "other"
+    other.mkdir()
+    (other / ".git").symlink_to(repository / ".git")
+    assert git_folders(other) == (other / ".git", repository / ".git")
+
+
+def test_git_may_read_its_own_folder() -> None:
+    assert not is_secret("/w/.git/config", SECRETS, "/w")
+    assert is_secret("/w/.git-credentials", SECRETS, "/w")
+
+
+@pytest.mark.parametrize(
+    "path", [".vscode/tasks.json", ".VSCODE/x", ".github/workflows/ci.yml", "a/.idea/x", ".mcp.json"]
+)
+def test_configuration_is_recognised_in_any_spelling_and_depth(path: str) -> None:
+    assert is_configuration(f"/w/{path}", "/w")
+
+
+@pytest.mark.parametrize("path", ["vscode/tasks.json", ".github/CODEOWNERS", "src/a.py", ".vscodes", "Makefile"])
+def test_other_files_are_not_configuration(path: str) -> None:
+    assert not is_configuration(f"/w/{path}", "/w")
+
+
+def verdict(tmp_path: Path, path: str, mode: Mode = "edits", allow: str = "", tool: str = "Write") -> str:
+    policy = Policy(folder=tmp_path, mode=mode, allow=(Rule.parse(allow),) if allow else ())
+    return decide(policy, tool, "write", {"file_path": path}, tmp_path).verdict
+
+
+@pytest.mark.parametrize("mode", ["ask", "edits", "all"])
+@pytest.mark.parametrize(
+    "path", [".git/config", "a/.git/hooks/x", ".git", ".outrider/config.toml", ".outrider/agents/x.md"]
+)
+def test_git_and_own_settings_are_never_written(tmp_path: Path, mode: Mode, path: str) -> None:
+    assert verdict(tmp_path, path, mode) == "deny"
+    assert verdict(tmp_path, path, mode, f"Edit(./{path})") == "deny"
+
+
+def test_the_file_tools_do_not_read_inside_git(tmp_path: Path) -> None:
+    decision = decide(Policy(folder=tmp_path, mode="all"), "Read", "read", {"file_path": ".git/config"}, tmp_path)
+    assert decision.reason == ".git/config is inside .git, which the file tools do not open; use git itself"
+
+
+@pytest.mark.parametrize("name", [each for each in CONFIGURATION if each != ".envrc"])
+def test_configuration_asks_where_other_edits_run(tmp_path: Path, name: str) -> None:
+    path = f"{name}/x" if "." not in name.rpartition("/")[2][1:] and name != "Jenkinsfile" else name
+    assert verdict(tmp_path, path) == "ask"
+    assert verdict(tmp_path, path, allow="Edit(**)") == "ask", "a wide rule does not name it"
+    assert verdict(tmp_path, path, allow=f"Edit(./{path})") == "allow"
+    assert verdict(tmp_path, path, "ask", f"Edit(./{path})") == "allow"
+    assert verdict(tmp_path, path, "all") == "allow", "in this mode any command may change it"
+    assert verdict(tmp_path, path, "plan") == "deny"
+
+
+def test_always_offers_the_rule_for_this_file_alone(tmp_path: Path) -> None:
+    policy = Policy(folder=tmp_path, mode="edits")
+    path = ".github/workflows/ci.yml"
+    decision = decide(policy, "Edit", "write", {"file_path": path}, tmp_path)
+    assert decision.always == (f"Edit(./{path})",)
+    assert verdict(tmp_path, path, allow="Edit(./.github/workflows/**)") == "allow"
+
+
+def test_a_link_to_configuration_is_configuration(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / "plain").symlink_to(".vscode")
+    assert verdict(tmp_path, "plain/tasks.json") == "ask"
