@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 _SOCKET_VARIABLES = ("SSH_AUTH_SOCK", "DOCKER_HOST", "CONTAINER_HOST", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR")
+_SYSTEM_PATH = "/usr/bin:/bin"
 _SOCKET_PATH = re.compile(r"(?:^|[=:]|unix://)(/[^,;:]*)")
 
 
@@ -28,7 +29,7 @@ class Host(msgspec.Struct, frozen=True):
         """Return the host that these variables describe."""
         home = environment.get("HOME") or os.path.expanduser("~")
         found = sorted({os.path.realpath(path) for path in _sockets(environment)} - {"/"})
-        search = f"/usr/bin:/bin:{environment.get('PATH', '')}"
+        search = f"{_SYSTEM_PATH}:{environment.get('PATH', '')}"
         return cls(os.path.realpath(home) if os.path.isabs(home) else "", tuple(found), search)
 
     def program(self, name: str) -> str | None:
