@@ -35,6 +35,8 @@ EXPECTED: dict[tuple[str, Access], set[str]] = {
     ("Landlock", "write"): {"write_below_the_folder", "change_mode_outside", "change_times_outside"},
 }
 """What a command may do, and what a mechanism cannot stop."""
+NETWORK = {"connect_to_loopback", "send_to_loopback_by_udp"}
+EXPECTED |= {(name, "network"): EXPECTED[name, "write"] | NETWORK for name in ("bubblewrap", "Landlock")}
 
 
 @pytest.fixture(params=users().items(), ids=lambda item: str(item[0]))
@@ -65,7 +67,7 @@ def test_without_a_sandbox_every_escape_succeeds(world: World) -> None:
     assert world.outside_state() != before
 
 
-@pytest.mark.parametrize("access", ["read", "write"])
+@pytest.mark.parametrize("access", ["read", "write", "network"])
 def test_no_escape_succeeds(world: World, sandbox: Sandbox, access: Access) -> None:
     before = world.outside_state()
     assert world.escapes(sandbox, access) == EXPECTED[sandbox.name, access]

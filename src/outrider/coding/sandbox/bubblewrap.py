@@ -17,8 +17,10 @@ _SHELL = "/bin/sh"
 _FILTER_HANDLE = 9
 _HIDDEN = ("/run", "/var/run")
 """Folders of sockets and pipes, through which programs can be started outside the sandbox."""
-_SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve/stub-resolv.conf")
-"""Parts of them that programs read: where NixOS keeps programs, and the addresses of name servers."""
+_SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
+"""Parts of them that programs read: where NixOS keeps programs."""
+_NAME_SERVERS = "/etc/resolv.conf"
+"""Often a link into a hidden folder."""
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--new-session", "--die-with-parent", "--cap-drop", "ALL"),
@@ -58,7 +60,7 @@ class Bubblewrap:
         mounts = self._hidden(places)
         absent: list[str] = []
         if access == "read":
-            mounts.update(_bound("--ro-bind", places.roots))
+            mounts.update(_bound("--ro-bind", [root for root in places.roots if _is_covered(root, mounts)]))
         else:
             mounts.update(_bound("--bind", places.roots))
             absent = self._protect(mounts, places)
@@ -85,7 +87,9 @@ class Bubblewrap:
         for path in (*_HIDDEN, *self._host.sockets):
             if os.path.realpath(path) == path and os.path.exists(path) and not _is_covered(path, mounts):
                 mounts[path] = ("--tmpfs", path) if os.path.isdir(path) else self._mask(path)
-        mounts.update(_bound("--ro-bind", [path for path in _SHOWN if os.path.exists(path)]))
+        servers = os.path.realpath(_NAME_SERVERS)
+        shown = (*_SHOWN, *([servers] if _is_covered(servers, mounts) else []))
+        mounts.update(_bound("--ro-bind", [path for path in shown if os.path.exists(path)]))
         temporary = os.path.realpath(places.temporary)
         if any(temporary == each or is_inside(temporary, each) for each in places.roots):
             # A running command could put a link in its place, which bwrap would follow.
