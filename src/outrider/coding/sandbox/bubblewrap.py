@@ -65,7 +65,7 @@ class Bubblewrap:
             mounts.update(_bound("--bind", places.roots))
             absent = self._protect(mounts, places)
         self._mask_secrets(mounts, places)
-        options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", *_NAMESPACES]
+        options = ["--ro-bind", "/", "/", *_NAMESPACES]
         options += [] if access == "network" else ["--unshare-net"]
         for path in sorted(mounts, key=lambda path: path.rstrip("/").count("/")):
             options += mounts[path]
@@ -82,8 +82,8 @@ class Bubblewrap:
         return f"trap : HUP INT TERM\n{make}\n{run}\ncode=$?\n{remove}\nexit $code"
 
     def _hidden(self, places: Confinement) -> Mounts:
-        """Return what covers sockets and the shared temporary folder."""
-        mounts: Mounts = {}
+        """Return what covers devices, processes, sockets and the shared temporary folder."""
+        mounts: Mounts = {"/dev": ("--dev", "/dev"), "/proc": ("--proc", "/proc", "--remount-ro", "/proc")}
         for path in (*_HIDDEN, *self._host.sockets):
             if os.path.realpath(path) == path and os.path.exists(path) and not _is_covered(path, mounts):
                 mounts[path] = ("--tmpfs", path) if os.path.isdir(path) else self._mask(path)
