@@ -113,8 +113,12 @@ def main() -> None:
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        sys.exit(f"outrider: {argv[0]}: {error.strerror}")
+        error.filename = argv[0]
+        raise
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"outrider: {error.strerror} ({error.filename})")
