@@ -174,3 +174,12 @@ def test_links_swapped_by_a_running_command_lead_nowhere(world: World) -> None:
     (world.folder / "lib" / "d").symlink_to(world.outside)
     world.run(["/bin/sh", "-c", attack])
     assert {Path(name).name for name in world.outside_state().keys() - before.keys()} == {"swapped", "direct"}
+
+
+def test_a_user_namespace_is_made_also_for_root(world: World) -> None:
+    sandbox = working("bubblewrap", world)
+    script = "for each in user pid net ipc uts mnt; do readlink /proc/self/ns/$each; done"
+    outside = world.run(["/bin/sh", "-c", script]).split()
+    inside = world.run(["/bin/sh", "-c", script], sandbox, "read").split()
+    assert len(inside) == len(outside) == 6
+    assert not set(inside) & set(outside)

@@ -57,7 +57,7 @@ def test_a_command_that_is_missing_is_a_sentence(places: Confinement) -> None:
     argv = sandbox.wrap(["/missing"], "read", places)
     ended = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert (ended.returncode, ended.stderr) == (1, "outrider: No such file or directory (/missing)\n")
-    filter = sandbox.rules("read", places).filter
+    missing = sandbox.rules("read", places).filter
     del sandbox  # removes its files
     ended = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert (ended.returncode, ended.stderr) == (1, f"outrider: No such file or directory ({filter})\n")
+    assert (ended.returncode, ended.stderr) == (1, f"outrider: No such file or directory ({missing})\n")

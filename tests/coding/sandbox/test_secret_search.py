@@ -97,3 +97,13 @@ def test_the_search_is_bounded_and_keeps_what_it_knows(folder: Path, monkeypatch
     make(folder / "a" / "x", folder / "b" / "x", folder / "c" / "x", folder / "c" / "d" / ".env")
     assert found(search, folder) == {"z/deep/.env"}
     assert found(SecretSearch(), folder) == set()
+
+
+def test_a_link_that_changes_during_the_search_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(folder / ".env")
+
+    def changing(path: str) -> str:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(secret_search.os.path, "realpath", changing)
+    assert found(SecretSearch(), folder) == {".env"}

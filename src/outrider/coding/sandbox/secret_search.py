@@ -55,7 +55,7 @@ class SecretSearch:
         found = dict.fromkeys(_named_secrets(patterns, home))
         for folder in folders:
             found.update(dict.fromkeys(self._in_folder(folder, patterns)))
-        real = dict.fromkeys(os.path.realpath(path) for path in found)
+        real = dict.fromkeys(_real(path) for path in found)
         return tuple(path for path in real if os.path.exists(path))[:MASKS]
 
     def _in_folder(self, folder: str, patterns: tuple[str, ...]) -> Iterable[str]:
@@ -130,6 +130,13 @@ def _moved(folder: str, inodes: set[int]) -> Iterator[tuple[str, int]]:
                         waiting.append(entry.path)
         except OSError:
             continue
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a link became a folder in the meantime
+        return path
 
 
 def _inode(path: str) -> int | None:
