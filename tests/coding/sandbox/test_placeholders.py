@@ -85,6 +85,15 @@ def test_the_placeholders_of_a_killed_command_go(world: World, sandbox: Sandbox,
     assert entries(world) == before
 
 
+def test_only_the_command_prints(world: World, sandbox: Sandbox) -> None:
+    argv = sandbox.wrap(["/bin/sh", "-c", "echo out; echo err >&2; touch ready; sleep 1000"], "write", world.places)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as long:
+        until((world.folder / "ready").exists)
+        os.killpg(long.pid, signal.SIGTERM)
+        assert long.stdout
+        assert long.stdout.read() == b"out\nerr\n"
+
+
 def test_an_empty_folder_of_the_user_is_no_placeholder(world: World, sandbox: Sandbox) -> None:
     (world.second / ".vscode").mkdir()
     said = world.run(["/bin/sh", "-c", f"touch {world.second}/.vscode/tasks.json"], sandbox, "write")

@@ -78,8 +78,10 @@ class Bubblewrap:
         if not absent:
             return f"exec {run}"
         make, remove = holding(absent, *self._tools)
-        # The trap lets the shell live until bwrap has ended, and clean up.
-        return f"trap : HUP INT TERM\n{make}\n{run}\ncode=$?\n{remove}\nexit $code"
+        # The trap lets the shell live until bwrap has ended, and clean up. What the shell itself would print, such as
+        # "Terminated", is not part of the command's output.
+        quietly = f"exec 8>&2 2>/dev/null\n(exec {run} 2>&8 8>&-)"
+        return f"trap : HUP INT TERM\n{make}\n{quietly}\ncode=$?\n{remove}\nexit $code"
 
     def _hidden(self, places: Confinement) -> Mounts:
         """Return what covers devices, processes, sockets and the shared temporary folder."""
