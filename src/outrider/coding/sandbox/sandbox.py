@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from outrider.coding.access import Access
+from outrider.coding.protected_paths import SECRETS, protected_paths
 
 
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,8 +24,38 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """A private folder that becomes the command's /tmp. All commands of a session share it."""
     writable: tuple[Path, ...] = ()
     """More working folders, as `permissions.folders` names them."""
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = SECRETS
     """Patterns of the files that no command may read."""
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The real paths of the working folders that exist."""
+        real = dict.fromkeys(os.path.realpath(each) for each in (self.folder, *self.writable))
+        return tuple(path for path in real if os.path.isdir(path))
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The working folders without those that are inside another one."""
+        return tuple(one for one in self.folders if not any(is_inside(one, each) for each in self.folders))
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The entries of the working folders that no command may change, present or not.
+
+        A protected path stands for the whole entry that holds it: an entry below could be renamed away with its folder.
+        """
+        found: dict[str, None] = {}
+        for folder in self.folders:
+            for path in map(os.path.abspath, protected_paths(Path(folder))):
+                if holder := max((each for each in self.folders if is_inside(path, each)), key=len, default=""):
+                    first = os.path.relpath(path, holder).split("/")[0]
+                    found[f"{holder.rstrip('/')}/{first}"] = None
+        return tuple(found)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether an absolute path is below a folder, and not the folder itself."""
+    return path != folder and path.startswith(f"{folder.rstrip('/')}/")
 
 
 class Sandbox(Protocol):

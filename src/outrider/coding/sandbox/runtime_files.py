@@ -1,0 +1,55 @@
+"""The files that a sandbox needs while it is set up, in a private folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+
+
+class RuntimeFiles:
+    """A folder for the owner alone with the given files, an empty file and an empty folder.
+
+    It is removed with this object or at the end of the process, and made anew if a cleaner of temporary files removes
+    it.
+    """
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = {**contents, "empty": b""}
+        self.folder = self._make()
+
+    @property
+    def empty_file(self) -> str:
+        """An empty file."""
+        return self.path("empty")
+
+    @property
+    def empty_folder(self) -> str:
+        """An empty folder."""
+        return self.path("nothing")
+
+    def path(self, name: str) -> str:
+        """Return the path of a file."""
+        return f"{self.folder}/{name}"
+
+    def ensure(self) -> None:
+        """Make the folder anew if a file of it is missing."""
+        if not all(os.path.exists(self.path(name)) for name in (*self._contents, "nothing")):
+            self.folder = self._make()
+
+    def _make(self) -> str:
+        folder = os.path.realpath(tempfile.mkdtemp(prefix="outrider-sandbox-"))
+        weakref.finalize(self, _remove, folder, os.getpid())
+        for name, content in self._contents.items():
+            handle = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+            with open(handle, "wb") as file:
+                file.write(content)
+        os.mkdir(f"{folder}/nothing", 0o500)
+        return folder
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked process ends without the folder of its parent
+        shutil.rmtree(folder, ignore_errors=True)

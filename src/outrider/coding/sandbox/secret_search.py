@@ -1,0 +1,180 @@
+"""Find the secrets that a sandbox masks: in the home folder, in system folders, and in the working folders."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from outrider.coding.protected_paths import is_secret
+
+FOLDERS, ENTRIES = 2_000, 20_000
+"""The search of a working folder ends after this many folders or entries, the nearest first."""
+MASKS = 200
+"""More secrets than these are not masked."""
+SKIPPED = frozenset(
+    {".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", "target"}
+)
+"""Folders of installed or derived files, which the search does not enter."""
+_TICK, _SECONDS = 100_000_000, 3_000_000_000
+"""Nanoseconds after which an unchanged time of change means an unchanged folder: file systems count in ticks of the
+kernel, a few in seconds."""
+_KERNEL = ("/proc", "/sys", "/dev")
+
+
+class _Seen(msgspec.Struct, frozen=True, gc=False):
+    """A folder as it was read."""
+
+    changed: int
+    read: int
+    entries: int
+    secrets: tuple[tuple[str, int], ...]
+    """Paths and inode numbers."""
+    folders: tuple[str, ...]
+
+
+class SecretSearch:
+    """Finds secrets again before each command, reading only the folders that have changed.
+
+    A secret that was found once stays masked: if its path is gone, it is looked for by its inode everywhere in the
+    working folder, because a command may have moved the folder around it.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, tuple[str, ...]], dict[str, _Seen]] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
+
+    def find(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> tuple[str, ...]:
+        """Return the real paths of the secrets that exist, the nearest to the top first."""
+        found = dict.fromkeys(_named_secrets(patterns, home))
+        for folder in folders:
+            found.update(dict.fromkeys(self._in_folder(folder, patterns)))
+        real = dict.fromkeys(_real(path) for path in found)
+        return tuple(path for path in real if os.path.exists(path))[:MASKS]
+
+    def _in_folder(self, folder: str, patterns: tuple[str, ...]) -> Iterable[str]:
+        place = (folder, patterns)
+        known = self._known.setdefault(place, {})
+        found = dict(self._search(folder, patterns, self._seen.setdefault(place, {})))
+        gone = {inode for path, inode in known.items() if path not in found and _inode(path) != inode}
+        gone -= set(found.values())
+        for path in [path for path, inode in known.items() if inode in gone]:
+            del known[path]
+        known.update(found)
+        if gone:
+            known.update(_moved(folder, gone))
+        return known
+
+    def _search(self, folder: str, patterns: tuple[str, ...], seen: dict[str, _Seen]) -> Iterator[tuple[str, int]]:
+        waiting, entries, visited = deque([folder]), 0, set[str]()
+        while waiting and len(visited) < FOLDERS and entries < ENTRIES:
+            path = waiting.popleft()
+            look = _look(path, seen.get(path), folder, patterns)
+            if look is None:
+                continue
+            visited.add(path)
+            seen[path] = look
+            entries += look.entries
+            waiting.extend(look.folders)
+            yield from look.secrets
+        for path in seen.keys() - visited:
+            del seen[path]
+
+
+def _look(path: str, seen: _Seen | None, top: str, patterns: tuple[str, ...]) -> _Seen | None:
+    try:
+        changed = os.stat(path).st_mtime_ns
+        if seen and seen.changed == changed and seen.read - changed > (_TICK if changed % 1_000_000_000 else _SECONDS):
+            return seen
+        now = time.time_ns()
+        with os.scandir(path) as listing:
+            entries = list(listing)
+    except OSError:
+        return None
+    secrets, folders, candidate = [], [], _candidates(patterns)
+    for entry in entries:
+        if entry.name in SKIPPED:
+            continue
+        if (candidate.search(entry.name) or not entry.name.isascii()) and is_secret(entry.path, patterns, top):
+            secrets.append((entry.path, entry.inode()))
+        elif entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
+    return _Seen(changed, now, len(entries), tuple(secrets), tuple(folders))
+
+
+@functools.lru_cache(maxsize=16)
+def _candidates(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Return an expression that the name of every secret matches: it is quicker than the patterns themselves."""
+    names = {pattern.rstrip("/").rpartition("/")[2] for pattern in patterns if not pattern.startswith("!")}
+    if any(set(name) & set("{[\\") or "**" in name for name in names):
+        return re.compile("")
+    return re.compile("|".join(fnmatch.translate(name) for name in names) + r"|[ .]\Z", re.IGNORECASE)
+
+
+def _moved(folder: str, inodes: set[int]) -> Iterator[tuple[str, int]]:
+    """Look for files by inode in all of a folder, without a bound."""
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as listing:
+                for entry in listing:
+                    if entry.inode() in inodes:
+                        yield entry.path, entry.inode()
+                    elif entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a link became a folder in the meantime
+        return path
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
+
+
+def _named_secrets(patterns: tuple[str, ...], home: str) -> Iterator[str]:
+    """Look for each pattern where it stands: from the root if it begins with `/`, else directly in the home folder."""
+    listed = functools.cache(_names)
+    for pattern in patterns:
+        top = "/" if pattern.startswith("/") else home
+        if pattern.startswith("!") or not top:
+            continue
+        candidates = _expand(top, pattern.strip("/").split("/"), listed)
+        yield from (path for path in candidates if is_secret(path, patterns, home or "/"))
+
+
+def _expand(folder: str, names: list[str], listed: Callable[[str], list[str]]) -> Iterator[str]:
+    """Return the existing paths that match these names, one pattern a level."""
+    folder = folder.rstrip("/")
+    if folder.startswith(_KERNEL) or (not names[1:] and names[0] == ".git"):
+        return
+    if any(character in names[0] for character in "*?[{"):
+        matches = fnmatch.filter(listed(folder or "/"), names[0])
+    else:
+        matches = names[:1] if os.path.lexists(f"{folder}/{names[0]}") else []
+    for match in matches:
+        if names[1:]:
+            yield from _expand(f"{folder}/{match}", names[1:], listed)
+        else:
+            yield f"{folder}/{match}"
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,111 @@
+"""Placeholders of protected paths: they hold a name while a command runs, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outrider.coding.sandbox.sandbox import Sandbox
+from tests.coding.sandbox.test_escapes import working
+from tests.coding.sandbox.world import World, mechanisms, new_world
+
+pytestmark = pytest.mark.skipif("bubblewrap" not in mechanisms(), reason="bubblewrap is not here")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with new_world() as world:
+        yield world
+
+
+@pytest.fixture
+def sandbox(world: World) -> Sandbox:
+    return working("bubblewrap", world)
+
+
+def entries(world: World) -> set[str]:
+    return set(os.listdir(world.second)) | set(os.listdir(world.folder))
+
+
+def start(world: World, sandbox: Sandbox, script: str) -> subprocess.Popen[bytes]:
+    argv = sandbox.wrap(["/bin/sh", "-c", script], "write", world.places)
+    return subprocess.Popen(argv, cwd=world.folder, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_nothing_is_left_and_the_exit_code_is_passed_on(world: World, sandbox: Sandbox) -> None:
+    before = entries(world)
+    with start(world, sandbox, "exit 7"):
+        pass
+    assert entries(world) == before
+    ended = subprocess.run(sandbox.wrap(["/bin/sh", "-c", "exit 7"], "write", world.places), stdin=subprocess.DEVNULL)
+    assert ended.returncode == 7
+
+
+def test_a_placeholder_stays_until_the_last_command_has_ended(world: World, sandbox: Sandbox) -> None:
+    git = world.second / ".git"
+    with start(world, sandbox, f"touch ready; read line; mkdir {git}; touch {git}/config") as long:
+        until((world.folder / "ready").exists)
+        world.run(["true"], sandbox, "write")
+        assert git.exists()
+        long.communicate(b"go\n")
+    assert not git.exists()
+
+
+def test_what_the_user_makes_in_the_meantime_is_kept(world: World, sandbox: Sandbox) -> None:
+    git = world.second / ".git"
+    with start(world, sandbox, "touch ready; read line") as long:
+        until((world.folder / "ready").exists)
+        (git / "HEAD").write_text("ref: refs/heads/main")
+        long.communicate(b"go\n")
+    assert os.listdir(git) == ["HEAD"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_placeholders_of_a_killed_command_go(world: World, sandbox: Sandbox, number: int) -> None:
+    before = entries(world) | {"ready"}
+    with start(world, sandbox, "touch ready; sleep 1000") as long:
+        until((world.folder / "ready").exists)
+        os.killpg(long.pid, number)
+    if number == signal.SIGKILL:
+        assert entries(world) != before
+        world.run(["true"], sandbox, "write")
+    assert entries(world) == before
+
+
+def test_only_the_command_prints(world: World, sandbox: Sandbox) -> None:
+    argv = sandbox.wrap(["/bin/sh", "-c", "echo out; echo err >&2; touch ready; sleep 1000"], "write", world.places)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as long:
+        until((world.folder / "ready").exists)
+        os.killpg(long.pid, signal.SIGTERM)
+        assert long.stdout
+        assert long.stdout.read() == b"out\nerr\n"
+
+
+def test_an_empty_folder_of_the_user_is_no_placeholder(world: World, sandbox: Sandbox) -> None:
+    (world.second / ".vscode").mkdir()
+    said = world.run(["/bin/sh", "-c", f"touch {world.second}/.vscode/tasks.json"], sandbox, "write")
+    assert "Read-only" in said
+    assert os.listdir(world.second / ".vscode") == []
+
+
+def test_a_name_with_quotes_and_spaces_is_no_code(world: World, sandbox: Sandbox) -> None:
+    strange = world.second / "a'b $(touch evil) \"c"
+    strange.mkdir()
+    places = type(world.places)(folder=strange, cwd=strange, temporary=world.temporary)
+    argv = sandbox.wrap(["/bin/sh", "-c", "touch made; mkdir .git"], "write", places)
+    subprocess.run(argv, cwd=world.folder, stdin=subprocess.DEVNULL, capture_output=True)
+    assert os.listdir(strange) == ["made"]
+    assert not Path(world.folder, "evil").exists()

@@ -1,0 +1,67 @@
+"""The profile for macOS, as text. It is not run here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outrider.coding.access import Access
+from outrider.coding.sandbox.host import Host
+from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.seatbelt import Seatbelt
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Confinement:
+    for name in ("home/.ssh", 'wo"rk', "own"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / 'wo"rk' / ".env").touch()
+    return Confinement(folder=tmp_path / 'wo"rk', cwd=tmp_path / 'wo"rk', temporary=tmp_path / "own")
+
+
+def profile(places: Confinement, access: Access) -> str:
+    return Seatbelt(Host(str(places.folder.parent / "home"))).profile(access, places)
+
+
+def test_everything_is_denied_that_is_not_allowed(places: Confinement) -> None:
+    for access in ("read", "write", "network"):
+        text = profile(places, access)
+        assert text.startswith("(version 1)\n(deny default)\n")
+        assert text.count("(") == text.count(")")
+
+
+def test_reading_writes_only_temporary_files(places: Confinement) -> None:
+    rule = f'(allow file-write*\n  (subpath "{places.temporary}"))'
+    assert rule in profile(places, "read")
+    assert "work" not in profile(places, "read").replace('wo\\"rk', "").replace("network", "")
+
+
+def test_writing_leaves_protected_paths_alone(places: Confinement) -> None:
+    folder = str(places.folder).replace('"', '\\"')
+    text = profile(places, "write")
+    allowed = text.index(f'(allow file-write*\n  (subpath "{folder}"))')
+    denied = text.index(f'(deny file-write*\n  (subpath "{folder}/.git")')
+    assert allowed < denied  # the last match decides
+    assert f'(subpath "{folder}/.github")' in text[denied:]
+
+
+def test_secrets_are_denied_last(places: Confinement) -> None:
+    text = profile(places, "write")
+    denied = text.index("(deny file-read* file-write*")
+    assert denied > text.index("(deny file-write*")
+    assert f'(subpath "{places.folder.parent}/home/.ssh")' in text[denied:]
+    assert '.env")' in text[denied:]
+
+
+def test_the_network_is_a_level(places: Confinement) -> None:
+    assert "network-outbound" not in profile(places, "write")
+    assert "network-outbound" in profile(places, "network")
+
+
+def test_the_command_follows_the_profile(places: Confinement) -> None:
+    sandbox = Seatbelt(Host(""))
+    argv = sandbox.wrap(["ls"], "read", places)
+    assert argv[:2] == ["/usr/bin/sandbox-exec", "-p"]
+    assert argv[3:] == ["/usr/bin/env", f"TMPDIR={places.temporary}", "ls"]
+    assert sandbox.wrap(["ls"], "full", places) == ["ls"]
