@@ -30,7 +30,6 @@ WIDER = [
     ('permissions.secrets = ["a", "!b", "b"]', 'permissions.secrets = ["a", "b", "!b"]', "permissions.secrets"),
     ("", 'sandbox.use = "off"', "sandbox.use"),
     ('sandbox.use = "require"', 'sandbox.use = "auto"', "sandbox.use"),
-    ("sandbox.network = false", "sandbox.network = true", "sandbox.network"),
     ("", "web.private_addresses = true", "web.private_addresses"),
     ("", 'tool_files = ["tools.py"]', "tool_files"),
     ('tools = ["Read"]', 'tools = ["Read", "Bash"]', "tools"),
@@ -59,9 +58,8 @@ NARROWER = [
     ("", 'permissions.deny = ["Bash"]\npermissions.ask = ["Edit"]'),
     ("", f"permissions.secrets = {BUILT_IN}"),
     ("", f"permissions.secrets = {json.dumps([*SECRETS, '*.tfvars'])}"),
-    ("", 'sandbox.use = "require"\nsandbox.network = false'),
+    ("", 'sandbox.use = "require"'),
     ('sandbox.use = "off"', 'sandbox.use = "off"'),
-    ("", "sandbox.network = true"),
     ("", "web.private_addresses = false"),
     ("", 'tools = ["Read", "Grep"]'),
     ("", "tools = []"),
@@ -199,7 +197,6 @@ SAID: dict[str, st.SearchStrategy[Any]] = {
     "permissions.folders": st.lists(st.sampled_from(["/", "/srv"]), max_size=2),
     "permissions.secrets": st.lists(st.sampled_from(["a", "b", "!a"]), max_size=3),
     "sandbox.use": st.sampled_from(SANDBOXES),
-    "sandbox.network": st.booleans(),
     "web.private_addresses": st.booleans(),
     "limits.turns": LIMIT,
     "limits.tokens": LIMIT,
@@ -230,7 +227,6 @@ def allows_no_more(one: Settings, other: Settings) -> bool:
         and set(mine.folders) <= set(theirs.folders)
         and hidden(mine.secrets) >= hidden(theirs.secrets)
         and SANDBOXES.index(one.sandbox.use) <= SANDBOXES.index(other.sandbox.use)
-        and one.sandbox.network <= other.sandbox.network
         and one.web.private_addresses <= other.web.private_addresses
         and set(one.tool_files) <= set(other.tool_files)
         and (other.tools is None or set(one.tools or ("all",)) <= set(other.tools) or one.tools == ())
