@@ -176,6 +176,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
 
 def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
     with pytest.raises(ConfigError, match="install it"):

@@ -244,7 +244,6 @@ class EditorAgent:
             )
         notes = [
             *loaded.notes,
-            *filter(None, [session.bench.sandbox_note]),
             *session.bench.notes,
             *_mcp_notes(request.mcp_servers),
         ]

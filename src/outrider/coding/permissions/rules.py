@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -129,6 +130,18 @@ class Rule(msgspec.Struct, frozen=True):
     def words(self) -> tuple[str, ...]:
         """The words of a rule for commands; none if its quotes do not close."""
         return split_words(_body(self.pattern or ""))
+
+
+def meaning_of(rules: Sequence[str]) -> str:
+    """Return what these rules allow, in words. A text that is no rule stands for itself."""
+    return "; ".join(map(_meaning, rules))
+
+
+def _meaning(text: str) -> str:
+    try:
+        return Rule.parse(text).meaning
+    except ConfigError:
+        return text
 
 
 def exact_rule(text: str) -> str:
