@@ -42,6 +42,7 @@ PLAIN_READS = (
     "stat notes.txt; du -sh src",
     "cd src && cat main.py | head -3",
     "ls\npwd\n",
+    "cd src",
     "date +%F && uname -a",
     "sed -n 5q notes.txt",
 )

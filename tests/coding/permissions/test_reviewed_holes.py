@@ -200,6 +200,8 @@ def test_a_shell_may_come_back_to_the_folder(ground: Ground) -> None:
         f"cd {ground.work} & git status",
         f"cd {ground.work} && ls & git status",
         f"cd {ground.work} | cat; git status",
+        f"cd {ground.work} | git status",
+        f"cd {ground.work} | cat && git status",
         f"(cd {ground.work}); git status",
         f"cd {ground.work} > x && git status",
         f"! cd {ground.work}; git status",

@@ -137,15 +137,17 @@ class _CommandLine:
         yield ALLOWED
 
     def _after_cd(self) -> tuple[Sequence[Command], str]:
-        """Return the commands after a leading `cd folder &&`, and the folder that they run in."""
+        """Return the commands after a leading `cd folder &&`, if any, and the folder that they run in."""
         first, *rest = self._commands
-        if first.words[0] != "cd" or len(first.words) != 2 or not rest:
+        if first.words[0] != "cd" or len(first.words) != 2:
             return self._commands, self._cwd
         folder = os.path.normpath(os.path.join(self._cwd, first.words[1]))
         certain = all(os.path.realpath(each) == each for each in (folder, self._cwd))
         certain = certain and os.path.isdir(folder) and first.words[1][:1] not in ("-", "")
         certain = certain and is_inside(folder, self._policy.inside)  # `ls` alone would list it
-        if not certain or any(command.operator not in ("&&", "|") for command in rest):
+        if not certain or [command.operator for command in rest[:1]] == ["|"]:  # then it runs in a shell of its own
+            return self._commands, self._cwd
+        if any(command.operator not in ("&&", "|") for command in rest):
             return self._commands, self._cwd
         return rest, folder
 
