@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from outrider.acp.permission_requests import permission_options
+from outrider.coding.permissions.question import Question
 from tests.acp.editor import Handler, Refused, allowing, introduced, selecting
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
@@ -120,3 +122,9 @@ async def test_several_calls_of_one_reply_are_asked_about_one_after_the_other(tm
             ids = [question["toolCall"]["toolCallId"] for question in editor.asked_for("session/request_permission")]
             assert ids == ["c0", "c1", "c2"]
     assert sorted(os.listdir(tmp_path)) == ["made0", "made2"]
+
+
+def test_the_option_says_in_words_what_is_always_allowed() -> None:
+    question = Question("c1", "Bash", {"command": "npm ci"}, "it runs `npm ci`", ("Bash(npm ci) network",))
+    names = [option.name for option in permission_options(question)]
+    assert names == ["Allow", "Always here: exactly `npm ci`, up to access network", "Reject"]

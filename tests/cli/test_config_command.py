@@ -212,3 +212,11 @@ def test_wrong_usage_is_2_and_help_is_0(home: Home) -> None:
     ended = config(home, "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "exit codes" in ended.stdout
+
+
+def test_it_shows_what_happens_to_commands_at_each_level(home: Home) -> None:
+    shown = config(home, OUTRIDER_SANDBOX="off", OUTRIDER_PERMISSIONS="plan").stdout
+    assert "shell commands in mode plan, without a sandbox" in shown
+    assert "write    refused   runs without a sandbox, as you" in shown
+    levels = json.loads(config(home, "--json", OUTRIDER_SANDBOX="off", OUTRIDER_PERMISSIONS="all").stdout)["access"]
+    assert levels == {"read": "runs", "write": "runs", "network": "runs", "full": "runs"}

@@ -15,6 +15,13 @@ from outrider.version import __version__
 from tests.cli.program import outrider
 from tests.coding.sandbox.test_proof import NoSandbox
 
+
+@pytest.fixture(autouse=True)
+def _sandbox_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor looks for the sandbox of the machine, which other tests do without."""
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+
+
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
 SECRET = "sk-ant-a-secret-of-mine"
 

@@ -35,7 +35,6 @@ IMPORTED_WHEN_NEEDED = (
     "jsonschema_rs",
     "pypdf",
     "rich.markdown",
-    "tree_sitter_bash",
 )
 _NUMBER = struct.Struct("q")
 _PARAMETERS = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from outrider import Message, ScriptedModel, ToolUseBlock
+from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
 from outrider.coding.permissions.question import Answer, Ask, Question
+from outrider.coding.sandbox.bubblewrap import Bubblewrap
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.errors import ConfigError
@@ -176,6 +178,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
 
 def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
     with pytest.raises(ConfigError, match="install it"):
@@ -187,3 +190,22 @@ async def test_the_system_prompt_has_the_instructions_of_the_project(folder: Pat
     with default_log() as log, bench_in(folder, model="demo").open(log) as session:
         assert "Always whistle." in session.agent.system
         assert str(folder) in session.agent.system
+
+
+def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    bench = bench_in(folder)
+    assert bench.sandbox_note == NO_SANDBOX
+    assert not bench.permissions.sandboxed
+    assert bench_in(folder, sandbox__use="off").sandbox_note == ""
+
+
+def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: Bubblewrap("/usr/bin/bwrap"))
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    bench = bench_in(folder)
+    assert not bench.permissions.sandboxed, "it is not in force before it is found"
+    assert bench.tools
+    assert bench.permissions.sandboxed
+    assert bench.sandbox_note == ""

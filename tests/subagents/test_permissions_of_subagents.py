@@ -228,7 +228,10 @@ async def test_its_commands_are_judged_from_where_its_own_shell_stands(folder: P
     model = play(steps, children)
     session = await run_in(bench, model)
     assert [(each.asker, each.reason) for each in person.asked] == [
-        ("Bash: do above", "it reads ../notes.txt outside the folder")
+        (
+            "Bash: do above",
+            "it reads ../notes.txt outside the folder; access full: runs without a sandbox, as you",
+        )
     ]
     assert results_of(session)[1].text.startswith("one\n")
     assert "outside" not in [result.text for request in model.requests for result in request.messages[-1].tool_results]

@@ -244,7 +244,11 @@ class EditorAgent:
             self._metrics_file.add_session(
                 session.id, lambda: {"client": self._client.name, **session.engine.metrics.as_dict()}
             )
-        notes = [*loaded.notes, *session.bench.notes, *_mcp_notes(request.mcp_servers)]
+        notes = [
+            *loaded.notes,
+            *session.bench.notes,
+            *_mcp_notes(request.mcp_servers),
+        ]
         if loaded.waiting:
             notes.append(str(loaded.waiting))
         session.notes = notes

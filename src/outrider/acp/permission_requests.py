@@ -20,6 +20,7 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.size_estimates import size_of_items
 from outrider.acp.updates.update import Update
 from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.permissions.rules import meaning_of
 
 VISIBLE_COMMAND = 200
 """Characters of a command that a title shows; a longer command is shown in the content, so that the user sees all."""
@@ -132,7 +133,7 @@ def permission_options(question: Question) -> list[PermissionOption]:
     """Return the options that the user can choose from."""
     options = [PermissionOption(ALLOW_ONCE, "Allow", "allow_once")]
     if question.always:
-        label = f"Always allow {', '.join(question.always)} here"
+        label = f"Always here: {meaning_of(question.always)}"
         options.append(PermissionOption(ALLOW_ALWAYS, label, "allow_always"))
     return [*options, PermissionOption(REJECT, "Reject", "reject_once")]
 

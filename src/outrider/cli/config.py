@@ -20,6 +20,7 @@ from outrider.coding.config.masking import mask_environment_secrets, mask_secret
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import flatten
+from outrider.coding.permissions.access_table import access_table
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
@@ -74,7 +75,7 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_as_json(loaded, remembered), indent=2, ensure_ascii=False))
         return 0
-    for line in (*_settings(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
+    for line in (*_settings(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
         print(line)
     if loaded.waiting:
         print("\nnot in effect until you approve it (outrider config trust)")
@@ -147,6 +148,20 @@ def _settings(loaded: Loaded) -> Iterator[str]:
             yield f"{'':{key_width}}  {text}"
 
 
+def _access(loaded: Loaded) -> Iterator[str]:
+    """Yield what happens to commands at each access level, in the mode in force."""
+    mode, sandboxed = loaded.settings.permissions.mode, _is_sandboxed(loaded)
+    yield f"\nshell commands in mode {mode}, {'in the sandbox' if sandboxed else 'without a sandbox'}"
+    for level, (verdict, words) in access_table(mode, sandboxed=sandboxed).items():
+        yield f"  {level:7}  {verdict:8}  {words}"
+
+
+def _is_sandboxed(loaded: Loaded) -> bool:
+    from outrider.coding.sandbox.finding import find_sandbox
+
+    return loaded.settings.sandbox.use != "off" and find_sandbox() is not None
+
+
 def _files(loaded: Loaded) -> Iterator[str]:
     yield "\nfiles"
     width = max(map(len, loaded.files))
@@ -182,6 +197,12 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
     values = flatten(loaded.settings)
     return {
         "settings": {key: {"value": _masked(values[key]), "origin": loaded.origins[key]} for key in SETTINGS},
+        "access": {
+            level: verdict
+            for level, (verdict, _) in access_table(
+                loaded.settings.permissions.mode, sandboxed=_is_sandboxed(loaded)
+            ).items()
+        },
         "files": loaded.files,
         "remembered": _masked(remembered),
         "waiting": _masked(msgspec.to_builtins(loaded.waiting.widenings)) if loaded.waiting else [],

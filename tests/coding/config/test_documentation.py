@@ -47,5 +47,5 @@ def test_the_table_says_what_is_declared() -> None:
     assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL` | `--model` |")
     assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')
     assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | | |")
-    assert rows["sandbox.network"].startswith("| `sandbox.network` | `true` |")
+    assert rows["web.private_addresses"].startswith("| `web.private_addresses` | `false` |")
     assert all(row.count("|") == 6 for row in rows.values())

@@ -60,7 +60,6 @@ def test_the_environment_sets_what_it_can(home: Home) -> None:
         OUTRIDER_PERMISSIONS="plan",
         OUTRIDER_TOOLS="Read, Grep",
         OUTRIDER_SANDBOX="require",
-        OUTRIDER_SANDBOX_NETWORK="no",
         OUTRIDER_PRIVATE_ADDRESSES="1",
         OUTRIDER_MAX_TURNS="none",
         OUTRIDER_MAX_TOTAL_TOKENS="1000",
@@ -70,7 +69,7 @@ def test_the_environment_sets_what_it_can(home: Home) -> None:
     ).settings
     assert (settings.model, settings.tools) == ("demo", ("Read", "Grep"))
     assert settings.permissions.mode == "plan"
-    assert (settings.sandbox.use, settings.sandbox.network) == ("require", False)
+    assert settings.sandbox.use == "require"
     assert settings.web.private_addresses is True
     limits = settings.limits
     assert (limits.max_turns, limits.max_total_tokens, limits.max_cost, limits.max_seconds, limits.tool_seconds) == (
@@ -103,7 +102,7 @@ def test_every_variable_is_heeded(home: Home) -> None:
         ("OUTRIDER_MAX_COST", "nan", "OUTRIDER_MAX_COST must be a number over 0"),
         ("OUTRIDER_MAX_TOKENS", "1000", "is called OUTRIDER_MAX_TOTAL_TOKENS now; rename the variable"),
         ("OUTRIDER_PERMISSIONS", "edit", 'did you mean "edits"?'),
-        ("OUTRIDER_SANDBOX_NETWORK", "perhaps", "OUTRIDER_SANDBOX_NETWORK must be true or false"),
+        ("OUTRIDER_PRIVATE_ADDRESSES", "perhaps", "OUTRIDER_PRIVATE_ADDRESSES must be true or false"),
         ("OUTRIDER_TOOLS", "Read,bash", 'did you mean "Bash"?'),
     ],
 )
@@ -220,7 +219,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "permissions.allow": RULES.map(tuple),
     "permissions.ask": RULES.map(tuple),
     "permissions.deny": RULES.map(tuple),
-    "sandbox.network": st.booleans(),
+    "web.private_addresses": st.booleans(),
     "limits.max_turns": st.none() | st.integers(1, 100),
 }
 LAYERS = st.lists(
@@ -236,7 +235,7 @@ LAYERS = st.lists(
 @given(LAYERS)
 def test_scalars_are_those_of_the_last_layer_that_has_one(layers: list[Layer]) -> None:
     whole = merge(layers)
-    for key in ("model", "permissions.mode", "sandbox.network", "limits.max_turns"):
+    for key in ("model", "permissions.mode", "web.private_addresses", "limits.max_turns"):
         having = [layer for layer in layers if key in layer.values]
         assert whole.values[key] == (having[-1].values[key] if having else DEFAULTS[key])
         assert whole.origins[key] == (having[-1].origins[key] if having else DEFAULT)

@@ -28,7 +28,7 @@ def test_the_type_of_a_field_decides_what_it_accepts() -> None:
     types = {key: setting.value_type for key, setting in SETTINGS.items()}
     assert types["model"] == Text()
     assert types["permissions.mode"] == Choice(("ask", "edits", "all", "plan"))
-    assert types["sandbox.network"] == Boolean()
+    assert types["web.private_addresses"] == Boolean()
     assert types["limits.max_turns"] == Number(whole=True)
     assert types["limits.max_cost"] == Number()
     assert types["limits.result_characters"] == Number(whole=True, unlimited=False)

@@ -31,7 +31,6 @@ WIDER = [
     ('permissions.secrets = ["a", "!b", "b"]', 'permissions.secrets = ["a", "b", "!b"]', "permissions.secrets"),
     ("", 'sandbox.use = "off"', "sandbox.use"),
     ('sandbox.use = "require"', 'sandbox.use = "auto"', "sandbox.use"),
-    ("sandbox.network = false", "sandbox.network = true", "sandbox.network"),
     ("", "web.private_addresses = true", "web.private_addresses"),
     ("", 'tool_files = ["tools.py"]', "tool_files"),
     ('tools = ["Read"]', 'tools = ["Read", "Bash"]', "tools"),
@@ -60,9 +59,8 @@ NARROWER = [
     ("", 'permissions.deny = ["Bash"]\npermissions.ask = ["Edit"]'),
     ("", f"permissions.secrets = {BUILT_IN}"),
     ("", f"permissions.secrets = {json.dumps([*SECRETS, '*.tfvars'])}"),
-    ("", 'sandbox.use = "require"\nsandbox.network = false'),
+    ("", 'sandbox.use = "require"'),
     ('sandbox.use = "off"', 'sandbox.use = "off"'),
-    ("", "sandbox.network = true"),
     ("", "web.private_addresses = false"),
     ("", 'tools = ["Read", "Grep"]'),
     ("", "tools = []"),
@@ -200,7 +198,6 @@ SAID: dict[str, st.SearchStrategy[Any]] = {
     "permissions.folders": st.lists(st.sampled_from(["/", "/srv"]), max_size=2),
     "permissions.secrets": st.lists(st.sampled_from(["a", "b", "!a"]), max_size=3),
     "sandbox.use": st.sampled_from(SANDBOXES),
-    "sandbox.network": st.booleans(),
     "web.private_addresses": st.booleans(),
     "limits.max_turns": LIMIT,
     "limits.max_total_tokens": LIMIT,
@@ -231,7 +228,6 @@ def allows_no_more(one: Settings, other: Settings) -> bool:
         and set(mine.folders) <= set(theirs.folders)
         and hidden(mine.secrets) >= hidden(theirs.secrets)
         and SANDBOXES.index(one.sandbox.use) <= SANDBOXES.index(other.sandbox.use)
-        and one.sandbox.network <= other.sandbox.network
         and one.web.private_addresses <= other.web.private_addresses
         and set(one.tool_files) <= set(other.tool_files)
         and (other.tools is None or set(one.tools or ("all",)) <= set(other.tools) or one.tools == ())

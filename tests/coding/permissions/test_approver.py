@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.toolbox import ALL_NAMES
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
 from outrider.tools.approval import Deny
@@ -33,7 +35,7 @@ def call(name: str, **input: Any) -> tuple[ToolUseBlock, Tool]:
         """Do it."""
         raise ToolDefinitionError("never called here")
 
-    return ToolUseBlock(f"call-{name}", name, input), anything
+    return ToolUseBlock(f"call-{name}", name, input), replace(anything, built_in=name in ALL_NAMES)
 
 
 class Person:
@@ -76,8 +78,9 @@ async def test_once_is_for_this_call_alone(ground: Ground) -> None:
     assert await permissions(*call("Bash", command="npm test")) == ""
     refusal = await permissions(*call("Bash", command="npm test"))
     assert refusal == "the user does not want this: use pnpm"
+    reason = "it runs `npm test`; access full: runs without a sandbox, as you"
     assert person.questions[0] == Question(
-        "call-Bash", "Bash", {"command": "npm test"}, "it runs `npm test`", ("Bash(npm test:*)",)
+        "call-Bash", "Bash", {"command": "npm test"}, reason, ("Bash(npm test) full",)
     )
 
 
@@ -91,10 +94,30 @@ async def test_always_is_remembered_and_holds_at_once(ground: Ground) -> None:
     person = Person(Answer("always"))
     permissions = Reasons(ground.policy(), ask=person, remember=stored.append)
     assert await permissions(*call("Bash", command="npm test")) == ""
-    assert await permissions(*call("Bash", command="npm test -- -x")) == ""
-    assert stored == [("Bash(npm test:*)",)]
-    assert [rule.text for rule in permissions.policy.allow] == ["Bash(npm test:*)"]
+    assert await permissions(*call("Bash", command="npm  'test'")) == ""
+    assert stored == [("Bash(npm test) full",)]
+    assert [rule.text for rule in permissions.policy.allow] == ["Bash(npm test) full"]
     assert len(person.questions) == 1
+
+
+async def test_always_allows_the_level_that_was_shown_and_no_more(ground: Ground) -> None:
+    person = Person(Answer("always"), Answer("no"))
+    permissions = Reasons(ground.policy(sandboxed=True), ask=person)
+    assert await permissions(*call("Bash", command="npm install", access="network")) == ""
+    assert person.questions[0].reason.endswith("access network: changes files in the folder and reaches the network")
+    assert person.questions[0].always == ("Bash(npm install) network",)
+    assert await permissions(*call("Bash", command="npm install", access="write")) == ""
+    assert await permissions(*call("Bash", command="npm install", access="full")) != ""
+    permissions.sandboxed = False
+    assert await Reasons(permissions.policy)(*call("Bash", command="npm install")) != ""
+
+
+async def test_a_users_tool_is_not_harmless_by_its_name(ground: Ground) -> None:
+    permissions = Reasons(ground.policy("plan"))
+    for name in ("Todo", "Task", "Read", "Bash", "Grep"):
+        use, built_in = call(name, file_path="notes.txt", command="ls", pattern="x", path="src")
+        assert await permissions(use, built_in) == ""
+        assert "plan mode" in await permissions(use, replace(built_in, built_in=False, effect="write"))
 
 
 @pytest.mark.parametrize("verdict", ["once", "always"])
@@ -153,7 +176,7 @@ async def test_always_for_what_no_rule_can_allow_is_once(ground: Ground) -> None
 async def test_questions_come_one_at_a_time_and_an_answer_settles_those_that_wait(ground: Ground) -> None:
     person = Person(Answer("always"), Answer("once"))
     permissions = Reasons(ground.policy(), ask=person)
-    calls = [call("Bash", command="npm test"), call("Bash", command="npm test -- y"), call("Bash", command="foo")]
+    calls = [call("Bash", command="npm test"), call("Bash", command="npm  test"), call("Bash", command="foo")]
     assert await asyncio.gather(*(permissions(*each) for each in calls)) == ["", "", ""]
     assert [question.input["command"] for question in person.questions] == ["npm test", "foo"]
     assert person.asked_at_once == 1
@@ -184,8 +207,8 @@ async def test_a_cancelled_question_is_a_cancel_and_the_next_can_be_asked(ground
     ("name", "input", "told"),
     [
         ("Write", {"file_path": "x.md"}, '--permissions edits (or all), or allow it with the rule "Edit(./x.md)"'),
-        ("Bash", {"command": "npm test"}, '--permissions all, or allow it with the rule "Bash(npm test:*)"'),
-        ("Bash", {"command": "npm test && foo"}, 'the rules "Bash(npm test:*)", "Bash(foo)"'),
+        ("Bash", {"command": "npm test"}, '--permissions all, or allow it with the rule "Bash(npm test) full"'),
+        ("Bash", {"command": "npm test && foo"}, 'the rule "Bash(npm test && foo) full"'),
         ("WebFetch", {"url": "http://a.net/"}, '"WebFetch(domain:a.net)" in the configuration'),
         ("Write", {"file_path": "../x.md"}, "run again with --permissions all,"),
     ],

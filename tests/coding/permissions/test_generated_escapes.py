@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.permissions.question import Mode
-from outrider.coding.permissions.shell.parser import parse_script
-from outrider.coding.permissions.shell.script import Command
-from outrider.coding.permissions.shell.wrappers import unwrap
+from outrider.coding.permissions.shell.plain_line import read_plain_line
 from tests.coding.permissions.canaries import Cage
 from tests.coding.permissions.grammar import document, escape, quoted, slip, soup
 from tests.coding.permissions.workspace import Ground
@@ -28,14 +26,23 @@ RULES = (
 MODES: tuple[Mode, ...] = ("ask", "edits", "plan")
 
 
-@pytest.mark.parametrize("count", [1_000, *only_long(10_000)])
-def test_escapes_are_not_allowed(ground: Ground, count: int) -> None:
-    random = Random(20260101)
+def assert_no_escape(ground: Ground, seed: int, count: int) -> None:
+    random = Random(seed)
     policies = [ground.policy(mode, rules) for mode in MODES for rules in RULES]
     for _ in range(count):
         command, kind = escape(random)
         decision = ground.decide(random.choice(policies), "Bash", command=command)
         assert decision.verdict != "allow", (command, kind)
+
+
+def test_two_thousand_escapes_are_not_allowed(ground: Ground) -> None:
+    assert_no_escape(ground, 20_260_101, 2_000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hundred_thousand_escapes_are_not_allowed(ground: Ground, seed: int) -> None:
+    assert_no_escape(ground, seed, 10_000)
 
 
 def test_what_is_generated_are_escapes_indeed(own_ground: Ground) -> None:
@@ -53,20 +60,25 @@ def test_what_is_generated_are_escapes_indeed(own_ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("count", [400, *only_long(4_000)])
-@pytest.mark.parametrize(("make", "least"), [(slip, 300), (quoted, 300), (soup, 100), (document, 100)])
+@pytest.mark.parametrize(("make", "least"), [(slip, 100), (quoted, 100), (soup, 30)])
 def test_what_is_allowed_calls_what_it_seems_to_call(
     own_ground: Ground, make: Callable[[Random], str], least: int, count: int
 ) -> None:
     """Command lines with slips of the pen or a confusion of quotes: what is allowed, bash reads as it was read here."""
     cage = Cage(own_ground)
     random = Random(7)
-    policy = own_ground.policy("edits", ("Bash(git status:*)", "Bash(ls:*)", "Bash(wc:*)"))
+    policy = own_ground.policy("edits", ("Bash(git status:*)", "Bash(ls:**)", "Bash(wc:**)"))
     commands = {make(random) for _ in range(count)}
-    allowed = [each for each in commands if own_ground.decide(policy, "Bash", command=each).verdict == "allow"]
-    assert len(allowed) > least * count // 4_000
-    finite = sorted(each for each in allowed if "while" not in each and "until" not in each)
-    for command in random.sample(finite, min(len(finite), count // 40)):
+    allowed = sorted(each for each in commands if own_ground.decide(policy, "Bash", command=each).verdict == "allow")
+    assert len(allowed) > least * count // 2_000
+    for command in random.sample(allowed, min(len(allowed), count // 40)):
         assert_bash_agrees(cage, command)
+
+
+def test_a_document_is_never_plain(ground: Ground) -> None:
+    random = Random(5)
+    for _ in range(500):
+        assert ground.bash(document(random), "edits").verdict == "ask"
 
 
 def assert_bash_agrees(cage: Cage, command: str) -> None:
@@ -74,24 +86,10 @@ def assert_bash_agrees(cage: Cage, command: str) -> None:
     calls, output = cage.run(command)
     assert "SECRET-CONTENT" not in output, command
     assert not cage.canary.exists(), command
-    believed = [form for each in parse_script(command).commands for form in _forms(each)]
+    believed = [list(each.words) for each in read_plain_line(command)]
     for call in calls:
         assert call[0] != "forbidden", command
-        assert any(_agree(values, call) for values in believed), (command, call)
-
-
-def _forms(command: Command) -> list[list[str | None]]:
-    """The command as it stands, and what its wrappers run, one after the other."""
-    wrapping = len(command.words) - len(unwrap(command.words))
-    return [command.values[at:] for at in range(wrapping + 1)]
-
-
-def _agree(values: list[str | None], call: list[str]) -> bool:
-    """Whether the call is one that was read: word for word up to what is not known before."""
-    if None in values:
-        known = values[: values.index(None)]
-        return call[: len(known)] == known
-    return values == call
+        assert call in believed, (command, call)
 
 
 STEPS = st.sampled_from(["src/..", ".", "", "src/up", "docs/..", "src/deep/../..", "to_src/..", "has space/.."])

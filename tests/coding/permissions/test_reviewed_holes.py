@@ -9,8 +9,7 @@ import pytest
 
 from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.question import MODES, Mode
-from outrider.coding.permissions.shell.parser import parse_script
-from outrider.coding.permissions.shell.read_only_options import READERS
+from outrider.coding.permissions.shell.short_list import _COMMANDS as COMMANDS
 from tests.coding.permissions.workspace import Ground
 
 
@@ -37,22 +36,21 @@ def test_a_device_is_known_by_its_name_alone(burrow: Ground, mode: Mode) -> None
         assert burrow.bash(command, mode).verdict == "deny"
     outside = burrow.bash(f"echo x >> {up}dev/stdout", mode).verdict
     assert outside == {"plan": "deny", "all": "allow"}.get(mode, "ask")
-    assert burrow.bash("cat < /dev/null 2> /dev/null > /dev/stdout", mode).verdict == "allow"
+    assert burrow.bash("cat < /dev/null 2> /dev/null", mode).verdict == "allow"
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_option_does_not_swallow_a_file_that_the_command_reads(ground: Ground, mode: Mode) -> None:
     for command in ("od -An -c -w .env", "od -w .env", "od -cw .env", "od -vw .env"):
         assert ground.bash(command, mode).verdict == "deny"
-    assert ground.bash("od -w16 -An -tx1 -N 32 notes.txt", mode).verdict == "allow"
 
 
-@pytest.mark.parametrize("name", sorted(READERS))
+@pytest.mark.parametrize("name", sorted(name for name, options in COMMANDS.items() if not options.operands))
 def test_no_option_swallows_a_path(ground: Ground, name: str) -> None:
     """The word behind an option is a file, unless every version of the command takes a text there."""
-    options = READERS[name]
+    options = COMMANDS[name]
     pattern = "x " * options.leading
-    for letter in options.flags + options.counted + options.attached:
+    for letter in options.flags + options.counted:
         for path in (f"{ground.outside}/other.txt", ".env"):
             form = f"{name} {pattern}-{letter} {path}"
             assert ground.bash(form).verdict != "allow", form
@@ -137,20 +135,6 @@ def test_no_command_sets_what_leads_the_next_one(ground: Ground, command: str, m
     assert ground.bash(command, mode, allow=rules).verdict != "allow"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "printf '%s\\n' a b",
-        "printf '%5.2f%% %-10s|%03d %x\\n' 1 a 2 3",
-        "printf '%(%F)T\\n' -1",
-        "printf 'plain'",
-        "printf '%*s' 5 x",
-    ],
-)
-def test_ordinary_formats_are_printed(ground: Ground, command: str) -> None:
-    assert ground.bash(command, "plan").verdict == "allow"
-
-
 STANDING_ELSEWHERE = (
     ("cd src && git status", "Bash(git status:*)"),
     ("cd src && git status", "Bash(git status)"),
@@ -191,12 +175,12 @@ def test_no_rule_holds_after_a_move_that_cannot_be_followed(ground: Ground, move
     rules = [f"Bash({move})", "Bash(git status:*)"]
     assert ground.bash(move, allow=rules).verdict == "allow"
     assert ground.bash(f"{move}; git status", allow=rules).verdict == "ask"
-    assert ground.bash("source x && git status", allow=["Bash(source x)", *rules]).verdict == "allow"
+    assert ground.bash("source x && git status", allow=["Bash(source x)", *rules]).verdict == "ask"
 
 
 def test_the_whole_text_can_be_agreed_to_where_the_shell_stands_in_the_folder(ground: Ground) -> None:
     command = "cd src && pytest"
-    assert ground.bash(command).always == ("Bash(cd src && pytest)",)
+    assert ground.bash(command).always == ("Bash(cd src && pytest) full",)
     policy = ground.policy(allow=["Bash(cd src && pytest)"])
     assert ground.decide(policy, "Bash", command=command).verdict == "allow"
     assert ground.decide(policy, "Bash", command=command, cwd=ground.work / "docs").verdict == "ask"
@@ -204,23 +188,23 @@ def test_the_whole_text_can_be_agreed_to_where_the_shell_stands_in_the_folder(gr
 
 def test_what_obeys_no_files_may_be_used_elsewhere(ground: Ground) -> None:
     assert ground.bash("cd src && ls && cat main.py").verdict == "allow"
-    assert ground.bash("cd src && grep -rn foo .", allow=["Bash(grep:*)"]).verdict == "allow"
 
 
 def test_a_shell_may_come_back_to_the_folder(ground: Ground) -> None:
     policy = ground.policy(allow=["Bash(git status:*)", "Bash(git diff:*)"])
     elsewhere = ground.work / "src"
-    for command in (f"cd {ground.work} && git status 2>&1 | tail -5", f"cd {ground.work}; git status\ngit diff"):
+    for command in (f"cd {ground.work} && git status 2>&1 | tail -5", f"cd {ground.work} && git status && git diff"):
         assert ground.decide(policy, "Bash", command=command).verdict == "allow"
         assert ground.decide(policy, "Bash", command=command, cwd=elsewhere).verdict == "allow"
     for command in (
         f"cd {ground.work} & git status",
         f"cd {ground.work} && ls & git status",
         f"cd {ground.work} | cat; git status",
+        f"cd {ground.work} | git status",
+        f"cd {ground.work} | cat && git status",
         f"(cd {ground.work}); git status",
         f"cd {ground.work} > x && git status",
         f"! cd {ground.work}; git status",
-        "cd .. && git status",
     ):
         assert ground.decide(policy, "Bash", command=command, cwd=elsewhere).verdict == "ask", command
 
@@ -267,30 +251,18 @@ def test_a_rule_for_a_program_does_not_hold_for_what_it_is_fed(ground: Ground, c
     assert ground.bash(command, allow=[rule, "Bash(true)"]).verdict == "ask"
     offered = ground.bash(command).always
     assert rule not in offered
-    assert offered in ((), (f"Bash({command})",))
+    assert offered in ((), (f"Bash({command}) full",))
 
 
 @pytest.mark.parametrize(
     ("command", "rules"),
     [
-        ("git log | tee out.txt", ["Bash(git log:*)", "Bash(tee out.txt)"]),
-        ("cat notes.txt | jq .a", ["Bash(jq:*)"]),
-        ("cat notes.txt | jq .a", ["Bash(jq .a)"]),
-        ("git commit --file=- <<'E'\nfix\nE", ["Bash(git commit:*)"]),
-        ("yes | npm test", ["Bash(yes)", "Bash(npm test:*)"]),
-        ("cat notes.txt | awk '{print $1}'", ["Bash(awk:*)"]),
-        ("python3 x.py > out.txt", ["Bash(python3 x.py)", "Edit(out.txt)"]),
         ("make test 2>&1 | tail -5", ["Bash(make test:*)"]),
         ("python3 x.py | tail -5", ["Bash(python3 x.py)"]),
     ],
 )
 def test_data_may_be_fed(ground: Ground, command: str, rules: Sequence[str]) -> None:
     assert ground.bash(command, allow=rules).verdict == "allow"
-
-
-def test_who_is_fed() -> None:
-    script = parse_script("a < x; b | c; d > x; e <<< y; f 2>&1; (g; h) < x; i <<E\nE\nj $(k) | l $(m); n & o")
-    assert {command.name for command in script.commands if command.has_input} == set("aceghilm")
 
 
 def test_a_search_leaves_out_what_cannot_be_judged(ground: Ground) -> None:
@@ -368,27 +340,98 @@ TRAPPED = (
 def test_attached_options_are_no_way_around_the_traps(ground: Ground, command: str) -> None:
     command = command.replace("{outside}", str(ground.outside))
     words = command.split()
-    rules = [f"Bash({words[0]}:*)", f"Bash({words[0]} {words[1]}:*)"]
+    rules = [f"Bash({words[0]}:*)"] + ([] if words[0] == "pytest" else [f"Bash({words[0]} {words[1]}:*)"])
     assert ground.bash(command, allow=rules).verdict == "ask"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "ruff check --fix --output-format=concise src",
+        "ruff check --fix src",
         "git commit -am 'fix: the thing, see https://example.com/x'",
-        "git ls-files -o --exclude-standard",
         "git log --oneline -n5 -- src",
-        "git add src/main.py",
-        "pytest -xvs src -n 4 --cov=src --cov-report=term-missing",
-        "go test -run TestX -count=1 ./...",
         "npm test -- --watch=false",
         "cargo test --all -- --nocapture",
     ],
 )
-def test_ordinary_options_are_no_traps(ground: Ground, command: str) -> None:
+def test_options_need_a_rule_that_says_so(ground: Ground, command: str) -> None:
     words = command.split()
-    assert ground.bash(command, allow=[f"Bash({words[0]} {words[1]}:*)", "Bash(pytest:*)"]).verdict == "allow"
+    assert ground.bash(command, allow=[f"Bash({words[0]} {words[1]}:*)"]).verdict == "ask"
+    assert ground.bash(command, allow=[f"Bash({words[0]} {words[1]}:**)"]).verdict == "allow"
+
+
+WIDER_THAN_THEY_LOOK = (
+    ("Bash(npm test:*)", 'npm test "-node-options=--import=data:text/javascript,x"'),
+    ("Bash(npm test:*)", "npm test ---node-options=--require=./x"),
+    ("Bash(npm test:*)", "npm test -script-shell=./x"),
+    ("Bash(npm test:*)", "npm test -prefix=../x"),
+    ("Bash(npm test:*)", "npm test -userconfig=x"),
+    ("Bash(npm test:*)", "npm test --node-options=x"),
+    ("Bash(npm test:*)", "npm test \u2010\u2010prefix"),
+    ("Bash(npm test:*)", "npm test \u2013prefix=x"),
+    ("Bash(ruff check:*)", "ruff check --fix"),
+    ("Bash(ruff check:*)", "ruff check src --fix"),
+    ("Bash(git:*)", "git credential-store get"),
+    ("Bash(git:*)", "git submodule--helper foreach id"),
+    ("Bash(git:*)", "git log"),
+    ("Bash(git log:*)", "git log --output=x"),
+    ("Bash(git log:*)", "git log -ox"),
+    ("Bash(git fetch:*)", "git fetch ext::./x"),
+    ("Bash(tar:*)", "tar tIf ./evil.sh x.tar"),
+    ("Bash(tar:*)", "tar xf x.tar"),
+    ("Bash(bat:*)", "bat --pager ./x notes.txt"),
+    ("Bash(bat:*)", "bat --pager=./x notes.txt"),
+    ("Bash(yq:*)", "yq -i .a=1 x.yml"),
+    ("Bash(yq:*)", "yq .a x.yml"),
+    ("Bash(less:*)", "less --LOG-FILE=x notes.txt"),
+    ("Bash(less:*)", "less +!id notes.txt"),
+    ("Bash(sed:*)", "sed wx notes.txt"),
+    ("Bash(sed -n:*)", "sed -n '1e id' notes.txt"),
+    ("Bash(awk:*)", "awk 'BEGIN{system(1)}'"),
+    ("Bash(python3:*)", "python3 evil.py"),
+    ("Bash(python3.12:*)", "python3.12 evil.py"),
+    ("Bash(make test:*)", "make test deploy"),
+    ("Bash(make test:*)", "make test CC=./x"),
+    ("Bash(vim:*)", "vim +!id notes.txt"),
+    ("Bash(curl:*)", "curl https://example.com/x"),
+    ("Bash(rsync:*)", "rsync host:/etc/passwd src"),
+    ("Bash(dd:*)", "dd of=x"),
+    ("Bash(timeout 5:*)", "timeout 5 forbidden"),
+    ("Bash(sudo -u bob:*)", "sudo -u bob forbidden"),
+)
+
+
+@pytest.mark.parametrize(("rule", "command"), WIDER_THAN_THEY_LOOK)
+def test_further_arguments_do_not_change_what_a_rule_means(ground: Ground, rule: str, command: str) -> None:
+    for sandboxed, access in ((False, "read"), (True, "write")):
+        decision = ground.bash(command, allow=[rule], sandboxed=sandboxed, access=access)
+        assert decision.verdict == "ask"
+        assert rule not in decision.always
+
+
+RAN_CODE = (
+    'echo "touch PWNED; id/" | sed "s/[/]/;/e#/p"',
+    'sed "s/[/]/;/e#/p" notes.txt',
+    "sed 's/[/]/;/w p/p' notes.txt",
+    "sed -n 's/[/]/;/w p/p' notes.txt",
+    "sed -n '1,2w x' notes.txt",
+    "sed -n 1p -i notes.txt",
+    "sed -n 1p --in-place notes.txt",
+    "sed -n 1p -e '1e id' notes.txt",
+    "sed -n '1p;1e id' notes.txt",
+    "sed -n '1p\n1e id' notes.txt",
+    "sed -ni 1p notes.txt",
+    'echo "$pgpassword"; pgpassword=1',
+    'pgpassword=1; echo "$pgpassword"',
+    "echo $pgpassword",
+)
+
+
+@pytest.mark.parametrize("command", RAN_CODE)
+def test_scripts_and_variables_are_not_plain(ground: Ground, command: str) -> None:
+    for mode in ("ask", "edits", "plan"):
+        for rules in ((), ("Bash(sed:*)", "Bash(sed -n:*)", "Bash(echo:*)")):
+            assert ground.bash(command, mode, allow=rules).verdict != "allow"
 
 
 @pytest.mark.parametrize(
@@ -429,9 +472,6 @@ def test_ordinary_options_are_no_traps(ground: Ground, command: str) -> None:
     ],
 )
 def test_nothing_outside_is_looked_at_unasked(ground: Ground, command: str) -> None:
-    if command == "echo ~":
-        assert ground.bash(command).verdict == "allow"  # the name of the home is no secret
-        return
     for mode in ("ask", "edits", "plan"):
         assert ground.bash(command, mode).verdict != "allow"
 
@@ -440,7 +480,6 @@ def test_a_secret_is_not_probed(ground: Ground) -> None:
     for command in ("test -r /etc/shadow", "[ -s .env ]", "cat ~root/.ssh/id_rsa"):
         for mode in MODES:
             assert ground.bash(command, mode).verdict == "deny", command
-    assert ground.bash("[ -f notes.txt ] && [ notes.txt -nt docs/a.md ] || test -n x").verdict == "allow"
 
 
 CARRIED = (
@@ -516,7 +555,6 @@ def test_ordinary_carriers_run_where_something_is_denied(ground: Ground) -> None
         "sudo apt-get install 'a b'",
         "git commit -m 'rm x'",
         "uv run pytest -k 'not (a or b)'",
-        "python3 <<'E'\nprint(1)\nE",
     ):
         assert ground.bash(command, "all", deny=("Bash(rm:*)",)).verdict == "allow", command
 
@@ -545,10 +583,9 @@ def test_a_glob_does_not_reach_what_is_denied(ground: Ground, command: str) -> N
     assert ground.bash("cp a sr*/x", "all", deny=("Edit(docs/**)",)).verdict == "allow"
 
 
-def test_patterns_that_would_take_long_are_asked_about_at_once(ground: Ground) -> None:
+def test_patterns_that_would_take_long_are_decided_at_once(ground: Ground) -> None:
     for command in ("rm *a*a*a*a*a*a*b", "rm " + "s* " * 100, "rm /usr/*/*/*"):
-        assert ground.bash(command, "all", deny=("Edit(docs/**)",)).verdict == "ask", command
-        assert ground.bash(command, "all").verdict != "deny", command
+        assert "could not be checked" not in ground.bash(command, "all", deny=("Edit(docs/**)",)).reason
 
 
 def test_a_path_that_a_rule_asks_about_is_asked_about_as_an_argument(ground: Ground) -> None:
@@ -592,4 +629,4 @@ def test_a_pattern_of_a_program_does_not_look_for_secrets(ground: Ground, comman
 
 def test_ordinary_patterns_of_programs(ground: Ground) -> None:
     for command in ("git log -p -- '*.py'", "git diff -- . ':!*.lock'", "rg -g '*.md' x", "git log --grep='[a-z]*'"):
-        assert ground.bash(command, allow=("Bash(git:*)", "Bash(rg:*)")).verdict == "allow", command
+        assert ground.bash(command, allow=("Bash(git:**)", "Bash(rg:**)")).verdict == "allow", command

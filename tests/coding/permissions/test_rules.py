@@ -22,6 +22,7 @@ from tests.coding.permissions.workspace import Ground
         ("Read(src/**)", "Read", "src/**"),
         ("WebFetch(domain:Example.COM.)", "WebFetch", "domain:example.com"),
         ("my_tool", "my_tool", None),
+        ("Bash(pytest:**)", "Bash", "pytest:**"),
         ("mcp__server__tool", "mcp__server__tool", None),
     ],
 )
@@ -56,6 +57,9 @@ def test_a_rule_is_a_tool_and_perhaps_a_pattern(text: str, tool: str, pattern: s
         ("Read({a,b}{c,d}{e,f}{g,h}{i,j}{k,l}{m,n}{o,p}{q,r})", "cannot be used"),
         ("Bash(a\0b)", "NUL"),
         (7, "is not a rule"),
+        ("Read(x) full", "only rules for Bash take an access level"),
+        ("Bash(x) admin", "is not a rule"),
+        ("Bash(:**)", "no words"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_advice(text: str, advice: str) -> None:
@@ -102,6 +106,27 @@ def test_patterns_of_paths_are_narrow_to_allow_and_wide_to_deny(
     assert rule.covers_path(path, "/w", wide=True) is wide
 
 
+@pytest.mark.parametrize(
+    ("text", "access", "meaning"),
+    [
+        ("Bash", None, "every command"),
+        ("Bash network", "network", "every command, up to access network"),
+        ("Bash(npm test) write", "write", "exactly `npm test`, up to access write"),
+        ("Bash(echo (a) full) full", "full", "exactly `echo (a) full`, up to access full"),
+        ("Bash(npm test:*)  read ", "read", "`npm test` and further arguments without options, up to access read"),
+        ("Bash(pytest:**)", None, "`pytest` and any further arguments"),
+        ("Read(/data/**)", None, "reading /data/**"),
+        ("Edit(./x.md)", None, "changing ./x.md"),
+        ("WebFetch(domain:a.net)", None, "fetching from a.net and its sub-domains"),
+        ("my_tool", None, "every call of my_tool"),
+    ],
+)
+def test_a_rule_for_commands_has_a_level_and_a_meaning_in_words(text: str, access: str | None, meaning: str) -> None:
+    rule = Rule.parse(text)
+    assert (rule.access, rule.meaning) == (access, meaning)
+    assert Rule.parse(rule.text) == rule
+
+
 @pytest.mark.parametrize("host", ["example.com", "www.example.com", "a.b.example.com"])
 def test_a_domain_has_its_sub_domains(host: str) -> None:
     assert Rule.parse("WebFetch(domain:example.com)").covers_host(host)
@@ -134,10 +159,28 @@ def test_a_domain_has_its_sub_domains(host: str) -> None:
         ("Bash(foo:*)", "foo | bar", False),
         ("Bash(./run.sh:*)", "./run.sh a", True),
         ("Bash(./run.sh:*)", "cd src && ./run.sh a", False),
-        ("Bash(xargs grep:*)", "xargs grep x", True),
+        ("Bash(xargs grep:*)", "xargs grep x", False),
+        ("Bash(xargs grep x)", "xargs grep x", True),
+        ("Bash(foo:**)", "foo -x --y=z 'a b'", True),
+        ("Bash(foo:*)", "foo a", True),
+        ("Bash(foo:*)", "foo -x", False),
+        ("Bash(foo:*)", "foo a -x", False),
+        ("Bash(foo:*)", "foo x=y", False),
+        ("Bash(foo:*)", "foo @args", False),
+        ("Bash(foo:*)", "foo +x", False),
+        ("Bash(foo:*)", "foo 'a b'", False),
+        ("Bash(foo:*)", "foo ../x", False),
+        ("Bash(foo:*)", "foo to_outside/x", False),
+        ("Bash(foo:*)", "foo a:/etc/passwd", False),
+        ("Bash(foo:*)", "foo ext::./x", False),
+        ("Bash(foo:*)", "foo src/main.py::test_x", True),
+        ("Bash(foo:*)", "foo | foo", False),
+        ("Bash(foo)", "foo && foo", True),
+        ("Bash(foo)", "cd src && foo", False),
+        ("Bash(foo)", "ls | foo", False),
         ("Bash(xargs:*)", "xargs grep x", False),
-        ("Bash(foo:*)", "timeout 5 foo x", True),
-        ("Bash(foo:*)", "CI=1 foo x", True),
+        ("Bash(foo:*)", "timeout 5 foo x", False),
+        ("Bash(foo:*)", "CI=1 foo x", False),
         ("Bash(foo:*)", "PATH=. foo x", False),
         ("Bash(foo:*)", "foo x > out.txt", False),
         ("Bash(foo:*)", "foo x > /dev/null 2>&1", True),

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.coding.permissions.decision import Decision, decide
+from outrider.coding.access import Access
+from outrider.coding.permissions.decision import Call, Decision, decide
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
+from outrider.coding.toolbox import ALL_NAMES
 
 EFFECTS = {"Read": "read", "Glob": "read", "Grep": "read", "Todo": "read", "WebFetch": "read"}
 
@@ -51,16 +53,31 @@ class Ground:
             (self.work / name).symlink_to(target)
 
     def policy(
-        self, mode: Mode = "ask", allow: Sequence[str] = (), ask: Sequence[str] = (), deny: Sequence[str] = ()
+        self,
+        mode: Mode = "ask",
+        allow: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        *,
+        sandboxed: bool = False,
     ) -> Policy:
         """A policy for the folder, from the texts of its rules."""
         rules = [tuple(map(Rule.parse, each)) for each in (allow, ask, deny)]
-        return Policy(mode=mode, folder=self.work, allow=rules[0], ask=rules[1], deny=rules[2])
+        return Policy(mode=mode, folder=self.work, allow=rules[0], ask=rules[1], deny=rules[2], sandboxed=sandboxed)
 
     def decide(self, policy: Policy, tool: str, cwd: Path | None = None, **input: Any) -> Decision:
         """What is decided of a call."""
-        return decide(policy, tool, EFFECTS.get(tool, "write"), input, cwd or self.work)
+        call = Call(tool, EFFECTS.get(tool, "write"), input, cwd or self.work, tool in ALL_NAMES)
+        return decide(policy, call)
 
-    def bash(self, command: str, mode: Mode = "ask", **rules: Sequence[str]) -> Decision:
+    def bash(
+        self,
+        command: str,
+        mode: Mode = "ask",
+        *,
+        access: Access = "read",
+        sandboxed: bool = False,
+        **rules: Sequence[str],
+    ) -> Decision:
         """What is decided of a command line."""
-        return self.decide(self.policy(mode, **rules), "Bash", command=command)
+        return self.decide(self.policy(mode, sandboxed=sandboxed, **rules), "Bash", command=command, access=access)

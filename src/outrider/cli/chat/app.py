@@ -214,7 +214,8 @@ class Chat:
         await asyncio.shield(self._prepared)
         if not self._notes_shown:
             self._notes_shown = True
-            for note in self._current.bench.notes:
+            bench = self._current.bench
+            for note in filter(None, (bench.sandbox_note, *bench.notes)):
                 self._view.note(note)
 
     def _greet(self) -> None:

@@ -15,6 +15,7 @@ from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.sanitize import reveal_hidden, safe_line, safe_lines
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
 from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox.titles import title
 
 PREVIEW_LINES = 12
@@ -92,9 +93,9 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
 
 
 def _key_lines(question: Question, width: int) -> Iterator[str]:
-    always = safe_line(f"always in this project: {', '.join(question.always)}") if question.always else ""
-    for key, meaning in {"y": "yes, once", "a": always}.items():
-        for number, line in enumerate(wrap_columns(meaning, width - 4) if meaning else ()):
+    always = safe_line(f"always in this project: {meaning_of(question.always)}") if question.always else ""
+    for key, action in {"y": "yes, once", "a": always}.items():
+        for number, line in enumerate(wrap_columns(action, width - 4) if action else ()):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
     refusals = {"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}
     together = "    ".join(f"{key} {meaning}" for key, meaning in refusals.items())

@@ -95,14 +95,6 @@ class SandboxSettings(msgspec.Struct, frozen=True):
             consent=if_looser("require", "auto", "off", why="commands may run without a sandbox"),
         ),
     ] = "auto"
-    network: Annotated[
-        bool,
-        Setting(
-            variable="OUTRIDER_SANDBOX_NETWORK",
-            help="whether commands in the sandbox reach the network",
-            consent=if_on("commands in the sandbox reach the network"),
-        ),
-    ] = True
     pass_env: Annotated[
         tuple[str, ...],
         TextList("names of variables"),

@@ -38,6 +38,7 @@ class PendingCall(msgspec.Struct, frozen=True):
     """Returns the folder of the caller's shell."""
     asker: str = ""
     """The caller, if it is a sub-agent or a tool that attaches a file."""
+    built_in: bool = True
 
 
 class PermissionApprover:
@@ -73,9 +74,18 @@ class PermissionApprover:
     def mode(self, mode: Mode) -> None:
         self._policy = msgspec.structs.replace(self._policy, mode=mode)
 
+    @property
+    def sandboxed(self) -> bool:
+        """Whether a sandbox enforces the access levels of commands. False until it has been found."""
+        return self._policy.sandboxed
+
+    @sandboxed.setter
+    def sandboxed(self, sandboxed: bool) -> None:
+        self._policy = msgspec.structs.replace(self._policy, sandboxed=sandboxed)
+
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        return _approval(await self._denial_reason(PendingCall(use, tool.effect, self._cwd)))
+        return _approval(await self._denial_reason(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in)))
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
@@ -158,10 +168,10 @@ class PermissionApprover:
         return now.verdict != "allow" and now != decision
 
     def _decide(self, call: PendingCall, policy: Policy | None = None) -> Decision:
-        from outrider.coding.permissions.decision import decide  # not needed before the first call
+        from outrider.coding.permissions.decision import Call, decide  # not needed before the first call
 
         use = call.use
-        return decide(policy or self._policy, use.name, call.effect, use.input, call.cwd())
+        return decide(policy or self._policy, Call(use.name, call.effect, use.input, call.cwd(), call.built_in))
 
     def _denial_without_user(self, call: PendingCall, decision: Decision) -> str:
         """Return a denial that names the flag or the rule that would allow the call."""
@@ -193,7 +203,8 @@ class SubagentApprover:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        return _approval(await self._permissions._denial_reason(PendingCall(use, tool.effect, self._cwd, self._asker)))
+        call = PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in)
+        return _approval(await self._permissions._denial_reason(call))
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call."""

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS
 from outrider.coding.permissions.files import PLAN_MODE, check_path
 from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, Verdict, deny_part
 from outrider.coding.permissions.paths import resolve_tool_path
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.searches import check_search
-from outrider.coding.permissions.shell.rule_suggestions import exact_rule
 from outrider.errors import ConfigError
 
 _ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
@@ -27,7 +27,7 @@ _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")
 
 MAX_REASONS = 8
 HARMLESS_TOOLS = ("Todo", "Task")
-"""Tools that change nothing themselves. Each call of a sub-agent is decided on its own."""
+"""Built-in tools that change nothing themselves. Each call of a sub-agent is decided on its own."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -42,45 +42,65 @@ class Decision(msgspec.Struct, frozen=True):
     """The resolved paths that need approval. If they change, the user must be asked again."""
 
 
-def decide(policy: Policy, tool: str, effect: str, input: Mapping[str, Any], cwd: Path) -> Decision:
+class Call(msgspec.Struct, frozen=True):
+    """A call to decide about."""
+
+    tool: str
+    effect: str
+    input: Mapping[str, Any]
+    cwd: Path
+    """The folder of the caller's shell."""
+    built_in: bool = False
+    """Whether the tool is part of Outrider. A user's tool with the name of one is only known by its effect."""
+
+
+def decide(policy: Policy, call: Call) -> Decision:
     """Decide about a call. The result depends on the arguments and on links on the disk. Never raises."""
     try:
-        decision = _decide(policy, tool, effect, input, cwd)
+        decision = _decide(policy, call)
         if decision.verdict != "ask":
             return decision
-        return msgspec.structs.replace(decision, always=_verified(policy, decision.always, tool, effect, input, cwd))
+        return msgspec.structs.replace(decision, always=_verified(policy, decision.always, call))
     except Exception as error:  # noqa: BLE001 - fail closed
         return Decision("deny", f"the call could not be checked ({type(error).__name__})")
 
 
-def _decide(policy: Policy, tool: str, effect: str, input: Mapping[str, Any], cwd: Path) -> Decision:
-    parts = _check_parts(policy, tool, effect, input, cwd)
+def _decide(policy: Policy, call: Call) -> Decision:
+    parts = _check_parts(policy, call)
     worst = max((part.verdict for part in parts), key=("allow", "ask", "deny").index)
     if worst == "allow":
         return Decision("allow", "")
     decisive = [part for part in parts if part.verdict == worst]
     reasons = list(dict.fromkeys(part.reason for part in decisive))
     more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []
-    reason = "; ".join([*reasons[:MAX_REASONS], *more])
     if worst == "deny":
-        return Decision(worst, reason)
+        return Decision(worst, "; ".join([*reasons[:MAX_REASONS], *more]))
+    level = [_access_in_words(policy, call)] if call.built_in and call.tool == "Bash" else []
+    reason = "; ".join([*reasons[:MAX_REASONS], *more, *level])
     paths = dict.fromkeys(path for part in decisive for path in part.resolved_paths)
-    return Decision(worst, reason, _suggested_rules(tool, input, decisive), tuple(paths))
+    return Decision(worst, reason, _suggested_rules(decisive), tuple(paths))
 
 
-def _check_parts(policy: Policy, tool: str, effect: str, input: Mapping[str, Any], cwd: Path) -> Sequence[PartDecision]:
-    match tool:
+def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
+    given, folder = call.input, str(policy.folder)
+    match call.tool if call.built_in else "":
         case "Read":
-            return [_check_read(policy, input.get("file_path"))]
+            return [_check_read(policy, given.get("file_path"))]
         case "Write" | "Edit":
-            return [check_path(policy, tool, "write", resolve_tool_path(input.get("file_path"), str(policy.folder)))]
+            return [check_path(policy, call.tool, "write", resolve_tool_path(given.get("file_path"), folder))]
         case "Glob" | "Grep":
-            return check_search(policy, tool, input)
+            return check_search(policy, call.tool, given)
         case "Bash":
-            return _check_shell(policy, input.get("command"), cwd)
+            return _check_shell(policy, given.get("command"), given.get("access", "read"), call.cwd)
         case "WebFetch":
-            return [_check_fetch(policy, input.get("url"))]
-    return [_check_other(policy, tool, effect)]
+            return [_check_fetch(policy, given.get("url"))]
+    harmless = call.effect == "read" or (call.built_in and call.tool in HARMLESS_TOOLS)
+    return [_check_other(policy, call.tool, harmless=harmless)]
+
+
+def _access_in_words(policy: Policy, call: Call) -> str:
+    level = policy.effective_access(call.input.get("access", "read"))
+    return f"access {level}: {ACCESS_WORDS[level]}"
 
 
 def _check_read(policy: Policy, name: Any) -> PartDecision:
@@ -89,29 +109,14 @@ def _check_read(policy: Policy, name: Any) -> PartDecision:
     return check_path(policy, "Read", "read", resolve_tool_path(name, str(policy.folder)))
 
 
-def _check_shell(policy: Policy, command: Any, cwd: Path) -> list[PartDecision]:
+def _check_shell(policy: Policy, command: Any, access: Any, cwd: Path) -> Sequence[PartDecision]:
     if not isinstance(command, str):
         return [deny_part("the command must be text")]
-    from outrider.coding.permissions.shell.checker import CommandLineChecker
+    if access not in ACCESS_LEVELS:
+        return [deny_part(f"access must be one of {', '.join(ACCESS_LEVELS)}")]
+    from outrider.coding.permissions.shell.command_line import check_command_line
 
-    parts = CommandLineChecker(policy, [str(cwd)]).check(command)
-    if policy.mode == "plan" or not _has_exact_rule(policy, command, cwd):
-        return parts
-    return [each if each.final else ALLOWED for each in parts]
-
-
-def _has_exact_rule(policy: Policy, command: str, cwd: Path) -> bool:
-    """Return whether an allow rule is exactly this command line, which the user has seen as a whole.
-
-    The rule applies in the project's folder only: elsewhere the same names mean other files.
-    """
-    return cwd == policy.folder and any(
-        rule.tool == "Bash"
-        and rule.pattern is not None
-        and not rule.is_prefix
-        and rule.pattern.strip() == command.strip()
-        for rule in policy.allow
-    )
+    return check_command_line(policy, command, access, str(cwd))
 
 
 def _check_fetch(policy: Policy, url: Any) -> PartDecision:
@@ -147,37 +152,28 @@ def _host(url: str) -> str:
     return host if plain else ""
 
 
-def _check_other(policy: Policy, tool: str, effect: str) -> PartDecision:
-    """Check a tool by its name and its effect: nothing else is known about it."""
+def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
+    """Check a tool of which only its name is known, and whether it changes anything."""
     if any(rule.tool == tool for rule in policy.deny):
         return deny_part(f"the rule {tool} denies it")
-    if policy.mode == "plan" and effect != "read" and tool not in HARMLESS_TOOLS:
+    if policy.mode == "plan" and not harmless:
         return deny_part(PLAN_MODE)
     if any(rule.tool == tool for rule in policy.ask):
         return PartDecision("ask", f"a rule asks about {tool}", final=True)
-    if (
-        tool in HARMLESS_TOOLS
-        or effect == "read"
-        or policy.mode == "all"
-        or any(rule.tool == tool for rule in policy.allow)
-    ):
+    allowed = any(rule.tool == tool and rule.pattern is None for rule in policy.allow)
+    if harmless or policy.mode == "all" or allowed:
         return ALLOWED
     return PartDecision("ask", f"{tool} may change something", (tool,))
 
 
-def _suggested_rules(tool: str, input: Mapping[str, Any], decisive: Sequence[PartDecision]) -> tuple[str, ...]:
-    """Return the rules that would allow the call: one for each part, or one for the whole command line."""
-    if any(part.final for part in decisive):
+def _suggested_rules(decisive: Sequence[PartDecision]) -> tuple[str, ...]:
+    """Return the rules that would allow the call, or none if a part has none."""
+    if any(part.final or not part.always for part in decisive):
         return ()
-    if all(part.always for part in decisive):
-        return tuple(dict.fromkeys(rule for part in decisive for rule in part.always))
-    whole = exact_rule(str(input.get("command", ""))) if tool == "Bash" else ""
-    return (whole,) if whole else ()
+    return tuple(dict.fromkeys(rule for part in decisive for rule in part.always))
 
 
-def _verified(
-    policy: Policy, rules: tuple[str, ...], tool: str, effect: str, input: Mapping[str, Any], cwd: Path
-) -> tuple[str, ...]:
+def _verified(policy: Policy, rules: tuple[str, ...], call: Call) -> tuple[str, ...]:
     """Return the rules if they really allow the call, or none."""
     if not rules:
         return ()
@@ -185,4 +181,4 @@ def _verified(
         widened = policy.allowing(rules)
     except ConfigError:
         return ()
-    return rules if _decide(widened, tool, effect, input, cwd).verdict == "allow" else ()
+    return rules if _decide(widened, call).verdict == "allow" else ()

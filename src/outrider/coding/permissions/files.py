@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os.path
 import re
+from typing import Literal, TypeAlias
 
 from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, deny_part
 from outrider.coding.permissions.paths import HARMLESS_DEVICES, ResolvedPath, is_inside, resolve_shell_path
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.permissions.shell.script import Access
 from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting, is_secret
+
+Opening: TypeAlias = Literal["read", "write"]
+"""What is done with a file."""
 
 SEARCH_TOOLS = ("Read", "Grep", "Glob")
 """The tools whose rules apply to the results of a search."""
@@ -19,7 +22,7 @@ SEARCH_TOOLS = ("Read", "Grep", "Glob")
 PLAN_MODE = "nothing is changed in plan mode: say what you would do instead"
 
 
-def check_path(policy: Policy, tool: str, access: Access, target: ResolvedPath) -> PartDecision:
+def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> PartDecision:
     """Decide whether a tool may read or write a path."""
     if target.problem:
         return deny_part(target.problem)
@@ -43,7 +46,7 @@ def check_path(policy: Policy, tool: str, access: Access, target: ResolvedPath) 
     return PartDecision("ask", f"it {access}s {target.given}{where}", rules, resolved_paths=(target.resolved,))
 
 
-def denial_reason(policy: Policy, tools: tuple[str, ...], access: Access, target: ResolvedPath) -> str:
+def denial_reason(policy: Policy, tools: tuple[str, ...], access: Opening, target: ResolvedPath) -> str:
     """Return why no mode or allow rule can open this path, or ""."""
     if target.problem:
         return target.problem
@@ -77,7 +80,7 @@ def is_hidden(policy: Policy, path: str) -> bool:
     return bool(denial_reason(policy, SEARCH_TOOLS, "read", found)) or rule_asks(policy, SEARCH_TOOLS, found)
 
 
-def _rule_tools(tool: str, access: Access, *, wide: bool) -> tuple[str, ...]:
+def _rule_tools(tool: str, access: Opening, *, wide: bool) -> tuple[str, ...]:
     """Return the tools whose rules apply to such a call."""
     if access == "read":
         return ("Read", tool)
@@ -90,7 +93,7 @@ def _covers(rule: Rule, policy: Policy, target: ResolvedPath) -> bool:
     )
 
 
-def _is_allowed(policy: Policy, tool: str, access: Access, target: ResolvedPath) -> bool:
+def _is_allowed(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> bool:
     inside = _is_inside(policy, target)
     if policy.mode == "all" or (inside and (access == "read" or policy.mode == "edits")):
         return True
@@ -135,7 +138,7 @@ def _literal_start(pattern: str) -> str:
     return "/" + re.split(r"[*?\[{]", pattern)[0].removeprefix("./").removeprefix("~/").strip("/")
 
 
-def _suggest_rules(policy: Policy, access: Access, target: ResolvedPath) -> tuple[str, ...]:
+def _suggest_rules(policy: Policy, access: Opening, target: ResolvedPath) -> tuple[str, ...]:
     """Return the narrowest useful rule: for writing, this file; for reading, its folder."""
     path = target.resolved
     if access == "write":

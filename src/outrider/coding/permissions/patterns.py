@@ -56,6 +56,24 @@ def compile_pattern(pattern: str, folder: str, wide: bool) -> re.Pattern[str]:
 
 
 def _absolute(pattern: str, folder: str, wide: bool) -> str:
+    base, pattern = _based(pattern, folder, wide)
+    return re.escape(base) + "/" + to_regex(pattern)
+
+
+def absolute(pattern: str, folder: str) -> str:
+    """Return a pattern without braces as an absolute one; one without a slash stays, because it matches anywhere.
+
+    >>> absolute("docs/**", "/work"), absolute("*.sql", "/work")
+    ('/work/docs/**', '*.sql')
+    """
+    if "/" not in pattern.rstrip("/"):
+        return pattern
+    base, pattern = _based(pattern, folder, True)
+    return f"{escaped(base)}/{pattern}"
+
+
+def _based(pattern: str, folder: str, wide: bool) -> tuple[str, str]:
+    """Return the folder that a pattern starts from, and the rest of the pattern."""
     base = "" if folder == "/" else folder
     if pattern == "~" or pattern.startswith("~/"):
         base, pattern = os.path.expanduser("~").rstrip("/"), pattern[2:]
@@ -67,7 +85,7 @@ def _absolute(pattern: str, folder: str, wide: bool) -> str:
         if pattern.startswith("../"):
             base = base.rpartition("/")[0]
         pattern = pattern.partition("/")[2]
-    return re.escape(base) + "/" + to_regex(pattern)
+    return base, pattern
 
 
 def to_regex(pattern: str) -> str:

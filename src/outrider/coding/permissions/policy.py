@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.coding.access import Access
+from outrider.coding.permissions.patterns import absolute, alternatives
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import SECRETS
@@ -29,6 +31,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[Rule, ...] = ()
     secrets: tuple[str, ...] = SECRETS
     """Patterns of files that are never read or written, in any mode and with any rule."""
+    sandboxed: bool = False
+    """Whether a sandbox enforces the access levels of shell commands."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "folder", Path(os.path.realpath(self.folder)))
@@ -38,6 +42,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def inside(self) -> tuple[str, ...]:
         """The folders that count as inside."""
         return (str(self.folder), *map(str, self.folders))
+
+    def effective_access(self, access: Access) -> Access:
+        """Return the access that a command really has: without a sandbox, everything the user can do."""
+        return access if self.sandboxed else "full"
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """Patterns of the files that no command in a sandbox may read: secrets, and what rules for Read deny."""
+        denied = (rule.pattern for rule in self.deny if rule.tool == "Read" and rule.pattern)
+        return (
+            *self.secrets,
+            *(absolute(each, str(self.folder)) for pattern in denied for each in alternatives(pattern)),
+        )
 
     def allowing(self, rules: tuple[str, ...]) -> Policy:
         """Return the policy with more allow rules. Raises ConfigError."""

@@ -13,7 +13,7 @@ Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 MODE_WORDS: Mapping[Mode, str] = {
     "ask": "You are asked before anything is changed.",
-    "edits": "Files in the folder are changed without asking; commands are asked about.",
+    "edits": "Files in the folder are changed without asking, also by commands in the sandbox.",
     "all": "You are asked only about what rules name; secrets stay closed.",
     "plan": "Nothing is changed: the model reads and plans.",
 }

@@ -1,27 +1,31 @@
 """Permission rules as the user writes them: a tool, or a tool and a pattern of what it is used on.
 
     Bash(git status)              this command, exactly
-    Bash(npm run test:*)          commands that begin with these words
+    Bash(npm run test:*)          these words and further arguments, but no options
+    Bash(pytest:**)               these words and any further arguments, whatever they do
+    Bash(npm install) network     a command, up to an access level; without one, up to `write`
     Read(src/**), Edit(docs/*.md) files; relative to the folder, or `/…`, or `~/…`
     WebFetch(domain:example.com)  a domain and its sub-domains
     my_tool                       every call of a tool
 
-A rule for Read also covers Glob, Grep and what the shell reads; a rule for Edit also covers Write and what the shell
-writes. Allow rules match narrowly: exactly what they say. Deny and ask rules match widely: a folder includes everything
-in it, a command also matches with more arguments, and `rm` also matches `/bin/rm` and `sudo rm`.
+A rule for Read also covers Glob, Grep and the files that commands name; a rule for Edit also covers Write. Allow rules
+match narrowly: exactly what they say. Deny and ask rules match widely: a folder includes everything in it, a command
+also matches with more arguments, and `rm` also matches `/bin/rm` and `sudo rm`.
 
-An allow rule for a command applies while the shell is in the project's folder. For a shell or another interpreter it
-applies only without input from a pipe or a redirection. A rule with the exact text of a command line allows that line.
+An allow rule for a command applies while the shell is in the project's folder, and not to a command that is fed by a
+pipe. A rule with the exact text of a command line allows that line.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives, compile_pattern
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.errors import ConfigError
@@ -29,9 +33,13 @@ from outrider.tools.tool import NAME
 
 PATH_TOOLS = ("Read", "Write", "Edit", "Glob", "Grep")
 
-Match: TypeAlias = Literal["yes", "maybe", "no"]
+MAX_CHARACTERS = 300
+"""The longest command line that "always" makes a rule of."""
 
-_FORM = re.compile(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+Form: TypeAlias = Literal["exact", "arguments", "any"]
+"""A rule for commands covers exactly its words; also further arguments (`:*`); or anything further (`:**`)."""
+
+_FORM = re.compile(rf"\s*([^()\s]+)\s*(?:\((.*)\))?\s*({'|'.join(ACCESS_LEVELS)})?\s*", re.DOTALL)
 _DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:]*:[0-9a-f:.]*")
 
 
@@ -41,6 +49,8 @@ class Rule(msgspec.Struct, frozen=True):
     tool: str
     pattern: str | None = None
     """None matches every call."""
+    access: Access | None = None
+    """The level up to which an allow rule for commands applies, and from which on a deny or ask rule does."""
 
     @classmethod
     def parse(cls, text: str) -> Rule:
@@ -49,15 +59,55 @@ class Rule(msgspec.Struct, frozen=True):
         if form is None:
             raise ConfigError(f"{text!r} is not a rule; write a tool, or a tool and a pattern: Bash(git status)")
         tool, pattern = form[1], form[2]
+        access = next((level for level in ACCESS_LEVELS if level == form[3]), None)
         _check_tool(text, tool)
+        if access is not None and tool != "Bash":
+            raise ConfigError(f"{text!r}: only rules for Bash take an access level")
         if pattern is None or (tool in ("Bash", *PATH_TOOLS) and pattern.strip() in ("*", "**")):
-            return cls(tool)
-        return cls(tool, _check_pattern(text, tool, pattern.strip()))
+            return cls(tool, None, access)
+        return cls(tool, _check_pattern(text, tool, pattern.strip()), access)
 
     @property
     def text(self) -> str:
         """The rule as the user writes it."""
-        return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+        named = self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+        return f"{named} {self.access}" if self.access else named
+
+    @property
+    def meaning(self) -> str:
+        """What an allow rule allows, in words.
+
+        >>> Rule.parse("Bash(npm test) write").meaning, Rule.parse("Read(/data/**)").meaning
+        ('exactly `npm test`, up to access write', 'reading /data/**')
+        """
+        if self.tool == "Bash":
+            level = f", up to access {self.access}" if self.access else ""
+            return f"{self._command_meaning}{level}"
+        verb = {"Read": "reading", "Edit": "changing", "Write": "writing"}.get(self.tool)
+        if self.tool == "WebFetch" and self.pattern:
+            return f"fetching from {self.pattern.removeprefix('domain:')} and its sub-domains"
+        return f"{verb} {self.pattern}" if verb and self.pattern else f"every call of {self.tool}"
+
+    @property
+    def _command_meaning(self) -> str:
+        if self.pattern is None:
+            return "every command"
+        words = f"`{self.pattern.rstrip('*').removesuffix(':')}`" if self.form != "exact" else f"`{self.pattern}`"
+        return {
+            "exact": f"exactly {words}",
+            "arguments": f"{words} and further arguments without options",
+            "any": f"{words} and any further arguments",
+        }[self.form]
+
+    def allows_access(self, access: Access, *, sandboxed: bool) -> bool:
+        """Return whether an allow rule for commands applies to this access level.
+
+        Without a sandbox every command runs with full access. A rule with a level then applies only if that is `full`;
+        a rule without one says nothing about sandboxes and applies.
+        """
+        if self.access is None:
+            return not sandboxed or ACCESS_LEVELS.index(access) <= ACCESS_LEVELS.index("write")
+        return ACCESS_LEVELS.index(access if sandboxed else "full") <= ACCESS_LEVELS.index(self.access)
 
     def covers_path(self, path: str, folder: str, *, wide: bool) -> bool:
         """Return whether the rule covers an absolute path."""
@@ -71,14 +121,39 @@ class Rule(msgspec.Struct, frozen=True):
         return host == domain or host.endswith(f".{domain}")
 
     @property
-    def is_prefix(self) -> bool:
-        """Return whether it is a rule for commands that begin with certain words."""
-        return self.pattern is not None and self.pattern.endswith(":*")
+    def form(self) -> Form:
+        """How far a rule for commands reaches beyond its words."""
+        pattern = self.pattern or ""
+        return "any" if pattern.endswith(":**") else "arguments" if pattern.endswith(":*") else "exact"
 
     @property
     def words(self) -> tuple[str, ...]:
         """The words of a rule for commands; none if its quotes do not close."""
-        return split_words((self.pattern or "").removesuffix(":*"))
+        return split_words(_body(self.pattern or ""))
+
+
+def meaning_of(rules: Sequence[str]) -> str:
+    """Return what these rules allow, in words. A text that is no rule stands for itself."""
+    return "; ".join(map(_meaning, rules))
+
+
+def _meaning(text: str) -> str:
+    try:
+        return Rule.parse(text).meaning
+    except ConfigError:
+        return text
+
+
+def exact_rule(text: str) -> str:
+    """Return the pattern of the rule for exactly this command line, or "" if there is none."""
+    text = text.strip()
+    if not text or "\n" in text or len(text) > MAX_CHARACTERS or re.search(r"(?:^|[\s:])\*{1,2}$", text):
+        return ""
+    return text
+
+
+def _body(pattern: str) -> str:
+    return re.sub(r":\*{1,2}$", "", pattern)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -135,11 +210,11 @@ def _check_path(text: str, pattern: str) -> str:
 
 
 def _check_command(text: str, pattern: str) -> str:
-    body = pattern.removesuffix(":*")
+    body = _body(pattern)
     if body != pattern and not split_words(body):
         raise ConfigError(f"{text!r} has no words before `:*`, or quotes that do not close")
     if body == pattern and re.search(r"\s\*$", pattern):
-        raise ConfigError(f"{text!r}: for commands that begin with these words write Bash({pattern[:-1].rstrip()}:*)")
+        raise ConfigError(f"{text!r}: for these words and further arguments write Bash({pattern[:-1].rstrip()}:*)")
     return pattern
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.coding.toolbox.workspace import Workspace
     from outrider.tools.tool import Tool
@@ -24,12 +26,17 @@ def standard_tools(
     private_addresses: bool = False,
     hidden: Callable[[str], bool] | None = None,
     unset: Sequence[str] = (),
+    writable: Sequence[Path] = (),
+    masked: Callable[[], Sequence[str]] | None = None,
 ) -> list[Tool]:
     """Return the named tools for one session.
 
     `hidden` returns True for a path that searches must leave out. Variables in `unset` are removed from the environment
-    of commands.
+    of commands. In a sandbox, commands may also change the folders in `writable`, and cannot read the files that the
+    patterns of `masked` match.
     """
+    from msgspec.structs import replace
+
     from outrider.coding.toolbox.files.edit import edit
     from outrider.coding.toolbox.files.read import read
     from outrider.coding.toolbox.files.write import write
@@ -46,8 +53,8 @@ def standard_tools(
         "Edit": lambda: edit(workspace),
         "Glob": lambda: glob(workspace, hidden=hidden or hide_nothing),
         "Grep": lambda: grep(workspace, hidden=hidden or hide_nothing),
-        "Bash": lambda: bash(workspace, sandbox, environment=environment, unset=unset),
+        "Bash": lambda: bash(workspace, sandbox, environment, unset, writable=writable, masked=masked),
         "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
         "Todo": lambda: todo(workspace),
     }
-    return [makers[name]() for name in TOOL_NAMES if name in names]
+    return [replace(makers[name](), built_in=True) for name in TOOL_NAMES if name in names]

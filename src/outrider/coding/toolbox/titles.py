@@ -38,7 +38,9 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     where = input.get("path")
     if name in ("Glob", "Grep") and isinstance(where, str):
         return f"{name}({main} in {shown_path(where, folder)})"
-    return f"{name}({main}){' in the background' if input.get('run_in_background') else ''}"
+    access = input.get("access")
+    level = f" with access {_short(access)}" if name == "Bash" and access not in (None, "read") else ""
+    return f"{name}({main}){level}{' in the background' if input.get('run_in_background') else ''}"
 
 
 def shown_path(name: str, folder: Path | None) -> str:

@@ -1,5 +1,5 @@
-"""Check shell commands. `checker` is the entry; `parser` turns a command line into a `script.Script`.
+"""Check shell commands. `command_line` is the entry.
 
-`rule_matching`, `read_only`, `unsafe_options`, `path_arguments` and `stdin` answer the questions that the checker asks
-about one command.
+`plain_line` reads plain command lines, `short_list` knows the commands that only read, `command_rules` matches rules,
+and `named_paths` finds paths among the words.
 """

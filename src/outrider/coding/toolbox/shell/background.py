@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+from outrider.coding.access import Access
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
 from outrider.coding.toolbox.shell.output import readable
 from outrider.coding.toolbox.shell.processes import Process, end
@@ -20,7 +21,7 @@ FIRST_LOOK = 0.2
 _SHOWN = 4_000
 
 
-async def start_in_background(shell: Shell, command: str, threads: Threads) -> ToolResult:
+async def start_in_background(shell: Shell, command: str, access: Access, threads: Threads) -> ToolResult:
     """Start a command and report whether it has already ended. Raises ToolCallError."""
     workspace, began = shell.workspace, time.monotonic()
     note = shell.enter_folder()
@@ -29,7 +30,7 @@ async def start_in_background(shell: Shell, command: str, threads: Threads) -> T
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
-        process = shell.start(command, handle)
+        process = shell.start(command, handle, access=access)
     except BaseException:
         os.close(handle)
         raise
@@ -40,7 +41,11 @@ async def start_in_background(shell: Shell, command: str, threads: Threads) -> T
     except asyncio.CancelledError:
         await asyncio.shield(threads.run(end, [process]))
         raise
-    lines = _ended_text(path) if waiter.known.is_set() else [_started_text(process, path, shell.sandbox is not None)]
+    if waiter.known.is_set():
+        lines = _ended_text(path)
+        lines.append(shell.missing_access(access, waiter.exit_code, lines[0]))
+    else:
+        lines = [_started_text(process, path, shell.sandbox is not None and access != "full")]
     figures = details(waiter.exit_code, time.monotonic() - began, path.stat().st_size, folder, process.pid)
     return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(waiter.exit_code), details=figures)
 

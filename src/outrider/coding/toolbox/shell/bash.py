@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+from outrider.coding.access import Access
 from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.background import start_in_background
 from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
@@ -33,19 +35,24 @@ def bash(
     sandbox: Sandbox | None = None,
     environment: Mapping[str, str] | None = None,
     unset: Sequence[str] = (),
+    *,
+    writable: Sequence[Path] = (),
+    masked: Callable[[], Sequence[str]] | None = None,
 ) -> Tool:
     """Return the tool that runs shell commands. Without an `environment`, commands inherit that of this process.
 
     In an editor's terminal, commands get the editor's environment with the PATH of `environment` and without the
-    variables in `unset`.
+    variables in `unset`. `writable` and `masked` are for the sandbox: more working folders, and patterns of the files
+    that commands cannot read.
     """
-    shell, threads = Shell(workspace, sandbox, environment, unset), Threads()
+    shell, threads = Shell(workspace, sandbox, environment, unset, writable=writable, masked=masked), Threads()
 
     async def run(
         command: str,
         description: str = "",
         timeout: float = DEFAULT_TIMEOUT,
         run_in_background: bool = False,
+        access: Access = "read",
         *,
         context: ToolContext,
     ) -> ToolResult:
@@ -61,19 +68,22 @@ def bash(
             timeout: Milliseconds after which it is stopped; 120000 if not given, 600000 at most.
             run_in_background: Whether it should go on while you do something else, such as a server. The result says
                 where its output goes; it ends with the session at the latest.
+            access: What it may touch. `read` changes nothing and has no network; `write` may change files in the
+                workspace, but not `.git`; `network` may also reach the network; `full` has no limits. Ask for the
+                least that works: the person may be asked about the others.
         """
         command = clean(command)
         try:
             _check(command, timeout)
             if run_in_background:
-                return await start_in_background(shell, command, threads)
+                return await start_in_background(shell, command, access, threads)
             seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
             if terminals := workspace.terminals:
-                in_terminal = TerminalCommand(shell, terminals, command, seconds, context.progress)
+                in_terminal = TerminalCommand(shell, terminals, command, access, seconds, context.progress)
                 if result := await in_terminal.run(threads):
                     return result
                 notes = in_terminal.notes
-            return await _Foreground(shell, command, seconds, context.progress, notes).run(threads)
+            return await _Foreground(shell, command, access, seconds, context.progress, notes).run(threads)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
 
@@ -93,10 +103,17 @@ class _Foreground:
     """A command that the call waits for."""
 
     def __init__(
-        self, shell: Shell, command: str, seconds: float, progress: Callable[[object], None], notes: Sequence[str]
+        self,
+        shell: Shell,
+        command: str,
+        access: Access,
+        seconds: float,
+        progress: Callable[[object], None],
+        notes: Sequence[str],
     ) -> None:
         self._shell = shell
         self._command = command
+        self._access = access
         self._notes = notes
         self._seconds = seconds
         self._progress = progress
@@ -127,6 +144,7 @@ class _Foreground:
             outcome = self._follow(output, report)
             if outcome.cause == "ended":
                 notes.append(shell.leave_folder(self._command, report))
+                notes.append(shell.missing_access(self._access, outcome.exit_code, output.text()[0]))
         result = to_result(outcome, output, self._seconds, workspace.shell_cwd, notes)
         if result.whole is None:
             output.spool.unlink(missing_ok=True)
@@ -136,7 +154,7 @@ class _Foreground:
         source, sink = make_pipe()
         try:
             try:
-                process = self._shell.start(self._command, sink, report)
+                process = self._shell.start(self._command, sink, report, access=self._access)
             finally:
                 os.close(sink)
             try:

@@ -6,10 +6,12 @@ import errno
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from outrider.coding.access import Access
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.coding.toolbox.shell.missing_access import missing_access
 from outrider.coding.toolbox.shell.process_tree import MARK
 from outrider.coding.toolbox.shell.processes import Process
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
@@ -96,9 +98,14 @@ class Shell:
         sandbox: Sandbox | None = None,
         environment: Mapping[str, str] | None = None,
         unset: Sequence[str] = (),
+        *,
+        writable: Sequence[Path] = (),
+        masked: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         self.workspace = workspace
         self.sandbox = sandbox
+        self._writable = tuple(writable)
+        self._masked = masked or tuple
         self.unset = unset
         """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
@@ -122,12 +129,14 @@ class Shell:
         self._spool = self.workspace.temporary / f"output-{os.urandom(4).hex()}.txt"
         return self._spool
 
-    def start(self, command: str, output: int, report: FolderReport | None = None) -> Process:
+    def start(
+        self, command: str, output: int, report: FolderReport | None = None, *, access: Access = "read"
+    ) -> Process:
         """Start a command that prints to `output`. Raises ToolCallError if that is impossible."""
         mark = self.workspace.processes.next_mark()
         try:
             return self.workspace.processes.start(
-                self._argv(command, mark, VARIABLES, report),
+                self._argv(command, mark, VARIABLES, report, access),
                 mark,
                 folder=self.workspace.shell_cwd,
                 environment=self._environment,
@@ -137,22 +146,24 @@ class Shell:
         except OSError as error:
             raise self._start_error(error, command) from None
 
-    def editor_argv(self, command: str, mark: str, report: FolderReport) -> list[str]:
+    def editor_argv(self, command: str, mark: str, report: FolderReport, access: Access = "read") -> list[str]:
         """Return the arguments that run a command like `start`, but from another program. Raises ToolCallError."""
         path = (self._environment or {}).get("PATH")
         settings = VARIABLES if path is None else {**VARIABLES, "PATH": path}
-        argv = self._argv(command, mark, settings, report)
+        argv = self._argv(command, mark, settings, report, access)
         unset = [word for name in self.unset for word in ("-u", name)]
         # Before the sandbox: inside, the environment of its first process would show the variables.
         return [ENV, *unset, *argv] if unset else argv
 
-    def _argv(self, command: str, mark: str, settings: Mapping[str, str], report: FolderReport | None) -> list[str]:
+    def _argv(
+        self, command: str, mark: str, settings: Mapping[str, str], report: FolderReport | None, access: Access
+    ) -> list[str]:
         program = self._program()
         name = os.path.basename(program)
         variables = [f"{key}={value}" for key, value in {**settings, MARK: mark}.items()]
         # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
         script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
-        return self._sandboxed([ENV, *variables, program, "-c", script, name, command])
+        return self._sandboxed([ENV, *variables, program, "-c", script, name, command], access)
 
     def enter_folder(self) -> str:
         """Check that the working directory exists. Return a note for the model if the command runs in another one."""
@@ -173,6 +184,12 @@ class Shell:
         if reported is None and not note and _CHANGES_FOLDER.search(command):
             return f"The shell did not say in which folder it ended: the next command runs in {self.folder}."
         return note
+
+    def missing_access(self, access: Access, exit_code: int | None, output: str) -> str:
+        """Return a note for the model if a command failed because its access level was too low."""
+        if self.sandbox is None:
+            return ""
+        return missing_access(access, exit_code, output, self.folder, (self.workspace.folder, *self._writable))
 
     def _set_cwd(self, report: str | None) -> str:
         workspace = self.workspace
@@ -200,11 +217,17 @@ class Shell:
                 return found
         raise ToolCallError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
-    def _sandboxed(self, argv: list[str]) -> list[str]:
+    def _sandboxed(self, argv: list[str], access: Access) -> list[str]:
         if self.sandbox is None:
             return argv
-        places = Confinement(folder=self.workspace.folder, cwd=self.workspace.shell_cwd, temporary=self.shared_tmp())
-        return self.sandbox.wrap(argv, "network", places)
+        places = Confinement(
+            folder=self.workspace.folder,
+            cwd=self.workspace.shell_cwd,
+            temporary=self.shared_tmp(),
+            writable=self._writable,
+            secrets=tuple(self._masked()),
+        )
+        return self.sandbox.wrap(argv, access, places)
 
     def _start_error(self, error: OSError, command: str) -> ToolCallError:
         if error.errno == errno.E2BIG:

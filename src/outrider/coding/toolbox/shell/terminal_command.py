@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from outrider.coding.access import Access
 from outrider.coding.toolbox.editor import EditorTerminal, Terminals
 from outrider.coding.toolbox.shell.following import Cause, Outcome
 from outrider.coding.toolbox.shell.launcher import arguments_fit, launcher
@@ -47,11 +48,18 @@ class TerminalCommand:
     """A command that runs in the editor while the call waits."""
 
     def __init__(
-        self, shell: Shell, terminals: Terminals, command: str, seconds: float, progress: Callable[[object], None]
+        self,
+        shell: Shell,
+        terminals: Terminals,
+        command: str,
+        access: Access,
+        seconds: float,
+        progress: Callable[[object], None],
     ) -> None:
         self._shell = shell
         self._terminals = terminals
         self._command = command
+        self._access = access
         self._seconds = seconds
         self._progress = progress
         self._began = time.monotonic()
@@ -80,7 +88,7 @@ class TerminalCommand:
         shell = self._shell
         self.notes.append(await threads.run(shell.enter_folder))
         with contextlib.closing(NamedFolderReport(shell.shared_tmp())) as report:
-            argv = shell.editor_argv(self._command, self._mark, report)
+            argv = shell.editor_argv(self._command, self._mark, report, self._access)
             if not arguments_fit(argv):
                 return None  # starting a process of our own reports the error
             with launcher(argv, shell.workspace.temporary) as short:
@@ -126,6 +134,8 @@ class TerminalCommand:
         await self._collect(terminal, output, threads)
         if outcome.cause == "ended":
             self.notes.append(await threads.run(self._shell.leave_folder, self._command, report))
+            text = output.text()[0]
+            self.notes.append(await threads.run(self._shell.missing_access, self._access, outcome.exit_code, text))
         result = to_result(outcome, output, self._seconds, self._shell.folder, self.notes)
         if result.whole is None:
             output.spool.unlink(missing_ok=True)

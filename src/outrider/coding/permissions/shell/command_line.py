@@ -1,0 +1,187 @@
+"""Decide about a command line and the access level that it asks for.
+
+Deny and ask rules decide first. Then the mode decides about the level: with a sandbox, the sandbox enforces it. Without
+one, every command runs as the user, so only plain commands from the short list count as reading.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Sequence
+
+from outrider.coding.access import ACCESS_LEVELS, Access
+from outrider.coding.permissions.access_table import LEVELS_THAT_RUN
+from outrider.coding.permissions.files import PLAN_MODE, check_path
+from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, deny_part
+from outrider.coding.permissions.paths import is_inside, resolve_shell_path
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.rules import Rule, exact_rule
+from outrider.coding.permissions.shell.command_rules import (
+    STATE_CHANGERS,
+    all_commands,
+    allow_rule_covers,
+    deny_rule_matches,
+    program_name,
+    runs_unseen_code,
+)
+from outrider.coding.permissions.shell.named_paths import check_named_paths
+from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line
+from outrider.coding.permissions.shell.short_list import files_read
+from outrider.coding.permissions.word_set import word_set
+
+EXPANDS_PATTERNS = word_set("git find fd tar rsync zip unzip rg grep")
+"""Programs that find files by patterns among their arguments."""
+
+
+def check_command_line(policy: Policy, text: str, access: Access, cwd: str) -> list[PartDecision]:
+    """Decide about the parts of a command line."""
+    return _CommandLine(policy, text, access, cwd).check()
+
+
+class _CommandLine:
+    def __init__(self, policy: Policy, text: str, access: Access, cwd: str) -> None:
+        self._policy = policy
+        self._text = text
+        self._asked_for = access
+        self._access = policy.effective_access(access)
+        self._cwd = cwd
+        self._commands: Sequence[Command] = ()
+        self._doubt = ""
+        """Why the line is not plain."""
+        try:
+            self._commands = read_plain_line(text)
+        except NotPlainError as error:
+            self._doubt = str(error)
+
+    def check(self) -> list[PartDecision]:
+        """Return the decisions of the rules, and that of the mode."""
+        return [*self._check_rules(), *self._check_names(), *self._check_access()]
+
+    # Deny and ask rules
+
+    def _check_rules(self) -> Iterator[PartDecision]:
+        denying, asking = (
+            [rule for rule in rules if self._is_in_force(rule)] for rules in (self._policy.deny, self._policy.ask)
+        )
+        for rule in denying:
+            if deny_rule_matches(rule, self._text):
+                yield deny_part(f"the rule {rule.text} denies it")
+        for rule in asking:
+            if deny_rule_matches(rule, self._text):
+                yield PartDecision("ask", f"the rule {rule.text} asks about it", final=True)
+        if rules := [rule.text for rule in (*denying, *asking) if rule.pattern is not None]:
+            if self._doubt:
+                yield PartDecision("ask", f"{rules[0]} may apply to it ({self._doubt})", final=True)
+            elif runs_unseen_code(self._commands):
+                yield PartDecision("ask", f"{rules[0]} may apply to the commands that it reads", final=True)
+
+    def _is_in_force(self, rule: Rule) -> bool:
+        """Return whether a deny or ask rule for commands is about this access level."""
+        return rule.tool == "Bash" and (rule.access is None or _rank(self._access) >= _rank(rule.access))
+
+    def _check_names(self) -> Iterator[PartDecision]:
+        """Check the paths that are written out. The sandbox masks secrets, so they matter only without it."""
+        policy, masked, cwd = self._policy, self._access != "full", self._cwd
+        for words in all_commands(self._text):
+            paths = None if self._doubt else files_read(words)
+            tools = ("Read",) if self._access == "read" or paths is not None else ("Read", "Edit", "Write")
+            if paths is None:
+                paths = words if self._doubt else words[1:]  # in a rough reading, the first word may be a file
+            globs = bool(self._doubt)
+            patterns = globs or program_name(words[0]) in EXPANDS_PATTERNS
+            yield from check_named_paths(policy, paths, cwd, tools, secrets=not masked, patterns=patterns, globs=globs)
+            if words[0] == "cd" and len(words) > 1:
+                cwd = os.path.join(cwd, words[1])
+
+    # The mode, and allow rules
+
+    def _check_access(self) -> Iterator[PartDecision]:
+        mode = self._policy.mode
+        if mode == "plan" and self._asked_for != "read":
+            yield deny_part(f"it asks for access {self._asked_for}; {PLAN_MODE}")
+        elif self._access in LEVELS_THAT_RUN[mode] or (mode != "plan" and self._has_rule_for_line()):
+            yield ALLOWED
+        else:
+            yield from self._check_commands()
+
+    def _has_rule_for_line(self) -> bool:
+        """Return whether a rule covers every command, or is exactly this line, which the user has seen as a whole.
+
+        The rule for a line applies in the project's folder only: elsewhere the same names mean other files.
+        """
+        return any(
+            rule.pattern is None or (self._is_project(self._cwd) and rule.pattern == self._text.strip())
+            for rule in self._allow_rules()
+        )
+
+    def _allow_rules(self) -> Iterator[Rule]:
+        for rule in self._policy.allow:
+            if rule.tool == "Bash" and rule.allows_access(self._asked_for, sandboxed=self._policy.sandboxed):
+                yield rule
+
+    def _check_commands(self) -> Iterator[PartDecision]:
+        """Allow each command by the short list or by a rule; ask about the others."""
+        if self._doubt:
+            yield self._ask(f"it is not a plain command ({self._doubt})", exact_rule(self._text))
+            return
+        commands, cwd = self._after_cd()
+        certain = len(commands) == 1 or all(command.words[0] not in STATE_CHANGERS for command in commands)
+        open_commands = [command for command in commands if not self._is_covered(command, cwd, certain)]
+        for command in open_commands:
+            alone = len(open_commands) == 1 and certain and self._is_project(cwd) and command.operator != "|"
+            rule = exact_rule(self._text if not alone else _quoted(command.words))
+            if (paths := files_read(command.words)) is None:
+                yield self._ask(f"it runs {command.title}", rule)
+            else:
+                yield from self._check_reads(paths, cwd)
+        yield ALLOWED
+
+    def _after_cd(self) -> tuple[Sequence[Command], str]:
+        """Return the commands after a leading `cd folder &&`, if any, and the folder that they run in."""
+        first, *rest = self._commands
+        if first.words[0] != "cd" or len(first.words) != 2:
+            return self._commands, self._cwd
+        folder = os.path.normpath(os.path.join(self._cwd, first.words[1]))
+        certain = all(os.path.realpath(each) == each for each in (folder, self._cwd))
+        certain = certain and os.path.isdir(folder) and first.words[1][:1] not in ("-", "")
+        certain = certain and is_inside(folder, self._policy.inside)  # `ls` alone would list it
+        if not certain or [command.operator for command in rest[:1]] == ["|"]:  # then it runs in a shell of its own
+            return self._commands, self._cwd
+        if any(command.operator not in ("&&", "|") for command in rest):
+            return self._commands, self._cwd
+        return rest, folder
+
+    def _is_covered(self, command: Command, cwd: str, certain: bool) -> bool:
+        """Return whether the short list or a rule allows a command. `certain` is False after a builtin like `cd`."""
+        paths = files_read(command.words)
+        if paths is not None and all(part.verdict == "allow" for part in self._check_reads(paths, cwd)):
+            return True
+        in_project = certain and self._is_project(cwd)
+        if self._policy.mode == "plan" or not in_project or command.operator == "|":
+            return False  # a program obeys the files in its folder and runs what it is fed
+        return any(allow_rule_covers(rule, command.words, self._policy) for rule in self._allow_rules())
+
+    def _check_reads(self, paths: Sequence[str], cwd: str) -> Iterator[PartDecision]:
+        for path in paths:
+            yield check_path(self._policy, "Bash", "read", resolve_shell_path(path, cwd))
+
+    def _is_project(self, folder: str) -> bool:
+        return os.path.realpath(folder) == str(self._policy.folder)
+
+    def _ask(self, reason: str, pattern: str) -> PartDecision:
+        if self._policy.mode == "plan":
+            return deny_part(f"{reason}; {PLAN_MODE}")
+        rules = (Rule("Bash", pattern, self._access).text,) if pattern else ()
+        words = {word for command in all_commands(self._text) for word in command if "/" in word}
+        paths = tuple(sorted(resolve_shell_path(word, self._cwd).resolved for word in words))  # links may change
+        return PartDecision("ask", reason, rules, resolved_paths=paths)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(words)
+
+
+def _rank(access: Access) -> int:
+    return ACCESS_LEVELS.index(access)
