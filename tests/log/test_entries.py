@@ -32,6 +32,7 @@ from outrider.log.entries import (
     KINDS,
     MAX_DEPTH,
     AttachmentStored,
+    AttemptFailed,
     CallResult,
     Entry,
     Intent,
@@ -62,7 +63,7 @@ EXAMPLES: list[Entry] = [
     SessionStarted("0123", "1.2.3"),
     SessionStarted("0123", "1.2.3", "4567", 8, "89ab"),
     SessionSettings(),
-    SessionSettings("A title", "demo", "Be brief.", ("read", "write"), {"turns": 50, "seconds": None}, "/home/someone"),
+    SessionSettings("A title", "demo", "Be brief.", ("read", "write"), {"max_turns": 50, "max_cost": None}, "/home/me"),
     MessageEntry(Message.user("Hello")),
     MessageEntry(
         Message.assistant(ToolUseBlock("c", "read", {"path": "a"})), Usage(3, 4, cost=0.5), StopReason.TOOL_USE, "demo"
@@ -70,6 +71,8 @@ EXAMPLES: list[Entry] = [
     Intent("c", "read", "read", "0123/c", {"path": "a", "lines": [1, 2]}),
     CallResult(ToolResultBlock("c", ())),
     CallResult(RESULT, final=True, details={"exit code": 1, "lines": [1, 2.5, None, True]}),
+    AttemptFailed("the reply broke off", 2),
+    AttemptFailed("overloaded", 1, 0.5, Usage(3, 4)),
     AttachmentStored(FILE),
     RunCancelled(),
     SubagentLinked("c", "4567"),
@@ -140,6 +143,7 @@ def test_any_intent_comes_back_as_it_went_in(call_id: str, key: str, asked: dict
 def test_the_kinds_are_those_that_files_out_there_have() -> None:
     assert sorted(KINDS) == [
         "attachment",
+        "attempt_failed",
         "began",
         "cancelled",
         "message",

@@ -18,6 +18,7 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import FolderStore
+from outrider.errors import UnavailableError
 from outrider.providers import documents
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
@@ -189,9 +190,11 @@ async def test_sending_twenty_megabytes_takes_at_most_three_times_that(case: Cas
 async def test_it_arrives_as_it_was_rendered_and_again_when_it_has_to_be_sent_again(case: Case, tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     request = Request(conversation(store, 1), store)
-    steps = [Status(503, {"retry-after-ms": "1"}), Answer("All is well.")]
+    steps = [Status(503), Answer("All is well.")]
     async with ModelServer(steps) as server:
         provider = case.adapter(server.url, key="k")
+        with pytest.raises(UnavailableError):
+            await reply_to(provider, request)
         assert await reply_to(provider, request) == "All is well."
     rendered = provider.render(Request(request.messages, store))
     assert [each.body == rendered for each in server.requests] == [True, True]

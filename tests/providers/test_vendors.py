@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from outrider.coding.command_environment import command_environment
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AuthenticationError
@@ -14,7 +15,7 @@ from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.openai_compatible import CompatibleServer
-from outrider.providers.secrets import MODEL_KEYS, configured, masked, without_model_keys
+from outrider.providers.secrets import MODEL_KEYS, configured, masked
 from outrider.providers.vendors import VENDORS
 from tests.modelserver import Answer, ModelServer
 from tests.providers.canned import LOOK, ask, delta, events
@@ -69,7 +70,7 @@ async def test_a_missing_key_is_named(prefix: str, monkeypatch: pytest.MonkeyPat
 )
 def test_the_keys_of_vendors_reach_no_command_and_no_log(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name in MODEL_KEYS
-    assert without_model_keys({name: "secret", "HOME": "/"}) == {"HOME": "/"}
+    assert command_environment({name: "secret", "HOME": "/"}) == {"HOME": "/"}
     monkeypatch.setenv(name, "entirely-unremarkable")
     assert "unremarkable" not in masked("bad key entirely-unremarkable", *configured())
 

@@ -45,21 +45,26 @@ def test_without_a_model_the_error_says_what_to_pass() -> None:
         agent_of(stored(model=None))
 
 
-@pytest.mark.parametrize("limits", [{"turns": "many"}, {"turns": -1}, {"seconds": []}, None, {}])
+@pytest.mark.parametrize("limits", [{"max_turns": "many"}, {"max_turns": -1}, {"max_seconds": []}, None, {}])
 def test_limits_that_cannot_be_used_are_the_defaults(limits: Any) -> None:
     assert limits_of(stored(limits=limits)) == Limits()
 
 
 def test_a_resumed_session_keeps_the_limits_that_were_changed() -> None:
     assert kept_limits(stored()) == {}
-    changed = msgspec.to_builtins(Limits(turns=7, seconds=None, tokens=1000))
-    kept = kept_limits(stored(limits=changed))
-    assert (kept["limits.turns"], kept["limits.tokens"]) == (7, 1000)
-    assert "limits.cost" not in kept
-    assert set(kept) - {"limits.turns", "limits.tokens"} <= {"limits.seconds"}
+    changed = msgspec.to_builtins(Limits(max_turns=7, max_seconds=None, max_total_tokens=1000))
+    assert kept_limits(stored(limits=changed)) == {"limits.max_turns": 7, "limits.max_total_tokens": 1000}
 
 
-@pytest.mark.parametrize("name", ["turns", "tokens", "cost", "seconds"])
+def test_limits_are_read_by_the_names_of_earlier_versions() -> None:
+    former = {"turns": 7, "tokens": 1000, "cost": 0.5, "seconds": 60.0, "repeats": 3, "subagents": 4}
+    expected = Limits(
+        max_turns=7, max_total_tokens=1000, max_cost=0.5, max_seconds=60.0, max_repeats=3, max_subagents=4
+    )
+    assert limits_of(stored(limits=former)) == expected
+
+
+@pytest.mark.parametrize("name", ["max_turns", "max_total_tokens", "max_cost", "max_seconds"])
 def test_a_limit_that_was_removed_is_kept_as_none(name: str) -> None:
     unlimited = msgspec.structs.replace(Limits(), **{name: None})
     expected = {f"limits.{name}": "none"} if getattr(Limits(), name) is not None else {}

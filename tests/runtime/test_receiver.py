@@ -9,10 +9,12 @@ import pytest
 
 from outrider.conversation.messages import Message, TextBlock, ToolUseBlock, Usage
 from outrider.conversation.store import MemoryStore
-from outrider.errors import ProviderError
+from outrider.errors import IncompleteStreamError, ProviderError
+from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Reply, Request, StopReason
-from outrider.runtime.events import Event, Notice, TextDelta
+from outrider.runtime.events import Event, Notice, ReplyDiscarded, TextDelta, ThinkingDelta
 from outrider.runtime.receiver import DEEPEST_ARGUMENTS, Receiver
+from outrider.runtime.retry import Retry
 
 
 class Items:
@@ -42,9 +44,13 @@ class Playing:
         return Items(*self._items)
 
 
+async def record(failure: AttemptFailed) -> None:
+    """Store nothing: these replies come at the first attempt, or never."""
+
+
 async def received(*items: Any) -> tuple[Reply, list[Event], Receiver]:
     events: list[Event] = []
-    receiver = Receiver(Playing(*items), events.append)
+    receiver = Receiver(Playing(*items), events.append, Retry(seconds=0), record)
     return await receiver.receive(Request((Message.user("Hello"),), MemoryStore())), events, receiver
 
 
@@ -64,12 +70,17 @@ async def test_a_stream_that_cannot_be_closed_is_received() -> None:
     got, events, receiver = await received(Notice("busy"), TextDelta("Hello."), sent)
     assert got is sent
     assert events == [Notice("busy"), TextDelta("Hello.")]
-    assert (receiver.words, receiver.has_shown) == ("Hello.", True)
+    assert receiver.words == "Hello."
 
 
-async def test_a_notice_alone_shows_nothing_of_the_reply() -> None:
-    _, _, receiver = await received(Notice("busy"), reply(Message.assistant("Hello.")))
-    assert not receiver.has_shown
+@pytest.mark.parametrize(("sent", "discarded"), [(Notice("busy"), 0), (TextDelta("Hel"), 1), (ThinkingDelta("Hm"), 1)])
+async def test_only_what_was_shown_of_a_broken_reply_is_discarded(sent: Event, discarded: int) -> None:
+    events: list[Event] = []
+    receiver = Receiver(Playing(sent), events.append, Retry(seconds=0), record)
+    with pytest.raises(IncompleteStreamError, match="playing ended before it was complete"):
+        await receiver.receive(Request((Message.user("Hello"),), MemoryStore()))
+    assert [type(event) for event in events] == [type(sent), *[ReplyDiscarded] * discarded]
+    assert receiver.words == ""
 
 
 async def test_arguments_that_are_nested_too_deeply_are_replaced_and_the_rest_is_kept() -> None:
