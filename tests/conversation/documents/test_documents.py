@@ -125,6 +125,52 @@ def test_merged_cells_keep_the_columns_in_line() -> None:
     assert text == "| both |  | c |\n| --- | --- | --- |\n|  | 1 2 |  |"
 
 
+def test_links_pictures_and_breaks_of_a_word_document_are_text() -> None:
+    space = f'{_W} xmlns:r="http://x/relationships" xmlns:wp="http://x/drawing"'
+    body = (
+        f'<w:p><w:hyperlink r:id="out">{run("our page")}</w:hyperlink><w:hyperlink r:id="none">{run(" here")}'
+        "</w:hyperlink><w:r><w:tab/><w:noBreakHyphen/></w:r><w:r><w:drawing><wp:inline>"
+        '<wp:docPr descr="a chart"/></wp:inline></w:drawing></w:r><w:r><w:drawing><wp:docPr/></w:drawing></w:r></w:p>'
+        "<w:p/>"
+    )
+    data = zipped(
+        {
+            "word/document.xml": f"<w:document {space}><w:body>{body}</w:body></w:document>",
+            "word/_rels/document.xml.rels": '<Relationships><Relationship Id="out" Type="http://x/hyperlink" '
+            'Target="https://example.org" TargetMode="External"/></Relationships>',
+        }
+    )
+    assert shown(data, kinds.DOCX) == "[our page](https://example.org) here\t-[picture: a chart]"
+
+
+# Open documents, more closely
+
+
+def open_document(body: str, kind: str = kinds.ODT) -> str:
+    return shown(zipped({"mimetype": kind, "content.xml": f"<document><body>{body}</body></document>"}), kind)
+
+
+def test_spaces_tabs_breaks_notes_and_pictures_of_an_open_document_are_text() -> None:
+    text = open_document(
+        '<p>a<s c="3"/>b<tab/>c<line-break/>d<note><p>aside</p></note>e<frame><desc>a chart</desc></frame>'
+        "<tracked-changes><p>gone</p></tracked-changes></p>"
+    )
+    assert text == "a   b\tc\nd [aside\n] e [picture: a chart]"
+
+
+def test_lists_in_lists_are_indented_and_empty_items_left_out() -> None:
+    text = open_document(
+        "<list><list-item><p>one</p><list><list-item><p>two</p></list-item></list></list-item>"
+        "<list-item><p/></list-item></list>"
+    )
+    assert text == "- one\n  - two"
+
+
+def test_notes_of_an_open_presentation_stand_after_the_slide() -> None:
+    text = open_document("<page><p>Plans</p><notes><p>Say hello.</p></notes><notes><p/></notes></page>", kinds.ODP)
+    assert text == "## Slide 1\n\nPlans\n\nNotes: Say hello."
+
+
 # Workbooks, more closely
 
 
