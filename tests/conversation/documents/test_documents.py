@@ -245,3 +245,64 @@ def test_an_open_document_with_a_password_says_so() -> None:
     )
     with pytest.raises(AttachmentError, match="locked with a password"):
         shown(locked, kinds.ODT)
+
+
+def test_an_archive_with_a_password_says_so() -> None:
+    data = bytearray(writers.docx())
+    at = -1
+    while (at := data.find(b"PK\x01\x02", at + 1)) >= 0:
+        data[at + 8] |= 1  # the flag of encrypted members
+    with pytest.raises(AttachmentError, match="locked with a password"):
+        shown(bytes(data), kinds.DOCX)
+
+
+def test_a_book_without_an_author_begins_with_its_title() -> None:
+    with zipfile.ZipFile(io.BytesIO(writers.epub())) as archive:
+        package = archive.read("OEBPS/book.opf").decode()
+    text = shown(
+        changed(writers.epub(), "OEBPS/book.opf", package.replace("<dc:creator>A. Rider</dc:creator>", "")), kinds.EPUB
+    )
+    assert text.startswith("# The ride\n\n# One")
+
+
+def test_rtf_that_is_cut_off_odd_or_too_deep() -> None:
+    assert shown(rb"{\rtf1\trowd\intbl town\cell riders\cell", kinds.RTF) == "| town | riders |\n| --- | --- |"
+    assert shown(rb"{\rtf1 a}}}\! b {\*\x \'41 \{}c\u8364\'3f\'3fd}", kinds.RTF).startswith("a")
+    assert shown(rb"{\rtf1 a{\*\x \'41\{b\~}c\u8364\{d}", kinds.RTF) == "ac€d"
+    assert "nested too deeply" in _said_of(b"{\\rtf1 " + b"{" * 100_000)
+
+
+def _said_of(data: bytes) -> str:
+    try:
+        return shown(data, kinds.RTF)
+    except AttachmentError as error:
+        return str(error)
+
+
+def test_a_workbook_with_nothing_but_a_sheet_is_read() -> None:
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    data = zipped(
+        {
+            "xl/workbook.xml": f'<workbook {space} xmlns:r="http://x/relationships"><sheets>'
+            '<sheet name="A" r:id="r1"/><sheet name="lost" r:id="r9"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": "<Relationships>"
+            '<Relationship Id="r1" Type="http://x/worksheet" Target="a.xml"/></Relationships>',
+            "xl/a.xml": f'<worksheet {space}><sheetData><row r="1"/><row r="2"><c><v>ten</v></c>'
+            '<c t="inlineStr"/></row></sheetData></worksheet>',
+        }
+    )
+    assert shown(data, kinds.XLSX) == "## A\n\n[1 empty row]\nten"
+
+
+def test_pictures_of_slides_are_named_and_lost_slides_passed_over() -> None:
+    data = zipped(
+        {
+            "ppt/presentation.xml": '<presentation xmlns:r="http://x/relationships"><sldIdLst><sldId r:id="r1"/>'
+            '<sldId r:id="r9"/></sldIdLst></presentation>',
+            "ppt/_rels/presentation.xml.rels": "<Relationships>"
+            '<Relationship Id="r1" Type="http://x/slide" Target="s.xml"/></Relationships>',
+            "ppt/s.xml": '<sld><pic><nvPicPr><cNvPr descr="a chart"/></nvPicPr></pic><pic/>'
+            '<sp><nvSpPr><nvPr><ph type="sldNum"/></nvPr></nvSpPr></sp></sld>',
+        }
+    )
+    assert shown(data, kinds.PPTX) == "## Slide 1\n\n[picture: a chart]"
