@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,3 +164,32 @@ def test_a_view_is_sliced_as_a_list_is(length: int, part: slice) -> None:
     view = history.sendable()
     history.append(Message.user("later") if length % 2 == 0 else Message.assistant("later"))
     assert list(view[part]) == list(view)[part]
+
+
+def test_an_index_beyond_a_view_is_an_index_error() -> None:
+    view = History([Message.user("a"), Message.assistant("b")]).sendable()
+    assert (view[-2].text, view[1].text, view[-3:-4:-1]) == ("a", "b", [])
+    for index in (2, -3):
+        with pytest.raises(IndexError):
+            view[index]
+
+
+CALL = Message.assistant(ToolUseBlock("a", "read", {}))
+RESULT = ToolResultBlock("a", (TextBlock("x"),))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([Message.assistant("b")], "the first message is not the user's"),
+        ([Message.user("a"), Message.user("b")], "message 2 has the role of the message before it"),
+        ([Message.user(" ")], "message 1 has blank, misplaced or unencodable content"),
+        ([Message.user("a"), CALL], "the calls of message 2 are not answered one by one in the next message"),
+        ([Message.user(RESULT)], "message 1 has results without calls"),
+        ([Message.user("a"), CALL, Message.user("b", RESULT)], "the results of message 3 do not come first"),
+        ([Message.user("a"), *[CALL, Message.user(RESULT)] * 2], "the call id 'a' is used 2 times"),
+    ],
+)
+def test_each_violation_is_named(found: list[Message], said: str) -> None:
+    assert said in violations(found)
+    assert violations(repair(found)) == []

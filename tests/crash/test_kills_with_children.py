@@ -106,11 +106,9 @@ def test_the_process_that_takes_over_may_be_killed_as_well(
     taken_over = 0
     for number in range(trials):
         trial = FamilyTrial(nursery, quick_folder / str(number))
-        deaths = (
-            [chance.choice(every), chance.choice(early), chance.choice(early)]
+        deaths = [chance.choice(every), chance.choice(early), chance.choice(early)]
         if number == 0:  # a point that every life passes; whether it passes others depends on the lives before it
             deaths = ["before COMMIT:8"] * 3
-        )
         killed = [trial.live(kill_at=point).killed for point in deaths]
         taken_over += sum(killed) > 1
         if found := trial.verdict(trial.live()):

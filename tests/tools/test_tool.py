@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from outrider.conversation.attachments import Attachment
-from outrider.errors import ToolDefinitionError, ValidationError
+from outrider.errors import AttachmentError, ToolDefinitionError, ValidationError
 from outrider.providers.testing.scripted import call
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import ToolProgress
@@ -453,3 +453,8 @@ def test_a_value_that_contains_itself_and_a_file_ends() -> None:
     result = as_result(value)
     assert len(result.attachments) == 1
     assert "(the value itself)" in result.text
+
+
+def test_without_a_store_a_context_has_no_stored_files() -> None:
+    with pytest.raises(AttachmentError, match="this session has no stored files"):
+        context().stored("ab" * 32)

@@ -42,9 +42,7 @@ def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         try:
             yield
         finally:
-            signal.set_wakeup_fd(before)
-            if not loop.is_closed():
-                loop.remove_reader(ours)
+            signal.set_wakeup_fd(before)  # the loop is closed by now, and has forgotten its readers
 
 
 class _Driver(Generic[T]):

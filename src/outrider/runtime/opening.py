@@ -52,16 +52,16 @@ class SessionOpening(Generic[SessionT]):
         return self._session
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session:
-            await self._session.aclose()
+        assert self._session is not None  # __aenter__ has opened it
+        await self._session.aclose()
 
     def __enter__(self) -> SessionT:
         self._session = self.now()
         return self._session
 
     def __exit__(self, *_: object) -> None:
-        if self._session:
-            self._session.close()
+        assert self._session is not None  # __enter__ has opened it
+        self._session.close()
 
 
 def _close_unwanted(opening: asyncio.Future[SessionT]) -> None:

@@ -22,6 +22,6 @@ class Retry(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            least = value >= 0 if name == "seconds" else value > 0
-            if not isinstance(value, int | float) or not least or not math.isfinite(value):
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            if not is_number or value < 0 or (value == 0 and name != "seconds"):
                 raise ValueError(f"retry.{name} is {value!r}; it must be a number of seconds")

@@ -125,6 +125,52 @@ def test_merged_cells_keep_the_columns_in_line() -> None:
     assert text == "| both |  | c |\n| --- | --- | --- |\n|  | 1 2 |  |"
 
 
+def test_links_pictures_and_breaks_of_a_word_document_are_text() -> None:
+    space = f'{_W} xmlns:r="http://x/relationships" xmlns:wp="http://x/drawing"'
+    body = (
+        f'<w:p><w:hyperlink r:id="out">{run("our page")}</w:hyperlink><w:hyperlink r:id="none">{run(" here")}'
+        "</w:hyperlink><w:r><w:tab/><w:noBreakHyphen/></w:r><w:r><w:drawing><wp:inline>"
+        '<wp:docPr descr="a chart"/></wp:inline></w:drawing></w:r><w:r><w:drawing><wp:docPr/></w:drawing></w:r></w:p>'
+        "<w:p/>"
+    )
+    data = zipped(
+        {
+            "word/document.xml": f"<w:document {space}><w:body>{body}</w:body></w:document>",
+            "word/_rels/document.xml.rels": '<Relationships><Relationship Id="out" Type="http://x/hyperlink" '
+            'Target="https://example.org" TargetMode="External"/></Relationships>',
+        }
+    )
+    assert shown(data, kinds.DOCX) == "[our page](https://example.org) here\t-[picture: a chart]"
+
+
+# Open documents, more closely
+
+
+def open_document(body: str, kind: str = kinds.ODT) -> str:
+    return shown(zipped({"mimetype": kind, "content.xml": f"<document><body>{body}</body></document>"}), kind)
+
+
+def test_spaces_tabs_breaks_notes_and_pictures_of_an_open_document_are_text() -> None:
+    text = open_document(
+        '<p>a<s c="3"/>b<tab/>c<line-break/>d<note><p>aside</p></note>e<frame><desc>a chart</desc></frame>'
+        "<tracked-changes><p>gone</p></tracked-changes></p>"
+    )
+    assert text == "a   b\tc\nd [aside\n] e [picture: a chart]"
+
+
+def test_lists_in_lists_are_indented_and_empty_items_left_out() -> None:
+    text = open_document(
+        "<list><list-item><p>one</p><list><list-item><p>two</p></list-item></list></list-item>"
+        "<list-item><p/></list-item></list>"
+    )
+    assert text == "- one\n  - two"
+
+
+def test_notes_of_an_open_presentation_stand_after_the_slide() -> None:
+    text = open_document("<page><p>Plans</p><notes><p>Say hello.</p></notes><notes><p/></notes></page>", kinds.ODP)
+    assert text == "## Slide 1\n\nPlans\n\nNotes: Say hello."
+
+
 # Workbooks, more closely
 
 
@@ -199,3 +245,64 @@ def test_an_open_document_with_a_password_says_so() -> None:
     )
     with pytest.raises(AttachmentError, match="locked with a password"):
         shown(locked, kinds.ODT)
+
+
+def test_an_archive_with_a_password_says_so() -> None:
+    data = bytearray(writers.docx())
+    at = -1
+    while (at := data.find(b"PK\x01\x02", at + 1)) >= 0:
+        data[at + 8] |= 1  # the flag of encrypted members
+    with pytest.raises(AttachmentError, match="locked with a password"):
+        shown(bytes(data), kinds.DOCX)
+
+
+def test_a_book_without_an_author_begins_with_its_title() -> None:
+    with zipfile.ZipFile(io.BytesIO(writers.epub())) as archive:
+        package = archive.read("OEBPS/book.opf").decode()
+    text = shown(
+        changed(writers.epub(), "OEBPS/book.opf", package.replace("<dc:creator>A. Rider</dc:creator>", "")), kinds.EPUB
+    )
+    assert text.startswith("# The ride\n\n# One")
+
+
+def test_rtf_that_is_cut_off_odd_or_too_deep() -> None:
+    assert shown(rb"{\rtf1\trowd\intbl town\cell riders\cell", kinds.RTF) == "| town | riders |\n| --- | --- |"
+    assert shown(rb"{\rtf1 a}}}\! b {\*\x \'41 \{}c\u8364\'3f\'3fd}", kinds.RTF).startswith("a")
+    assert shown(rb"{\rtf1 a{\*\x \'41\{b\~}c\u8364\{d}", kinds.RTF) == "ac€d"
+    assert "nested too deeply" in _said_of(b"{\\rtf1 " + b"{" * 100_000)
+
+
+def _said_of(data: bytes) -> str:
+    try:
+        return shown(data, kinds.RTF)
+    except AttachmentError as error:
+        return str(error)
+
+
+def test_a_workbook_with_nothing_but_a_sheet_is_read() -> None:
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    data = zipped(
+        {
+            "xl/workbook.xml": f'<workbook {space} xmlns:r="http://x/relationships"><sheets>'
+            '<sheet name="A" r:id="r1"/><sheet name="lost" r:id="r9"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": "<Relationships>"
+            '<Relationship Id="r1" Type="http://x/worksheet" Target="a.xml"/></Relationships>',
+            "xl/a.xml": f'<worksheet {space}><sheetData><row r="1"/><row r="2"><c><v>ten</v></c>'
+            '<c t="inlineStr"/></row></sheetData></worksheet>',
+        }
+    )
+    assert shown(data, kinds.XLSX) == "## A\n\n[1 empty row]\nten"
+
+
+def test_pictures_of_slides_are_named_and_lost_slides_passed_over() -> None:
+    data = zipped(
+        {
+            "ppt/presentation.xml": '<presentation xmlns:r="http://x/relationships"><sldIdLst><sldId r:id="r1"/>'
+            '<sldId r:id="r9"/></sldIdLst></presentation>',
+            "ppt/_rels/presentation.xml.rels": "<Relationships>"
+            '<Relationship Id="r1" Type="http://x/slide" Target="s.xml"/></Relationships>',
+            "ppt/s.xml": '<sld><pic><nvPicPr><cNvPr descr="a chart"/></nvPicPr></pic><pic/>'
+            '<sp><nvSpPr><nvPr><ph type="sldNum"/></nvPr></nvSpPr></sp></sld>',
+        }
+    )
+    assert shown(data, kinds.PPTX) == "## Slide 1\n\n[picture: a chart]"

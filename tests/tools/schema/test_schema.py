@@ -137,6 +137,22 @@ def test_references_are_written_out() -> None:
     assert raw == before
 
 
+@pytest.mark.parametrize(
+    ("target", "beside", "expected"),
+    [
+        (True, {}, {}),
+        (True, {"minimum": 1}, {"minimum": 1}),
+        (False, {"minimum": 1}, {"not": {}}),
+        ({"const": 1}, {}, {"const": 1}),
+    ],
+)
+def test_a_reference_may_be_quoted_and_lead_to_a_boolean(
+    target: Any, beside: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    raw = {"items": {"$ref": "#/$defs/a%20b", **beside}, "$defs": {"a b": target}}
+    assert inline_references(raw) == {"items": expected}
+
+
 def test_a_recursive_reference_is_cut_off() -> None:
     node = {"type": "object", "description": "N.", "properties": {"next": {"$ref": "#/$defs/N"}}}
     found: Any = inline_references({"$ref": "#/$defs/N", "$defs": {"N": node}})

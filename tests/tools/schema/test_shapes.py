@@ -26,6 +26,7 @@ from tests.lengths import examples
 
 T = TypeVar("T")
 B = TypeVar("B", bound=int)
+C = TypeVar("C", int, str)
 
 
 class Colour(enum.Enum):
@@ -56,6 +57,16 @@ class Point:
     y: float = 0.5
     tags: list[str] = dataclasses.field(default_factory=list)
     norm: float = dataclasses.field(init=False, default=0.0)
+
+
+@dataclasses.dataclass
+class Crate(Generic[T]):
+    label: str
+    items: list[T]
+    size: dataclasses.InitVar[int]
+
+    def __post_init__(self, size: int) -> None:
+        self.label = f"{self.label} {size}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +199,16 @@ CONVERSIONS: list[tuple[Any, Any, Any]] = [
     (Spot, {"x": 1}, Spot(1, 7)),
     (Model, {"size": 2, "child": {"size": 4}}, Model(size=2, child=Model(size=4))),
     (UserId, 3, 3),
+    (typing.Final[int], 3, 3),
+    (list[C], [1, "a"], [1, "a"]),  # type: ignore[valid-type]
+    (Crate[int], {"label": "a", "items": [1.0], "size": 2}, Crate("a", [1], 2)),
+    (tuple[Model, Model], [{"size": 2}, {"size": 4}], (Model(size=2), Model(size=4))),
+    (dict, {"a": 1}, {"a": 1}),
+    (dict[Any, int], {"a": 1.0}, {"a": 1}),
+    (list[int] | Sequence[int], [1.0], [1]),
+    (int | msgspec.UnsetType, 1.0, 1),
+    (Literal["a", None], None, None),
+    (Annotated[decimal.Decimal | None, msgspec.Meta(ge=1)], None, None),
     (list[T], [1], [1]),  # type: ignore[valid-type]
     (list[B], [1.0], [1]),  # type: ignore[valid-type]
     (datetime.datetime, "2026-01-31T09:30:00Z", datetime.datetime(2026, 1, 31, 9, 30, tzinfo=datetime.UTC)),
@@ -232,6 +253,9 @@ REFUSALS: list[tuple[Any, Any, str]] = [
     (uuid.UUID, "x", "is not a UUID"),
     (decimal.Decimal, "NaN", "decimal"),
     (Annotated[str, msgspec.Meta(min_length=2)], "a", "shorter than 2"),
+    (Annotated[bytes, msgspec.Meta(min_length=2)], "YQ==", "shorter than 2"),
+    (Annotated[bytes, msgspec.Meta(max_length=1)], "YWI=", "longer than 1"),
+    (Annotated[int, msgspec.Meta(multiple_of=5)], 7, "5"),
     (Annotated[decimal.Decimal, msgspec.Meta(ge=1)] | None, "0.5", "less than 1"),
 ]
 
@@ -408,6 +432,19 @@ def test_a_plain_alias_leaves_no_definition() -> None:
 @pytest.mark.parametrize("kind", [socket.socket, complex, list[socket.socket], typing.Callable[[], int]])
 def test_an_unsupported_type_is_named(kind: Any) -> None:
     with pytest.raises(SchemaError, match=r"socket\.socket|complex|Callable"):
+        Schema.of(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Literal[b"x"], r"the constant b'x' is not a JSON value; use str, int, float or bool"),
+        (dict[float, int], r"float cannot be a key of a JSON object; use str"),
+        (typing.ClassVar[int], r"ClassVar"),
+    ],
+)
+def test_a_type_that_json_has_no_form_for_is_refused_with_advice(kind: Any, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
         Schema.of(kind)
 
 
