@@ -13,7 +13,6 @@ from outrider import Message, ScriptedModel, ToolUseBlock
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.coding.sandbox.bubblewrap import Bubblewrap
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.errors import ConfigError
@@ -21,6 +20,7 @@ from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
 from outrider.sync import default_log
+from tests.coding.sandbox.test_proof import NoSandbox
 from tests.conversations import PNG_BYTES as PNG
 
 
@@ -202,7 +202,7 @@ def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch:
 
 
 def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: Bubblewrap("/usr/bin/bwrap"))
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", NoSandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert not bench.permissions.sandboxed, "it is not in force before it is found"

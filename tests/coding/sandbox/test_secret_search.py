@@ -75,8 +75,9 @@ def test_an_unchanged_folder_is_not_read_again(folder: Path, monkeypatch: pytest
         os.utime(path, (1_000_000.5, 1_000_000.5))
     search = SecretSearch()
     assert found(search, folder) == {"src/.env"}
-    monkeypatch.setattr(secret_search.os, "scandir", lambda path: pytest.fail(f"{path} is read again"))
-    assert found(search, folder) == {"src/.env"}
+    with monkeypatch.context() as patch:  # the end of the test deletes folders, with the same function
+        patch.setattr(secret_search.os, "scandir", lambda path: pytest.fail(f"{path} is read again"))
+        assert found(search, folder) == {"src/.env"}
 
 
 def test_a_secret_that_was_found_is_followed_out_of_the_search(folder: Path) -> None:
