@@ -80,7 +80,8 @@ def _is_harmless_argument(word: str, policy: Policy) -> bool:
         return False
     paths = (resolve_shell_path(part, str(policy.folder)) for part in (word, *word.split(":")) if part)
     return all(
-        not path.problem and is_inside(path.resolved, policy.inside) and not _is_guarded(path, policy) for path in paths
+        not path.problem and is_inside(path.resolved, policy.inside) and not _is_obeyed(path, str(policy.folder))
+        for path in paths
     )
 
 
