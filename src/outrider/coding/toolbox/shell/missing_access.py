@@ -39,10 +39,7 @@ def missing_access(access: Access, exit_code: int | None, output: str, cwd: Path
     needed = _needed(access, output, cwd, folders) if exit_code and access != "full" else None
     if needed is None or ACCESS_LEVELS.index(needed) <= ACCESS_LEVELS.index(access):
         return ""
-    return (
-        f"The command ran with access {access} ({ACCESS_WORDS[access]}). It seems to need access {needed} "
-        f"({ACCESS_WORDS[needed]}): if that is right, run it again with access {needed}."
-    )
+    return f"It seems to need access {needed} ({ACCESS_WORDS[needed]}): it ran with access {access}."
 
 
 def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> Access | None:
