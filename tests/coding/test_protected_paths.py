@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.permissions.decision import decide
+from outrider.coding.permissions.decision import Call, Decision, decide
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
@@ -102,9 +102,14 @@ def test_other_files_are_not_configuration(path: str) -> None:
     assert not is_configuration(f"/w/{path}", "/w")
 
 
+def decision_on(policy: Policy, tool: str, path: str) -> Decision:
+    effect = "read" if tool == "Read" else "write"
+    return decide(policy, Call(tool, effect, {"file_path": path}, policy.folder, built_in=True))
+
+
 def verdict(tmp_path: Path, path: str, mode: Mode = "edits", allow: str = "", tool: str = "Write") -> str:
     policy = Policy(folder=tmp_path, mode=mode, allow=(Rule.parse(allow),) if allow else ())
-    return decide(policy, tool, "write", {"file_path": path}, tmp_path).verdict
+    return decision_on(policy, tool, path).verdict
 
 
 @pytest.mark.parametrize("mode", ["ask", "edits", "all"])
@@ -117,7 +122,7 @@ def test_git_and_own_settings_are_never_written(tmp_path: Path, mode: Mode, path
 
 
 def test_the_file_tools_do_not_read_inside_git(tmp_path: Path) -> None:
-    decision = decide(Policy(folder=tmp_path, mode="all"), "Read", "read", {"file_path": ".git/config"}, tmp_path)
+    decision = decision_on(Policy(folder=tmp_path, mode="all"), "Read", ".git/config")
     assert decision.reason == ".git/config is inside .git, which the file tools do not open; use git itself"
 
 
@@ -135,7 +140,7 @@ def test_configuration_asks_where_other_edits_run(tmp_path: Path, name: str) -> 
 def test_always_offers_the_rule_for_this_file_alone(tmp_path: Path) -> None:
     policy = Policy(folder=tmp_path, mode="edits")
     path = ".github/workflows/ci.yml"
-    decision = decide(policy, "Edit", "write", {"file_path": path}, tmp_path)
+    decision = decision_on(policy, "Edit", path)
     assert decision.always == (f"Edit(./{path})",)
     assert verdict(tmp_path, path, allow="Edit(./.github/workflows/**)") == "allow"
 

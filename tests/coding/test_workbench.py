@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outrider import Message, ScriptedModel, ToolUseBlock
+from outrider.cli import main
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.coding.sandbox.bubblewrap import Bubblewrap
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.errors import ConfigError
@@ -21,6 +22,8 @@ from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
 from outrider.sync import default_log
+from tests.coding.sandbox.test_proof import NoSandbox
+from tests.coding.toolbox.test_access import RecordingSandbox
 from tests.conversations import PNG_BYTES as PNG
 
 
@@ -181,7 +184,7 @@ def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monke
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
-    with pytest.raises(ConfigError, match="install it"):
+    with pytest.raises(ConfigError, match="outrider doctor"):
         _ = bench_in(folder).tools
 
 
@@ -190,6 +193,19 @@ async def test_the_system_prompt_has_the_instructions_of_the_project(folder: Pat
     with default_log() as log, bench_in(folder, model="demo").open(log) as session:
         assert "Always whistle." in session.agent.system
         assert str(folder) in session.agent.system
+
+
+def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["-p", "What is 2+2?", "--model", "demo"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err.count(NO_SANDBOX)) == ("4\n", 1)
+    assert main(["-p", "What is 2+2?", "--model", "demo", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +217,25 @@ def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch:
     assert bench_in(folder, sandbox__use="off").sandbox_note == ""
 
 
+@pytest.mark.parametrize("mode", ["ask", "edits", "all"])
+async def test_the_environment_that_runs_outrider_is_not_changed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
+    sandbox = RecordingSandbox()
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: sandbox)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    bench = bench_in(folder, permissions__mode=mode)
+    written, _ = await results(
+        bench, ("Write", {"file_path": ".venv/lib/x.pth", "content": "x"}), ("Bash", {"command": "true"})
+    )
+    assert f"the rule Edit({folder}/.venv) denies" in written.text
+    [(_, places)] = sandbox.asked
+    assert f"{bench.folder}/.venv" in places.protected
+
+
 def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: Bubblewrap("/usr/bin/bwrap"))
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", NoSandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert not bench.permissions.sandboxed, "it is not in force before it is found"

@@ -246,6 +246,7 @@ class EditorAgent:
             )
         notes = [
             *loaded.notes,
+            *filter(None, [session.bench.sandbox_note]),
             *session.bench.notes,
             *_mcp_notes(request.mcp_servers),
         ]

@@ -150,7 +150,7 @@ class PromptRun:
     def _print_notes(self, loaded: Loaded, recorded: Recorded, bench: Workbench, session: Session) -> None:
         for note in loaded.notes:
             self._print_note(safe_line(f"outrider: {note}"))
-        for note in bench.notes:
+        for note in filter(None, (bench.sandbox_note, *bench.notes)):
             self._print_note(safe_line(f"outrider: {note}"))
         if loaded.waiting:
             self._print_note(f"outrider: {loaded.waiting}")

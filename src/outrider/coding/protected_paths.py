@@ -19,6 +19,7 @@ SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc.key"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "!id_rsa*.pub", "!id_ecdsa*.pub", "!id_ed25519*.pub"),
+    *(".env~", "*.pem~", "*.key~", ".*.pem.sw?", ".*.key.sw?", ".id_*.sw?"),  # what editors leave beside them
     *(".ssh/", ".gnupg/", ".aws/credentials", ".aws/config", ".aws/sso/", ".azure/", ".config/gcloud/"),
     *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".htpasswd"),
     *(".config/git/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".kube/", ".vault-token"),

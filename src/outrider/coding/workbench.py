@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -96,8 +97,8 @@ class Workbench:
         found = None if wanted.use == "off" else find_sandbox()
         if found is None and wanted.use == "require":
             raise ConfigError(
-                'sandbox.use is "require", but there is no working bubblewrap here: install it (the package is '
-                'called bubblewrap), or set sandbox.use to "auto"'
+                'sandbox.use is "require", but no sandbox works here: run `outrider doctor` to see why, or set '
+                'sandbox.use to "auto"'
             )
         self.permissions.sandboxed = found is not None
         return found
@@ -232,6 +233,7 @@ class Workbench:
             unset=unset_variables(os.environ, self.settings.sandbox.pass_env),
             writable=self.permissions.policy.folders,
             masked=lambda: self.permissions.policy.masked,
+            kept=tuple(_protected_files(self.settings, self.folder)),
         )
         return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]
 
@@ -258,8 +260,11 @@ def _level(effort: EffortChoice) -> Effort | None:
     return None if effort == "default" else effort
 
 
-def _protected_files(settings: Settings) -> Iterator[Path]:
+def _protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     """Yield files that decide about permissions or run without approval: only the user may change them."""
+    # A project may hold the environment that runs Outrider, with the sandbox itself.
+    prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
+    yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
     yield config_file().resolve()
     yield data_folder().resolve()
     yield from (Path(file).resolve() for file in settings.tool_files)
@@ -274,7 +279,7 @@ def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str])
     """Return the user's policy, with read access to the output of commands and Outrider's own files protected."""
     wanted, folder = settings.permissions, workspace.folder
     printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
-    kept = [f"Edit({escaped(str(path))})" for path in _protected_files(settings)]
+    kept = [f"Edit({escaped(str(path))})" for path in _protected_files(settings, folder)]
     policy = Policy(
         mode=wanted.mode,
         folder=folder,

@@ -199,7 +199,8 @@ def test_rules_about_files_cover_the_names_in_commands(ground: Ground) -> None:
 
 def test_files_that_rules_deny_are_masked_in_the_sandbox(ground: Ground) -> None:
     masked = ground.policy(deny=["Read(docs/**)", "Read(*.sql)", "Read({a,b}/x)", "Edit(src/**)"]).masked
-    assert masked[-4:] == (f"{ground.work}/docs/**", "*.sql", f"{ground.work}/a/x", f"{ground.work}/b/x")
+    assert masked[-4:] == (f"{ground.work}/docs", "*.sql", f"{ground.work}/a/x", f"{ground.work}/b/x")
+    assert ground.policy(deny=["Read(./**)"]).masked[-1] == f"{ground.work}/**", "commands start in the folder"
 
 
 @pytest.mark.parametrize(

@@ -320,9 +320,6 @@ SECRETS_IN_COMMANDS = (
     "while read x; do echo $x; done < .env",
     "source .env",
     ". ./.env",
-    "cat .git/config",
-    "rm -rf .git",
-    "echo x > .git/hooks/pre-commit",
     "echo x >> .env",
     "tee .env",
     "echo x &> .env",
@@ -343,6 +340,14 @@ SECRETS_IN_COMMANDS = (
 @pytest.mark.parametrize("command", SECRETS_IN_COMMANDS)
 def test_a_secret_named_in_a_command_is_denied_in_every_mode(ground: Ground, command: str, mode: Mode) -> None:
     assert ground.bash(command, mode, allow=(*HARMLESS, "Bash")).verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat .git/config", "rm -rf .git", "echo x > .git/hooks/pre-commit", "cp a .git/hooks/x"]
+)
+def test_a_repository_named_in_a_command_is_not_read_or_changed_without_approval(ground: Ground, command: str) -> None:
+    for mode in ("plan", "ask", "edits"):
+        assert ground.bash(command, mode, allow=(*HARMLESS, "Bash(cp:*)", "Bash(rm:*)")).verdict != "allow"
 
 
 FORBIDDEN_COMMANDS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -71,6 +72,18 @@ def test_what_the_user_makes_in_the_meantime_is_kept(world: World, sandbox: Sand
         (git / "HEAD").write_text("ref: refs/heads/main")
         long.communicate(b"go\n")
     assert os.listdir(git) == ["HEAD"]
+
+
+def test_the_user_can_remove_a_placeholder_and_create_the_file(world: World, sandbox: Sandbox) -> None:
+    file = world.second / ".mcp.json"
+    with start(world, sandbox, "touch ready; read line") as long:
+        until((world.folder / "ready").exists)
+        assert "outrider" in os.listdir(file)[0]
+        shutil.rmtree(file)
+        file.write_text("{}")
+        world.run(["true"], sandbox, "write")
+        long.communicate(b"go\n")
+    assert file.read_text() == "{}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,27 @@ def test_what_comes_and_goes_is_noticed(folder: Path) -> None:
 
 def test_an_unchanged_folder_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(folder / "src" / ".env")
-    for path in (folder, folder / "src"):
-        os.utime(path, (1_000_000.5, 1_000_000.5))
     search = SecretSearch()
+    later = time.time_ns() + 10_000_000_000
+    monkeypatch.setattr(secret_search.time, "time_ns", lambda: later)
     assert found(search, folder) == {"src/.env"}
-    monkeypatch.setattr(secret_search.os, "scandir", lambda path: pytest.fail(f"{path} is read again"))
-    assert found(search, folder) == {"src/.env"}
+    with monkeypatch.context() as patch:  # the end of the test deletes folders, with the same function
+        patch.setattr(secret_search.os, "scandir", lambda path: pytest.fail(f"{path} is read again"))
+        assert found(search, folder) == {"src/.env"}
+
+
+def test_a_command_cannot_hide_a_change_of_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, before = SecretSearch(), folder.stat()
+    later = time.time_ns() + 10_000_000_000
+    with monkeypatch.context() as patch:
+        patch.setattr(secret_search.time, "time_ns", lambda: later)
+        assert found(search, folder) == set()
+    clock = folder.parent / "clock"
+    while clock.touch() or clock.stat().st_ctime_ns <= before.st_ctime_ns:
+        pass  # the clock of files goes on with the ticks of the kernel
+    make(folder / ".env")
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert found(search, folder) == {".env"}
 
 
 def test_a_secret_that_was_found_is_followed_out_of_the_search(folder: Path) -> None:

@@ -343,6 +343,22 @@ async def test_a_sandbox_is_around_the_command_and_has_no_keys_either(tmp_path: 
         calling.workspace.close()
 
 
+async def test_the_access_level_holds_in_a_terminal(tmp_path: Path) -> None:
+    if (sandbox := find_sandbox()) is None:
+        pytest.skip("there is no sandbox here")
+    (tmp_path / "work").mkdir()
+    calling = Calling(tmp_path / "work", sandbox=sandbox)
+    calling.editor(Editor())
+    assert "It seems to need access write" in (await calling.run("touch made")).text
+    assert (await calling.run("touch made && ls made", access="write")).text == "made"
+    assert "Read-only" in (await calling.run("touch .git/x", access="write")).text
+    await calling.run("touch ../outside", access="full")
+    assert sorted(os.listdir(tmp_path)) == ["outside", "work"]
+    assert os.listdir(calling.folder) == ["made"]
+    assert_nothing_is_left(calling)
+    calling.workspace.close()
+
+
 async def test_a_background_command_is_a_process_of_our_own(calling: Calling) -> None:
     editor = calling.editor(Editor())
     result = await calling.run("echo started", run_in_background=True)

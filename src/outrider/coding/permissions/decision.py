@@ -71,7 +71,7 @@ def _decide(policy: Policy, call: Call) -> Decision:
     if worst == "allow":
         return Decision("allow", "")
     decisive = [part for part in parts if part.verdict == worst]
-    reasons = list(dict.fromkeys(part.reason for part in decisive))
+    reasons = list(dict.fromkeys(part.reason for part in decisive if part.reason))
     more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []
     if worst == "deny":
         return Decision(worst, "; ".join([*reasons[:MAX_REASONS], *more]))

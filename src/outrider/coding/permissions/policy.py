@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.permissions.patterns import absolute, alternatives
+from outrider.coding.permissions.patterns import absolute, alternatives, escaped
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import SECRETS
@@ -51,10 +51,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def masked(self) -> tuple[str, ...]:
         """Patterns of the files that no command in a sandbox may read: secrets, and what rules for Read deny."""
         denied = (rule.pattern for rule in self.deny if rule.tool == "Read" and rule.pattern)
-        return (
-            *self.secrets,
-            *(absolute(each, str(self.folder)) for pattern in denied for each in alternatives(pattern)),
-        )
+        patterns = (absolute(each, str(self.folder)) for pattern in denied for each in alternatives(pattern))
+        return (*self.secrets, *(self._whole_folder(pattern) for pattern in patterns))
+
+    def _whole_folder(self, pattern: str) -> str:
+        """Return the folder for `folder/**`: one mask covers all of it, however many files there are."""
+        folder = pattern.removesuffix("/**")
+        return pattern if any(f"{escaped(each)}/".startswith(f"{folder}/") for each in self.inside) else folder
 
     def allowing(self, rules: tuple[str, ...]) -> Policy:
         """Return the policy with more allow rules. Raises ConfigError."""

@@ -14,7 +14,9 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-_TOKEN = re.compile(r"outrider-(\d+)-(\d+)\Z")
+_NAME = "held-by-outrider-while-a-command-runs"
+"""A person who cannot create a file because of a placeholder finds the reason in it."""
+_TOKEN = re.compile(rf"{_NAME}-(\d+)-(\d+)\Z")
 _TRIES = 5
 """Another command may remove the placeholder while this one makes its token."""
 
@@ -38,7 +40,7 @@ def sweep(paths: Iterable[str]) -> None:
 
 def holding(paths: Sequence[str], mkdir: str, rmdir: str) -> tuple[str, str]:
     """Return shell code that makes the tokens, and code that removes them."""
-    token = f"outrider-{_namespace()}-$$"
+    token = f"{_NAME}-{_namespace()}-$$"
     tokens = [f"{shlex.quote(path)}/{token}" for path in paths]
     tries = " ".join(map(str, range(_TRIES)))
     make = f"for try in {tries}; do {shlex.quote(mkdir)} -p {' '.join(tokens)} 2>/dev/null && break; done"

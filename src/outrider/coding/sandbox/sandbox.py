@@ -26,6 +26,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """More working folders, as `permissions.folders` names them."""
     secrets: tuple[str, ...] = SECRETS
     """Patterns of the files that no command may read."""
+    kept: tuple[Path, ...] = ()
+    """More files that no command may change: those that Outrider itself runs or obeys."""
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -46,7 +48,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
         """
         found: dict[str, None] = {}
         for folder in self.folders:
-            for path in map(os.path.abspath, protected_paths(Path(folder))):
+            for path in map(os.path.abspath, (*protected_paths(Path(folder)), *self.kept)):
                 if holder := max((each for each in self.folders if is_inside(path, each)), key=len, default=""):
                     first = os.path.relpath(path, holder).split("/")[0]
                     found[f"{holder.rstrip('/')}/{first}"] = None

@@ -89,7 +89,7 @@ class SecretSearch:
 
 def _look(path: str, seen: _Seen | None, top: str, patterns: tuple[str, ...]) -> _Seen | None:
     try:
-        changed = os.stat(path).st_mtime_ns
+        changed = os.stat(path).st_ctime_ns  # unlike the time of modification, no command can set it
         if seen and seen.changed == changed and seen.read - changed > (_TICK if changed % 1_000_000_000 else _SECONDS):
             return seen
         now = time.time_ns()

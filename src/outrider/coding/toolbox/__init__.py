@@ -28,12 +28,13 @@ def standard_tools(
     unset: Sequence[str] = (),
     writable: Sequence[Path] = (),
     masked: Callable[[], Sequence[str]] | None = None,
+    kept: Sequence[Path] = (),
 ) -> list[Tool]:
     """Return the named tools for one session.
 
     `hidden` returns True for a path that searches must leave out. Variables in `unset` are removed from the environment
-    of commands. In a sandbox, commands may also change the folders in `writable`, and cannot read the files that the
-    patterns of `masked` match.
+    of commands. In a sandbox, commands may also change the folders in `writable`, cannot read the files that the
+    patterns of `masked` match, and cannot change those in `kept`.
     """
     from msgspec.structs import replace
 
@@ -53,7 +54,7 @@ def standard_tools(
         "Edit": lambda: edit(workspace),
         "Glob": lambda: glob(workspace, hidden=hidden or hide_nothing),
         "Grep": lambda: grep(workspace, hidden=hidden or hide_nothing),
-        "Bash": lambda: bash(workspace, sandbox, environment, unset, writable=writable, masked=masked),
+        "Bash": lambda: bash(workspace, sandbox, environment, unset, writable=writable, masked=masked, kept=kept),
         "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
         "Todo": lambda: todo(workspace),
     }

@@ -6,11 +6,12 @@ import os.path
 import re
 from collections.abc import Iterator, Sequence
 
-from outrider.coding.permissions.paths import is_inside, resolve_shell_path
+from outrider.coding.permissions.paths import ResolvedPath, is_inside, resolve_shell_path
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line, rough_commands
 from outrider.coding.permissions.word_set import word_set
+from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting
 
 MAX_DEPTH = 3
 """Levels of command lines inside command lines that are searched."""
@@ -78,7 +79,16 @@ def _is_harmless_argument(word: str, policy: Policy) -> bool:
     if double and not os.path.isfile(policy.folder / head):  # `test_x.py::test_y`, but not `ext::./run`
         return False
     paths = (resolve_shell_path(part, str(policy.folder)) for part in (word, *word.split(":")) if part)
-    return all(not path.problem and is_inside(path.resolved, policy.inside) for path in paths)
+    return all(
+        not path.problem and is_inside(path.resolved, policy.inside) and not _is_obeyed(path, str(policy.folder))
+        for path in paths
+    )
+
+
+def _is_obeyed(path: ResolvedPath, folder: str) -> bool:
+    """Return whether other programs obey a file: `cp x y` is not the same command if y is a hook of git."""
+    checks = (is_in_git, is_configuration, is_own_setting)
+    return any(check(each, folder) for check in checks for each in path.all_paths)
 
 
 def deny_rule_matches(rule: Rule, text: str) -> bool:

@@ -38,14 +38,16 @@ def bash(
     *,
     writable: Sequence[Path] = (),
     masked: Callable[[], Sequence[str]] | None = None,
+    kept: Sequence[Path] = (),
 ) -> Tool:
     """Return the tool that runs shell commands. Without an `environment`, commands inherit that of this process.
 
     In an editor's terminal, commands get the editor's environment with the PATH of `environment` and without the
-    variables in `unset`. `writable` and `masked` are for the sandbox: more working folders, and patterns of the files
-    that commands cannot read.
+    variables in `unset`. `writable`, `masked` and `kept` are for the sandbox: more working folders, patterns of the
+    files that commands cannot read, and files that they cannot change.
     """
-    shell, threads = Shell(workspace, sandbox, environment, unset, writable=writable, masked=masked), Threads()
+    shell = Shell(workspace, sandbox, environment, unset, writable=writable, masked=masked, kept=kept)
+    threads = Threads()
 
     async def run(
         command: str,

@@ -39,10 +39,7 @@ def missing_access(access: Access, exit_code: int | None, output: str, cwd: Path
     needed = _needed(access, output, cwd, folders) if exit_code and access != "full" else None
     if needed is None or ACCESS_LEVELS.index(needed) <= ACCESS_LEVELS.index(access):
         return ""
-    return (
-        f"The command ran with access {access} ({ACCESS_WORDS[access]}). It seems to need access {needed} "
-        f"({ACCESS_WORDS[needed]}): if that is right, run it again with access {needed}."
-    )
+    return f"It seems to need access {needed} ({ACCESS_WORDS[needed]}): it ran with access {access}."
 
 
 def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> Access | None:
@@ -52,18 +49,19 @@ def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> 
         if _READ_ONLY.search(line) or _REFUSED.search(line):
             found = [quoted or bare for quoted, bare in _PATHS.findall(line)]
             paths = [cwd / Path(name) for name in found if "/" in name or not name.isspace()]
-            if level := _for_file(line, paths, folders):
+            if level := _for_file(access, line, paths, folders):
                 return level
     return None
 
 
-def _for_file(line: str, paths: Sequence[Path], folders: Sequence[Path]) -> Access | None:
+def _for_file(access: Access, line: str, paths: Sequence[Path], folders: Sequence[Path]) -> Access | None:
     read_only = bool(_READ_ONLY.search(line))
     for path in paths:
         changes = read_only or _CHANGE.search(line) or not os.path.lexists(path)
         if changes and _could_change(path):
             inside = any(path.is_relative_to(folder) for folder in folders) and ".git" not in path.parts
-            return "write" if inside else "full"
+            is_protected = read_only and access != "read"  # `write` can change the rest of the folder
+            return "write" if inside and not is_protected else "full"
     return "write" if read_only and not paths else None
 
 

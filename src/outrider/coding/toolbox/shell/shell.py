@@ -101,11 +101,13 @@ class Shell:
         *,
         writable: Sequence[Path] = (),
         masked: Callable[[], Sequence[str]] | None = None,
+        kept: Sequence[Path] = (),
     ) -> None:
         self.workspace = workspace
         self.sandbox = sandbox
         self._writable = tuple(writable)
         self._masked = masked or tuple
+        self._kept = tuple(kept)
         self.unset = unset
         """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
@@ -226,6 +228,7 @@ class Shell:
             temporary=self.shared_tmp(),
             writable=self._writable,
             secrets=tuple(self._masked()),
+            kept=self._kept,
         )
         return self.sandbox.wrap(argv, access, places)
 
