@@ -146,13 +146,13 @@ class Workbench:
         agent = Agent(
             model=model,
             system=self._system(prompt("agent")),
-            tools=[*self.tools, report.tool] if report else self.tools,
+            tools=self.tools,
             limits=self.settings.limits,
             retry=self.settings.retry,
             effort=offered(resolve(model), effort) if effort else None,
         )
         self._provider, self.effort = agent.provider, effort
-        return agent
+        return report.attached_to(agent) if report else agent
 
     def open(
         self,

@@ -14,6 +14,7 @@ from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.output_schemas import ANTHROPIC
 from outrider.providers.render import (
     NO_FILES,
     Family,
@@ -60,6 +61,7 @@ class Anthropic(ApiProvider):
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
+    dialect = ANTHROPIC
 
     @property
     def route(self) -> str:
@@ -82,6 +84,10 @@ class Anthropic(ApiProvider):
         if request.tools:
             head["tools"] = self.tools_once(request, _tools)
         head |= self._settings(request.settings) | self._options | request.settings.options
+        if schema := self.output_schema(request):
+            # From the first turn on: changing it invalidates the prompt cache. Calls and thinking are not held to it.
+            given = {"format": {"type": "json_schema", "schema": schema}}
+            head["output_config"] = given | head.get("output_config", {})
         # Consecutive user messages count as one, so the reminder can be a message of its own.
         extra = b""
         if request.reminder:

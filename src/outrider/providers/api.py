@@ -29,6 +29,7 @@ from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
+from outrider.providers.output_schemas import Dialect, expressed
 from outrider.providers.prices import with_cost
 from outrider.providers.refused_images import image_fault
 from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage
@@ -74,6 +75,8 @@ class ApiProvider(ABC):
     key_required: ClassVar[bool] = True
     titles: ClassVar[Mapping[Family, Title]] = {}
     """Kinds of files for which a request has a field for the name, or for the name and description."""
+    dialect: ClassVar[Dialect]
+    """The part of JSON Schema that the API takes for structured output."""
 
     def __init__(
         self,
@@ -209,6 +212,19 @@ class ApiProvider(ABC):
     def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
         return effort_fields(self.capabilities, settings.effort, self.name)
+
+    def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
+        """Return whether the API holds an answer to this schema."""
+        offered = self.capabilities.structured_output
+        if offered == "no" or (with_tools and offered == "alone"):
+            return False
+        return expressed(schema, self.dialect) is not None
+
+    def output_schema(self, request: Request) -> dict[str, Any] | None:
+        """Return the schema of the answer as the API takes it, or None if the request has none."""
+        if request.output_schema is None or not self.enforces(request.output_schema, with_tools=bool(request.tools)):
+            return None
+        return expressed(request.output_schema, self.dialect)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""

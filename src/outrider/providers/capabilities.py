@@ -52,6 +52,8 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context_tokens: int | None = None
     output_tokens: int = 32_000
     """The limit to request where the API requires one."""
+    structured_output: Literal["no", "alone", "with_tools"] = "no"
+    """Whether the API holds an answer to a JSON Schema: not, only without tools, or also with tools."""
     reasoning: bool = False
     """Whether the model reasons. Its encrypted reasoning is then sent back, if the API offers that."""
     effort: str = ""

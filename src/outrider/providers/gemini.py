@@ -22,6 +22,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
+from outrider.providers.output_schemas import GEMINI
 from outrider.providers.render import (
     NO_FILES,
     File,
@@ -52,6 +53,7 @@ class Gemini(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     base_variable = "GOOGLE_GEMINI_BASE_URL"
     default_base = "https://generativelanguage.googleapis.com"
+    dialect = GEMINI
 
     @property
     def route(self) -> str:
@@ -75,6 +77,8 @@ class Gemini(ApiProvider):
             head["tools"] = [{"functionDeclarations": self.tools_once(request, _declarations)}]
         options = self._options | request.settings.options
         config = {"maxOutputTokens": self.capabilities.output_tokens} | self._generation_config(request.settings)
+        if schema := self.output_schema(request):
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         head |= _tool_config(request.settings) | options
         head["generationConfig"] = config | options.get("generationConfig", {})
         # The API takes consecutive user contents, so the reminder can be a content of its own.

@@ -28,6 +28,7 @@ from outrider.providers.chat_stream import (
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.inline_thinking import CLOSE, OPEN
 from outrider.providers.known_models import known_models
+from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.prices import context_tokens
 from outrider.providers.render import (
     NO_FILES,
@@ -93,6 +94,7 @@ class OpenAIChat(ApiProvider):
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    dialect = OPENAI
     can_look_up: ClassVar[bool] = False
     """Whether the server is asked about a model that is not known."""
 
@@ -154,6 +156,9 @@ class OpenAIChat(ApiProvider):
         elif request.tools:
             head["response_format"] = prompted_tools.response_format(request.tools)
             system = prompted_tools.system_prompt(system, request.tools)
+        if schema := self.output_schema(request):
+            given = {"name": OUTPUT_NAME, "strict": True, "schema": schema}
+            head["response_format"] = {"type": "json_schema", "json_schema": given}
         head |= self._settings(request.settings) | self._options | request.settings.options
         extra = b",".join(map(msgspec.json.encode, self._reminder_items(request)))
         before = msgspec.json.encode(head)[:-1] + b',"messages":['

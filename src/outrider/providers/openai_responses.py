@@ -13,6 +13,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
+from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.render import (
     NO_FILES,
     Family,
@@ -40,6 +41,7 @@ class OpenAIResponses(ApiProvider):
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    dialect = OPENAI
 
     def url(self) -> str:
         """Return the URL of a request."""
@@ -64,6 +66,9 @@ class OpenAIResponses(ApiProvider):
             | self._options
             | request.settings.options
         )
+        if schema := self.output_schema(request):
+            given = {"format": {"type": "json_schema", "name": OUTPUT_NAME, "strict": True, "schema": schema}}
+            head["text"] = given | head.get("text", {})
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))

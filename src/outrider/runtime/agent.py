@@ -145,7 +145,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             result.raise_for_status()
             return result.text
         report = Report(output)
-        reporter = self.replace(model=self.provider, tools=[*self.tools, report.tool])
+        reporter = report.attached_to(self.replace(model=self.provider))
         result = await run_to_report(reporter.session(**options), report, prompt)
         if not report.has_data:
             result.raise_for_status()

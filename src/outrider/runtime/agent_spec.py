@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from outrider.prompts import prompt as prompt_text
 from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
+from outrider.runtime.answer_schema import AnswerSchema
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.tools.tool import Tool, make_tools
@@ -49,6 +51,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """`auto`, `required`, `none` or the name of a tool. It holds for the first request of a run."""
     options: Mapping[str, Any] = {}
     """Fields for the body of each request, as the provider's API has them, for what no argument covers."""
+    answer: AnswerSchema | None = None
+    """The schema that the API holds the answers to. `Report.attached_to` sets it."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))
@@ -68,7 +72,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     def instructions(self) -> str:
         """The system prompt, with the guidance of the tools."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
-        return "\n\n".join(part for part in (self.system, *guidance) if part.strip())
+        answer = prompt_text("output_answer") if self.answer else ""
+        return "\n\n".join(part for part in (self.system, *guidance, answer) if part.strip())
 
     @cached_property
     def provider(self) -> Provider:

@@ -18,7 +18,14 @@ from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
-from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
+from outrider.errors import (
+    ConversationError,
+    LogError,
+    ProviderError,
+    SessionBusyError,
+    SessionCancelledError,
+    ValidationError,
+)
 from outrider.log.entries import AttemptFailed, CallResult, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
@@ -340,11 +347,16 @@ class Session:
         await self._add(prompt)
         final = await self._act_if_called()
         while not final:
+            correction = ""
             if answer := self._final_answer():
-                progress.text = answer.text
-                return "done"
+                correction = self._correction(progress)
+                if not correction:
+                    progress.text = answer.text
+                    self._read_answer(answer, progress)
+                    return "done"
             if reached := progress.limit_reached():
                 return reached
+            await self._add(correction)
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
             reply = await self._whole_reply(progress)
@@ -355,6 +367,19 @@ class Session:
                 progress.count_calls(reply.message.tool_calls, last.tool_results)
         progress.end_with(final)
         return "done"
+
+    def _correction(self, progress: Progress) -> str:
+        """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""
+        is_refused = progress.stop_reason in (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+        return self.agent.answer.correction(self.history.tail) if self.agent.answer and not is_refused else ""
+
+    def _read_answer(self, message: Message, progress: Progress) -> None:
+        """Take the data of the answer, if it has a schema and satisfies it."""
+        if self.agent.answer:
+            with contextlib.suppress(ValidationError):
+                answer = self.agent.answer.read(message)
+                progress.text = answer.text
+                progress.structured_output, progress.has_structured_output = answer.data, True
 
     async def _whole_reply(self, progress: Progress) -> Reply:
         """Request replies until one ends its turn: a pause is continued; an empty reply after a failure is not one."""
@@ -383,7 +408,15 @@ class Session:
         settings = self.agent.settings if first else self.agent.settings.after_first
         idle = self.agent.retry.idle_seconds
         request = Request(
-            messages, self.store, self.agent.instructions, self._specs, reminder, self._memory, settings, idle
+            messages,
+            self.store,
+            self.agent.instructions,
+            self._specs,
+            reminder,
+            self._memory,
+            settings,
+            idle,
+            self.agent.answer.schema if self.agent.answer else None,
         )
         receiver = Receiver(self.provider, self._emit, self.agent.retry, self._record_failure)
         try:
@@ -408,6 +441,8 @@ class Session:
         """Return the reminder for one request."""
         if progress.on_last_turn:
             asked = [tool.final_turn for tool in self._tools.values() if tool.final_turn]
+            if self.agent.answer:
+                asked.append(prompt_text("output_final_turn"))
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
         return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
 
