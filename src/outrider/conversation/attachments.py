@@ -41,7 +41,11 @@ _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("image/heif", ((0, b"\0\0\0"), (4, b"ftypmif1"))),
     ("image/avif", ((0, b"\0\0\0"), (4, b"ftypavif"))),
     ("audio/mp4", ((0, b"\0\0\0"), (4, b"ftypM4A"))),
+    ("video/quicktime", ((0, b"\0\0\0"), (4, b"ftypqt  "))),
     ("video/mp4", ((0, b"\0\0\0"), (4, b"ftyp"))),
+    ("video/webm", ((0, b"\x1a\x45\xdf\xa3"),)),
+    ("video/avi", ((0, b"RIFF"), (8, b"AVI "))),
+    ("video/mpeg", ((0, b"\0\0\x01\xba"),)),
     ("application/pdf", ((0, b"%PDF-"),)),
     (kinds.RTF, ((0, b"{\\rtf"),)),
     (kinds.OLE, ((0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),)),
@@ -76,7 +80,15 @@ _BY_SUFFIX: Mapping[str, str] = {
     ".xml": "application/xml",
     ".wav": "audio/wav",
     ".mp3": "audio/mpeg",
+    ".m4a": "audio/mp4",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
     ".mp4": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+    ".avi": "video/avi",
+    ".mpeg": "video/mpeg",
+    ".mpg": "video/mpeg",
     ".zip": kinds.ZIP,
     **kinds.BY_SUFFIX,
 }
@@ -95,13 +107,15 @@ _TEXT_TYPES = re.compile(
 
 # The types that the first bytes may show for a declared type. A declared type that is not here must match its family.
 _HEIF = frozenset({"image/heic", "image/heif"})
-_MP4 = frozenset({"audio/mp4", "video/mp4"})
+_MP4 = frozenset({"audio/mp4", "video/mp4", "video/quicktime"})
 _PROMISED: Mapping[str, frozenset[str | None]] = {
     **{mime_type: frozenset({mime_type}) for mime_type, _ in _MAGIC},
     **dict.fromkeys(kinds.ZIPPED - {*_SELF_DESCRIBING}, frozenset({kinds.ZIP})),
     **{kind: frozenset({kind, kinds.ZIP}) for kind in _SELF_DESCRIBING},
     **dict.fromkeys(_HEIF, _HEIF),
     **dict.fromkeys(_MP4 | {"video/quicktime", "audio/x-m4a", "video/x-m4v"}, _MP4),
+    **dict.fromkeys(("audio/webm", "video/x-matroska"), frozenset({"video/webm"})),
+    "video/x-msvideo": frozenset({"video/avi"}),
     **dict.fromkeys(("video/ogg", "application/ogg", "audio/opus"), frozenset({"audio/ogg"})),
     **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), frozenset({"audio/wav"})),
     **dict.fromkeys(("audio/mpeg", "audio/mp3"), frozenset({"audio/mpeg", None})),  # other bytes may come first

@@ -28,6 +28,9 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pdf: Placement = "text"
     text_file: Placement = "text"
     audio: Placement = "no"
+    audio_types: tuple[str, ...] = ()
+    """The types of audio that the API takes. Empty: whatever the file says that it is."""
+    video: Placement = "no"
     document: Placement = "text"
     """Office documents, books and notebooks. They are sent as text, unless the API takes the type itself."""
     document_types: tuple[str, ...] = (kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.DOC, kinds.XLS, kinds.PPT)

@@ -41,7 +41,7 @@ from outrider.providers.excerpts import excerpt, room_for_file
 from outrider.providers.transcript import LeftOut
 from outrider.text import human_size, shorten
 
-Family: TypeAlias = Literal["image", "pdf", "text", "audio", "document", "other"]
+Family: TypeAlias = Literal["image", "pdf", "text", "audio", "video", "document", "other"]
 
 Title: TypeAlias = Literal["name", "caption"]
 """What an API has a field for beside a file: its name, or its name and description."""
@@ -283,6 +283,7 @@ class Renderer:
             "pdf": self._capabilities.pdf,
             "text": self._capabilities.text_file,
             "audio": self._capabilities.audio,
+            "video": self._capabilities.video,
             "document": self._capabilities.document,
         }
         return placements[family]
@@ -322,6 +323,8 @@ class Renderer:
         family = family_of(block.mime_type)
         if self._placement(family) not in ("native", "moved"):
             return False
+        if family == "audio" and self._capabilities.audio_types:
+            return block.mime_type in self._capabilities.audio_types
         return family != "document" or block.mime_type in self._capabilities.document_types
 
     def _native(self, block: AttachmentBlock, room: int) -> _RenderedFile:
@@ -441,7 +444,9 @@ def family_of(mime_type: str) -> Family:
         return "image"
     if mime_type == "application/pdf":
         return "pdf"
-    return "audio" if mime_type.startswith("audio/") else "other"
+    if mime_type.startswith("audio/"):
+        return "audio"
+    return "video" if mime_type.startswith("video/") else "other"
 
 
 def _check_document(block: AttachmentBlock, data: bytes) -> None:
