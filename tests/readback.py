@@ -65,7 +65,7 @@ def _anthropic_part(block: Json, place: int, within: Any) -> Item:
     source = block["source"]
     if source["type"] == "text":
         return Item("file", place, source["data"], name=block["title"], within=within)
-    return Item("file", place, data=source["data"], name=block.get("title", ""), within=within)
+    return Item("file", place, data=source.get("data") or source["url"], name=block.get("title", ""), within=within)
 
 
 def _anthropic_rules(body: Json, _: str) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _responses(body: Json) -> Iterator[Item]:
 def _response_part(part: Json, place: int, within: Any) -> Item:
     if "text" in part["type"]:
         return Item("user" if within == "result" else within, place, part["text"], within=within)
-    url = part.get("image_url") or part["file_data"]
+    url = part.get("image_url") or part.get("file_url") or part["file_data"]
     return Item("file", place, data=_from_data_url(url), name=part.get("filename", ""), within=within)
 
 
@@ -247,6 +247,8 @@ _APIS: dict[str, tuple[Callable[[Json], Iterator[Item]], Callable[[Json, str], I
 
 
 def _from_data_url(url: str) -> str:
+    if url.startswith("https://"):
+        return url
     head, _, data = url.partition(",")
     assert re.fullmatch(r"data:[\w.+-]+/[\w.+-]+;base64", head), head
     return data

@@ -137,6 +137,8 @@ class Attachment(msgspec.Struct, frozen=True):
     """If empty, it is detected from the content, then from the name."""
     name: str = ""
     description: str = ""
+    url: str = ""
+    """Where the bytes come from, if the attachment was made with `from_url`."""
 
     def __post_init__(self) -> None:
         source: object = self.source
@@ -153,8 +155,33 @@ class Attachment(msgspec.Struct, frozen=True):
         path = Path(path)
         return cls(path, mime_type, name or path.name, description)
 
+    @classmethod
+    def from_url(cls, url: str, mime_type: str = "", *, name: str = "", description: str = "") -> Attachment:
+        """Attach a file on the web, by its https URL. A session fetches it when it is added to a conversation.
+
+        >>> Attachment.from_url("https://example.com/q3.pdf").url
+        'https://example.com/q3.pdf'
+        """
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(url)
+            is_good = parts.scheme == "https" and bool(parts.hostname) and url.isprintable() and " " not in url
+        except ValueError:
+            is_good = False
+        if not is_good or parts.username is not None or parts.password is not None:
+            raise AttachmentError(f"{url[:200]!r} cannot be attached: a URL begins with https:// and has no password")
+        return cls(b"", mime_type, name, description, url)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the bytes are still to be fetched from the URL."""
+        return bool(self.url) and self.source == b""
+
     def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
         """Return the bytes as a stream, after checking that the source is a regular file within the limit."""
+        if self.is_remote:
+            raise AttachmentError(f"{self.url} was not fetched yet; a session fetches it")
         if isinstance(self.source, bytes):
             _check_size(len(self.source), max_bytes, self.label)
             return io.BytesIO(self.source)
@@ -181,7 +208,7 @@ class Attachment(msgspec.Struct, frozen=True):
         except BaseException:
             file.close()
             raise
-        return OpenFile(self.source, self.mime_type, self.name, self.description, file=file, real=real)
+        return OpenFile(self.source, self.mime_type, self.name, self.description, self.url, file=file, real=real)
 
     def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
         """Yield the bytes in chunks. Raise AttachmentError if the file grows over the limit meanwhile."""
@@ -232,7 +259,7 @@ class Attachment(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """A name for error messages."""
-        return self.name or (str(self.source) if isinstance(self.source, Path) else "the attachment")
+        return self.name or self.url or (str(self.source) if isinstance(self.source, Path) else "the attachment")
 
 
 class OpenFile(Attachment, frozen=True):

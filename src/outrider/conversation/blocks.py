@@ -16,7 +16,7 @@ _OPTIONAL = {
     "thinking": ("thinking", "state"),
     "tool_use": ("input", "arguments", "invalid_input", "state"),  # one of the first two is required
     "tool_result": ("content", "is_error", "whole"),
-    "attachment": ("name", "description", "state"),
+    "attachment": ("name", "description", "state", "url"),
 }
 """The optional fields of each block, which may also be null."""
 

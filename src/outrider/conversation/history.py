@@ -281,11 +281,11 @@ def _clean_block(block: Block, role: str) -> Block | None:
 
 
 def _clean_attachment(block: AttachmentBlock) -> AttachmentBlock:
-    fields = (block.sha256, block.mime_type, block.name, block.description)
+    fields = (block.sha256, block.mime_type, block.name, block.description, block.url)
     if all(clean(field) is field for field in fields):
         return block
-    digest, mime_type, name, description = map(clean, fields)
-    return AttachmentBlock(digest, mime_type, block.size, name, description, block.state)
+    digest, mime_type, name, description, url = map(clean, fields)
+    return AttachmentBlock(digest, mime_type, block.size, name, description, block.state, url)
 
 
 def _clean_call(block: ToolUseBlock) -> ToolUseBlock:

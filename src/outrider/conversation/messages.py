@@ -99,6 +99,8 @@ class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="atta
     description: str = ""
     state: ProviderState | None = None
     """The state of a picture that a model has made."""
+    url: str = ""
+    """Where the bytes were fetched from. An API that takes URLs gets it instead of the bytes."""
 
     @property
     def label(self) -> str:

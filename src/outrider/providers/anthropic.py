@@ -194,6 +194,8 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if part.family == "image":
+        if part.url:
+            return {"type": "image", "source": {"type": "url", "url": part.url}}
         return {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.base64}}
     context = {"context": part.caption.description} if part.caption.description else {}
     return {"type": "document", "title": part.name, **context, "source": _document(part)}
@@ -202,6 +204,8 @@ def _part(part: Part) -> dict[str, Any]:
 def _document(file: File) -> dict[str, Any]:
     if file.family == "text":
         return {"type": "text", "media_type": "text/plain", "data": file.text}
+    if file.url:
+        return {"type": "url", "url": file.url}
     return {"type": "base64", "media_type": file.mime_type, "data": file.base64}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -38,6 +39,8 @@ from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
 
+_URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
+"""Words in the error of an API that could not fetch a file."""
 MAX_IMAGE_RETRIES = 2
 """How often one request is sent again with fewer images."""
 
@@ -266,7 +269,8 @@ class ApiProvider(ABC):
         self, error: ProviderError, request: Request, prepared: _PreparedRequest, shown: bool
     ) -> str:
         """Prepare the request without images that the API refused. Raise the error if they are not the cause."""
-        notice = "" if shown else self._drop_images(error, request, prepared)
+        notice = "" if shown else self._send_bytes(error, request, prepared)
+        notice = notice or ("" if shown else self._drop_images(error, request, prepared))
         if not notice:
             for restore in prepared.undo:
                 restore(prepared.rendering)
@@ -281,6 +285,16 @@ class ApiProvider(ABC):
             return self.explain(response, key)
 
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
+
+    def _send_bytes(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
+        """Send bytes instead of URLs if the API cannot fetch one. Return a notice, or "" if that is not the cause."""
+        has_urls = any(file.url for message in request.messages for file in files_in(message))
+        if not (has_urls and self.capabilities.url_types and _is_about_url(error)):
+            return ""
+        known = self.capabilities
+        self.capabilities = msgspec.structs.replace(known, url_types=())
+        prepared.undo.append(lambda _: setattr(self, "capabilities", known))
+        return f"{error}; retrying with the files themselves"
 
     def _drop_images(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
         """Leave out images if the API refused the request because of them. Return a notice, or "" if it did not."""
@@ -375,6 +389,10 @@ def _mask_key(error: ProviderError, key: str) -> None:
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
+
+
+def _is_about_url(error: ProviderError) -> bool:
+    return error.status in (400, 404, 422) and bool(_URL_WORDS.search(str(error)))
 
 
 def _has_no_quota(response: ErrorResponse) -> bool:

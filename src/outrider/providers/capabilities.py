@@ -36,6 +36,8 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     document_types: tuple[str, ...] = (kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.DOC, kinds.XLS, kinds.PPT)
     """The document types that the API takes, if it takes any."""
     image_types: tuple[str, ...] = IMAGES
+    url_types: tuple[str, ...] = ()
+    """The types of files that the API fetches by URL. Of other files the bytes are sent."""
     tools: bool = True
     """Whether the model calls tools natively. If not, they are described in the prompt."""
     signed_calls: bool = False

@@ -338,7 +338,7 @@ def _part(part: Part) -> dict[str, Any]:
         return {"type": "text", "text": part}
     match part.family:
         case "image":
-            return {"type": "image_url", "image_url": {"url": part.data_url}}
+            return {"type": "image_url", "image_url": {"url": part.url or part.data_url}}
         case "text":
             return {"type": "text", "text": part.text}
         case "audio":

@@ -205,7 +205,9 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
     if part.family == "image":
-        return {"type": "input_image", "detail": "auto", "image_url": part.data_url}
+        return {"type": "input_image", "detail": "auto", "image_url": part.url or part.data_url}
     if part.family == "text":
         return {"type": "input_text", "text": part.text}
+    if part.url:
+        return {"type": "input_file", "file_url": part.url}  # the API refuses a file name beside it
     return {"type": "input_file", "filename": part.filename, "file_data": part.data_url}

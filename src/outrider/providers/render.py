@@ -70,6 +70,8 @@ class File(msgspec.Struct, frozen=True):
     """The bytes, encoded in base64."""
     text: str = ""
     """The text, if the file is a text."""
+    url: str = ""
+    """The URL, if the API fetches the file itself. There is no data then."""
 
     @property
     def name(self) -> str:
@@ -330,6 +332,8 @@ class Renderer:
     def _native(self, block: AttachmentBlock, room: int) -> _RenderedFile:
         """Render a file as the model takes it. Raise AttachmentError if that is not possible."""
         caption, family = Caption.of(block), family_of(block.mime_type)
+        if block.url and self._fetches(block, family):
+            return _RenderedFile((File(family, block.mime_type, caption, url=block.url),))
         data = self._store.read(block)
         if family == "text":
 
@@ -347,6 +351,12 @@ class Renderer:
             data = documents.fitting_pdf(data, self._capabilities)
         documents.check_size(data, self._capabilities.pdf_bytes)
         return _RenderedFile((File(family, block.mime_type, caption, documents.base64_of(data)),))
+
+    def _fetches(self, block: AttachmentBlock, family: Family) -> bool:
+        """Return whether the API fetches a file by its URL. It must fit as it is: nothing can scale it down then."""
+        can = self._capabilities
+        limit = can.image_bytes if family == "image" else can.pdf_bytes
+        return block.mime_type in can.url_types and block.url.startswith("https://") and block.size * 4 <= limit * 3
 
     def _as_text(self, block: AttachmentBlock, room: int, reason: str) -> _RenderedFile:
         """Render a file as text, or as images of its pages, or as a note with the reason."""

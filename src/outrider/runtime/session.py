@@ -498,6 +498,10 @@ class Session:
 
     async def _store_part(self, part: Part) -> TextBlock | AttachmentBlock:
         if isinstance(part, Attachment):
+            if part.is_remote:
+                from outrider.providers.fetching import fetched  # few files are on the web
+
+                part = await fetched(part)
             return await self._environment.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         return part
 
