@@ -185,3 +185,10 @@ def test_which_models_enforce_a_schema(name: str, alone: bool, with_tools: bool)
 
 def test_gemini_2_gets_no_schema_beside_tools() -> None:
     assert "responseJsonSchema" not in body("gemini/gemini-2.5-pro", PERSON, TOOL)["generationConfig"]
+
+
+def test_a_tool_is_strict_if_its_schema_is_strict_as_it_is() -> None:
+    closed = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    exact = ToolSpec("exact", "", closed | {"additionalProperties": False})
+    tools = body("openai/gpt-5.6", PERSON, exact, TOOL, ToolSpec("open", "", closed))["tools"]
+    assert [tool["strict"] for tool in tools] == [True, False, False]

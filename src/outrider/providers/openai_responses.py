@@ -13,7 +13,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
-from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME
+from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.render import (
     NO_FILES,
     Family,
@@ -136,12 +136,14 @@ def _settings(settings: ModelSettings) -> dict[str, Any]:
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
     for spec in request.tools:
+        parameters = object_schema(spec.parameters)
         yield {
             "type": "function",
             "name": spec.name,
             "description": spec.description,
-            "parameters": object_schema(spec.parameters),
-            "strict": False,
+            "parameters": parameters,
+            # Only a schema that is strict as it is: a rewritten one would give tools nulls that they do not expect.
+            "strict": expressed(parameters, OPENAI) == parameters,
         }
 
 

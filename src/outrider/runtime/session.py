@@ -356,7 +356,8 @@ class Session:
                     return "done"
             if reached := progress.limit_reached():
                 return reached
-            await self._add(correction)
+            if correction:
+                await self._add(correction)
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
             reply = await self._whole_reply(progress)
