@@ -7,7 +7,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar
@@ -41,6 +41,7 @@ from outrider.providers.transport import ErrorResponse, Timeouts, Transport, ret
 
 _URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
 """Words in the error of an API that could not fetch a file."""
+NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
 MAX_IMAGE_RETRIES = 2
 """How often one request is sent again with fewer images."""
 
@@ -131,10 +132,13 @@ class ApiProvider(ABC):
         """Return the whole request around the rendered messages."""
 
     @abstractmethod
-    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
+    def incoming(
+        self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
+    ) -> Incoming:
         """Return an object that builds the reply from the events.
 
-        `tools` are the names that the model may call. `store` takes the pictures that it makes.
+        `tools` are the tools that the model may call, with the schemas of their arguments. `store` takes the pictures
+        that it makes.
         """
 
     def replays(self, block: AttachmentBlock) -> bool:
@@ -233,12 +237,12 @@ class ApiProvider(ABC):
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = _PreparedRequest(*await self._prepare(request))
-        names = {tool.name for tool in request.tools}
+        tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
-            parser = ReplyParser(self.incoming(names, request.store), self.label, request.idle_seconds)
+            parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)

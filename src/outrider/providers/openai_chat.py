@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from outrider.conversation.messages import AttachmentBlock, Message, ProviderSta
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
 from outrider.providers import model_lookup, prompted_tools
-from outrider.providers.api import ApiProvider, BadCallError, error_message
+from outrider.providers.api import NO_TOOLS, ApiProvider, BadCallError, error_message
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.providers.body import Body
 from outrider.providers.capabilities import is_overridden
@@ -51,7 +51,7 @@ from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.vendors import Quirks, quirks_of
-from outrider.providers.written_calls import ReplyWithWrittenCalls
+from outrider.providers.written_calls_stream import ReplyWithWrittenCalls
 
 LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
@@ -276,7 +276,9 @@ class OpenAIChat(ApiProvider):
             return prompted_tools.extract_calls(items, request.tools)
         return items
 
-    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
+    def incoming(
+        self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
+    ) -> Incoming:
         """Return an object that builds the reply from the events. It also reads calls that are written as text."""
         settings: dict[str, Any] = {
             "label": self.label,
