@@ -31,7 +31,7 @@ from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
 from outrider.providers.output_schemas import Dialect, expressed
-from outrider.providers.prices import with_cost
+from outrider.providers.prices import context_tokens, with_cost
 from outrider.providers.refused_images import image_fault
 from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage
 from outrider.providers.secrets import masked
@@ -154,6 +154,11 @@ class ApiProvider(ABC):
             return urlsplit(self.base_url).hostname or ""
         except ValueError:
             return ""
+
+    @property
+    def window(self) -> int | None:
+        """The context window of the model in tokens, or None if it is unknown."""
+        return context_tokens(self.prefix, self.model) or self.capabilities.context_tokens
 
     @property
     def _memory_key(self) -> str:

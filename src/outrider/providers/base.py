@@ -79,6 +79,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     parameters: dict[str, Any]
     """The JSON Schema of the arguments. Its root is an object."""
+    is_answer: bool = False
+    """Whether the call is the answer that the run is for, such as a report."""
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ async def _ask_ollama(transport: Transport, base_url: str, model: str, headers: 
     can = shown.get("capabilities")
     return Facts(
         time.time(),
-        _window(int(chosen[1]) if chosen else next(iter(sizes), None)),
+        window_in(int(chosen[1]) if chosen else next(iter(sizes), None)),
         "vision" in can if isinstance(can, list) else None,
         "tools" in can if isinstance(can, list) else None,
     )
@@ -101,12 +101,12 @@ async def _ask_server(transport: Transport, base_url: str, model: str, headers: 
     data = listed.get("data")
     entries = [_object(each) for each in (data if isinstance(data, list) else ())]
     entries = [each for each in entries if each.get("id") == model]
-    window = next((found for each in entries for name in _WINDOWS if (found := _window(each.get(name)))), None)
+    window = next((found for each in entries for name in _WINDOWS if (found := window_in(each.get(name)))), None)
     image = next((found for each in entries if (found := _takes_images(each)) is not None), None)
     if window is None and image is None:
         url = f"{base_url.removesuffix('/v1')}/props"
         props = _object(msgspec.json.decode(await transport.get(url, headers, _refused)))
-        window = _window(_object(props.get("default_generation_settings")).get("n_ctx"))
+        window = window_in(_object(props.get("default_generation_settings")).get("n_ctx"))
         vision = _object(props.get("modalities")).get("vision")
         image = vision if isinstance(vision, bool) else None
     return Facts(time.time(), window, image) if window or image is not None else None
@@ -129,7 +129,8 @@ def _refused(response: ErrorResponse) -> ProviderError:
     return ProviderError(f"status {response.status}", status=response.status)
 
 
-def _window(value: Any) -> int | None:
+def window_in(value: Any) -> int | None:
+    """Return a number that can be a context window, or None."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 < value <= LARGEST_WINDOW else None
 

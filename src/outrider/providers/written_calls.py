@@ -267,3 +267,11 @@ def _json_at(text: str, at: int) -> tuple[Any, int]:
     except (ValueError, RecursionError):
         return None, at
     return clean_value(value), end
+
+
+def unfenced(text: str) -> str:
+    """Return the text without the code fence that some models put around JSON."""
+    text = text.strip()
+    if text.startswith("```"):
+        return text.partition("\n")[2].removesuffix("```").strip()
+    return text

@@ -31,6 +31,7 @@ from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
+from outrider.providers.windows import window_of
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_batches import first_intents, run_calls
@@ -138,7 +139,9 @@ class Session:
         self._agent = agent
         self.provider = provider
         self._tools = {tool.name: tool for tool in agent.tools}
-        self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools)
+        self._specs = tuple(
+            ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in agent.tools
+        )
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
     @property
@@ -427,6 +430,8 @@ class Session:
             raise
         reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
+        if reply.message.tool_calls:
+            self._fit_results()
         try:
             await self._record_reply(reply, acting)
         except LogError as error:
@@ -437,6 +442,12 @@ class Session:
         if remark := REMARKABLE.get(reply.stop_reason):
             self._emit(Notice(remark))
         return reply
+
+    def _fit_results(self) -> None:
+        """Bound the results by the model's context window, which the provider may have learned meanwhile."""
+        limits = self.agent.limits.within(window_of(self.provider))
+        if limits != self._environment.limits:
+            self._environment = msgspec.structs.replace(self._environment, limits=limits)
 
     def _reminder(self, progress: Progress) -> str:
         """Return the reminder for one request."""

@@ -183,6 +183,9 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
         return msgspec.structs.replace(_reported(first, report), status=left, error=NO_TURNS_LEFT)
+    if getattr(session.provider, "decodes_schemas", False):
+        # Only the report is left: the server decodes it by its schema.
+        session.agent = session.agent.replace(tool_choice=TOOL)
     second = await session.run(prompt_text("report_reminder"), limits=left)
     report.recall(second.conversation)
     return _reported(_joined(first, second), report)
