@@ -60,12 +60,16 @@ def is_on() -> bool:
     return os.environ.get(SWITCH, "").lower() not in ("off", "0", "no", "false")
 
 
+def known(base_url: str, model: str) -> Facts | None:
+    """Return what the server said about a model within the last week, or None."""
+    found = _read().get(f"{without_password(base_url)}#{model}")
+    return found if found is not None and abs(time.time() - found.date) < SECONDS_KEPT else None
+
+
 async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_ollama: bool = False) -> Facts | None:
     """Return what the server says about a model, now or earlier, or None."""
-    name = f"{without_password(base_url)}#{model}"
-    known = _read().get(name)
-    if known is not None and abs(time.time() - known.date) < SECONDS_KEPT:
-        return known
+    if earlier := known(base_url, model):
+        return earlier
     ask = _ask_ollama if is_ollama else _ask_server
     try:
         found = await ask(Transport(TIMEOUTS), base_url, model, headers)
@@ -73,7 +77,7 @@ async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_olla
         return None
     if found is not None:
         with contextlib.suppress(OSError):  # a folder that cannot be written: the server is asked again next time
-            _write(_read() | {name: found})
+            _write(_read() | {f"{without_password(base_url)}#{model}": found})
     return found
 
 

@@ -302,6 +302,11 @@ class OpenAIChat(ApiProvider):
             await self._look_up()
         return await super()._prepare(request)
 
+    def recall(self) -> None:
+        """Take what the server said about the model earlier, without asking it."""
+        if not self._looked_up and (facts := model_lookup.known(self.base_url, self.model)):
+            self.capabilities = facts.applied_to(self.capabilities)
+
     async def _look_up(self) -> None:
         """Ask the server about a model that is not known, unless the user has said what it can do."""
         if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):

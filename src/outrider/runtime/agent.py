@@ -41,6 +41,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             model: str | Provider,
             *,
             system: str = "",
+            situation: str = "",
             tools: Iterable[Callable[..., Any]] = (),
             limits: Limits = ...,
             retry: Retry = ...,

@@ -23,7 +23,8 @@ def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
     model = agent.model if isinstance(agent.model, str) else agent.provider.name
     tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
     limits = msgspec.to_builtins(agent.limits)
-    return SessionSettings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)), agent.effort or "")
+    system = "\n\n".join(part for part in (agent.system, agent.situation) if part.strip())
+    return SessionSettings(None, clean(model), clean(system), tools, limits, clean(str(cwd)), agent.effort or "")
 
 
 def agent_of(settings: SessionSettings) -> AgentSpec:

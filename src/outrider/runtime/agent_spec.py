@@ -31,6 +31,9 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
 
     system: str = ""
     """The system prompt."""
+    situation: str = ""
+    """What differs from session to session, such as the folder and the date. It ends the system prompt, so that the
+    provider's prompt cache holds for all that is before it."""
     tools: tuple[Tool, ...] = ()
     """The tools; functions that are given here are made into tools."""
     limits: Limits = Limits()
@@ -73,7 +76,9 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
         """The system prompt, with the guidance of the tools."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
         answer = prompt_text("output_answer") if self.answer else ""
-        return "\n\n".join(part for part in (self.system, *guidance, answer) if part.strip())
+        return "
+
+".join(part for part in (self.system, *guidance, answer, self.situation) if part.strip())
 
     @cached_property
     def provider(self) -> Provider:

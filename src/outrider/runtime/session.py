@@ -59,6 +59,7 @@ from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
+from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -139,9 +140,7 @@ class Session:
         self._agent = agent
         self.provider = provider
         self._tools = {tool.name: tool for tool in agent.tools}
-        self._specs = tuple(
-            ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in agent.tools
-        )
+        self._specs = specs_of(agent.tools)
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
     @property
@@ -643,6 +642,11 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise
+
+
+def specs_of(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:
+    """Return the tools as a model sees them."""
+    return tuple(ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in tools)
 
 
 def _has_failed(results: Message | None) -> bool:
