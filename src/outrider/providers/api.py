@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, files_in
+from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     AuthenticationError,
@@ -33,8 +33,9 @@ from outrider.providers.efforts import effort_fields
 from outrider.providers.output_schemas import Dialect, expressed
 from outrider.providers.prices import context_tokens, with_cost
 from outrider.providers.refused_images import image_fault
-from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage
+from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage, is_own
 from outrider.providers.secrets import masked
+from outrider.providers.server_tools import check_server_tools, portable
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
@@ -147,6 +148,15 @@ class ApiProvider(ABC):
 
     # Shared by the adapters
 
+    def is_own(self, state: ProviderState | None) -> bool:
+        """Return whether opaque state is this model's and may be sent back to it."""
+        return is_own(state, self.prefix, self.model, self.route)
+
+    @property
+    def route(self) -> str:
+        """How the model is reached, if state is valid only there."""
+        return ""
+
     @property
     def host(self) -> str:
         """The host of the base URL. Empty if that is not a URL; the request will report it."""
@@ -197,6 +207,7 @@ class ApiProvider(ABC):
         return body
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
+        check_server_tools(self.capabilities, request, self.name)
         renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles, self.replays)
         render = partial(self._render_message, renderer, bool(rendering.left_out))
         rendering.update(request.messages, render)
@@ -208,6 +219,7 @@ class ApiProvider(ABC):
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
             files = renderer.pictures(message)
+            message = portable(message, self.is_own)
             return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
@@ -215,11 +227,11 @@ class ApiProvider(ABC):
     def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
         """Return the tools as this API describes them. They are encoded once a session: there may be many."""
         name = f"{self._memory_key} tools"
-        known: tuple[Any, msgspec.Raw] | None = request.memory.get(name)
-        if known is None or known[0] is not request.tools:
-            known = request.tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
+        known: tuple[Any, Any, msgspec.Raw] | None = request.memory.get(name)
+        if known is None or known[0] is not request.tools or known[1] != request.server_tools:
+            known = request.tools, request.server_tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
             request.memory[name] = known
-        return known[1]
+        return known[2]
 
     def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""

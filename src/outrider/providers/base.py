@@ -11,6 +11,7 @@ import msgspec
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.deltas import Delta, Notice
+from outrider.tools.server_tool import ServerTool
 
 
 class StopReason(StrEnum):
@@ -102,6 +103,8 @@ class Request(msgspec.Struct, frozen=True):
     """Seconds without anything new, keep-alives aside, after which the stream counts as broken."""
     output_schema: Mapping[str, Any] | None = None
     """The JSON Schema that the text of the answer satisfies. Only for a `SchemaProvider` that enforces it."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """Tools that the API runs itself."""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -63,6 +63,10 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the model reasons. Its encrypted reasoning is then sent back, if the API offers that."""
     effort: str = ""
     """The scale of `models.json` that says what `effort` adds to a request. Empty if the model has no effort."""
+    server_tools: tuple[str, ...] = ()
+    """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
+    server_tools_with_functions: bool = True
+    """Whether a request may have them beside other tools."""
 
 
 SAFE = Capabilities()

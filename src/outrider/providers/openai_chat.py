@@ -40,7 +40,6 @@ from outrider.providers.render import (
     Result,
     Title,
     UserMessage,
-    is_own,
     join_text,
     object_schema,
     reminder_text,
@@ -265,15 +264,12 @@ class OpenAIChat(ApiProvider):
 
     def replays(self, block: AttachmentBlock) -> bool:
         """Return whether a picture goes back to the model in its own message."""
-        return self.quirks.reply_images and self.capabilities.tools and self._is_own(block.state)
-
-    def _is_own(self, state: ProviderState | None) -> bool:
-        return is_own(state, self.prefix, self.model, self.route)
+        return self.quirks.reply_images and self.capabilities.tools and self.is_own(block.state)
 
     def _reasoning(self, message: Message) -> dict[str, Any]:
         """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
-            if isinstance(block, ThinkingBlock) and block.state and self._is_own(block.state):
+            if isinstance(block, ThinkingBlock) and block.state and self.is_own(block.state):
                 return _replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
@@ -282,7 +278,7 @@ class OpenAIChat(ApiProvider):
         # The result tells the model what it had written.
         arguments = msgspec.json.encode(call.input).decode()
         function = {"name": safe_name(call.name), "arguments": arguments}
-        own = call.state.data if call.state and self._is_own(call.state) else {}
+        own = call.state.data if call.state and self.is_own(call.state) else {}
         return {"id": self._id(call.id), "type": "function", "function": function, **own}
 
     def _result(self, result: Result) -> dict[str, Any]:

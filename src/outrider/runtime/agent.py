@@ -18,6 +18,7 @@ from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.approval import Approver
+from outrider.tools.server_tool import ServerTool
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             system: str = "",
             situation: str = "",
             tools: Iterable[Callable[..., Any]] = (),
+            server_tools: Iterable[ServerTool] = (),
             limits: Limits = ...,
             retry: Retry = ...,
             name: str = "agent",

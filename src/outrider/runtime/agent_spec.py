@@ -14,7 +14,8 @@ from outrider.providers.base import Effort, ModelSettings, Provider
 from outrider.runtime.answer_schema import AnswerSchema
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
-from outrider.tools.tool import Tool, make_tools
+from outrider.tools.server_tool import ServerTool, separate
+from outrider.tools.tool import Tool, check_tool_list, make_tools
 
 Self = TypeVar("Self", bound="AgentSpec")
 
@@ -36,6 +37,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     provider's prompt cache holds for all that is before it."""
     tools: tuple[Tool, ...] = ()
     """The tools; functions that are given here are made into tools."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """Tools that the model's API runs itself. Those that are given in `tools` move here."""
     limits: Limits = Limits()
     """Where a run stops."""
     retry: Retry = Retry()
@@ -58,7 +61,9 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """The schema that the API holds the answers to. `Report.attached_to` sets it."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))
+        functions, served = separate((*self.server_tools, *check_tool_list(self.tools)))
+        msgspec.structs.force_setattr(self, "tools", make_tools(functions))
+        msgspec.structs.force_setattr(self, "server_tools", tuple(served))
         choice = self.tool_choice
         names = [tool.name for tool in self.tools]
         if choice is not None and choice not in ("auto", "required", "none", *names):

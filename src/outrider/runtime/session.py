@@ -420,6 +420,7 @@ class Session:
             settings,
             idle,
             self.agent.answer.schema if self.agent.answer else None,
+            self.agent.server_tools,
         )
         receiver = Receiver(self.provider, self._emit, self.agent.retry, self._record_failure)
         try:
