@@ -12,6 +12,8 @@ from outrider.cli.session_tree import Branch, tree_lines
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -154,7 +156,12 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
             for line in _short(text, full):
                 yield label, line
                 label = " "
-        case ToolUseBlock(name=name, input=input):
+        case ServerToolResultBlock(text=text, is_error=is_error):
+            label = "failed" if is_error else "result"
+            for line in _short(text or "(no output)", full):
+                yield label, line
+                label = " "
+        case ToolUseBlock(name=name, input=input) | ServerToolUseBlock(name=name, input=input):
             yield "calls", _short(f"{name} {msgspec.json.encode(input, enc_hook=repr).decode()}", full)[0]
         case ToolResultBlock(content=content, is_error=is_error):
             label = "failed" if is_error else "result"

@@ -291,7 +291,9 @@ class Session:
             raise
         ending = self._finish(progress, status, error, earlier)
         conversation = await self._all_messages()
-        return RunResult(status, progress.text, progress.turns, progress.usage, conversation, *ending)
+        return RunResult(
+            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations
+        )
 
     def _finish(
         self, progress: Progress, status: RunStatus, error: str, earlier: CallResult | None
