@@ -156,11 +156,6 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
             for line in _short(text, full):
                 yield label, line
                 label = " "
-        case ServerToolResultBlock(text=text, is_error=is_error):
-            label = "failed" if is_error else "result"
-            for line in _short(text or "(no output)", full):
-                yield label, line
-                label = " "
         case ToolUseBlock(name=name, input=input) | ServerToolUseBlock(name=name, input=input):
             yield "calls", _short(f"{name} {msgspec.json.encode(input, enc_hook=repr).decode()}", full)[0]
         case ToolResultBlock(content=content, is_error=is_error):
@@ -168,6 +163,8 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
             for line in [line for part in content for _, line in _block(part, full)] or ["(no output)"]:
                 yield label, line
                 label = " "
+        case ServerToolResultBlock(text=text, is_error=is_error):
+            yield from _block(ToolResultBlock("", (TextBlock(text),) if text else (), is_error), full)
         case AttachmentBlock():
             yield "file", _file(block)
 
