@@ -251,7 +251,7 @@ class OpenAIChat(ApiProvider):
     ) -> Iterable[Any]:
         """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
-            if text := prompted_tools.assistant_text(message, self._is_own):
+            if text := prompted_tools.assistant_text(message, self.is_own):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)

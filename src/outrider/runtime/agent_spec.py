@@ -81,9 +81,7 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
         """The system prompt, with the guidance of the tools."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
         answer = prompt_text("output_answer") if self.answer else ""
-        return "
-
-".join(part for part in (self.system, *guidance, answer, self.situation) if part.strip())
+        return "\n\n".join(part for part in (self.system, *guidance, answer, self.situation) if part.strip())
 
     @cached_property
     def provider(self) -> Provider:
