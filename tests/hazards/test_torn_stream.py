@@ -13,6 +13,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply
 from tests.adapters import ONE_EACH, Case, each, heard
 from tests.conversations import THOUGHTFUL
+from tests.providers.test_server_tools import STREAMS as SERVER_TOOLS
 from tests.streams import stream_of
 
 
@@ -57,6 +58,13 @@ def outcome(provider: ApiProvider, data: bytes) -> str:
 def test_a_stream_with_any_value_replaced_is_a_reply_or_an_error_of_the_provider(case: Case) -> None:
     provider = case.adapter()
     seen = {outcome(provider, data) for data in mutations(stream_of(case.api, THOUGHTFUL))}
+    assert seen == {"reply", "error"}
+
+
+@each(*(case for case in ONE_EACH if case.prefix in SERVER_TOOLS))
+def test_a_stream_of_server_tools_with_any_value_replaced_is_a_reply_or_an_error(case: Case) -> None:
+    events = [event + b"\n\n" for event in SERVER_TOOLS[case.prefix].split(b"\n\n") if event]
+    seen = {outcome(case.adapter(), data) for data in mutations(events)}
     assert seen == {"reply", "error"}
 
 

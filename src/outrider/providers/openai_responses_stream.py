@@ -294,7 +294,8 @@ class IncomingReply:
     def _text(self, item: _Item, state: ProviderState | None) -> TextBlock:
         raw, cited, before = [], [], 0
         for part in item.content or ():
-            found = [each for each in part.annotations or () if isinstance(each, dict)] if part.text else []
+            listed = part.annotations if part.text and isinstance(part.annotations, list) else []
+            found = [each for each in listed if isinstance(each, dict)]
             raw += found
             cited += [each for each in (_citation(each, before) for each in found) if each]
             before += len(part.text or part.refusal or "")
