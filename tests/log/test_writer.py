@@ -17,6 +17,7 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionLostError
 from outrider.log import writer as writer_module
+from outrider.log.database import open_for_writing
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.pending_write import PendingWrite, deliver_cancel
@@ -40,7 +41,7 @@ class Trace:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.statements: list[str] = []
-        opened = writer_module.open_for_writing
+        opened = open_for_writing
 
         def traced(path: Path) -> sqlite3.Connection:
             connection = opened(path)
@@ -234,7 +235,7 @@ def test_a_failed_commit_fails_for_all_of_its_jobs(writer: Writer, path: Path, m
     def prepare(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE child (note REFERENCES note (place))")
 
-    opened = writer_module.open_for_writing
+    opened = open_for_writing
 
     def strict(path: Path) -> sqlite3.Connection:
         connection = opened(path)
