@@ -452,7 +452,7 @@ def test_work_that_comes_after_the_order_to_close_is_done_and_the_writer_closed(
         until(lambda: writer._jobs.qsize() == 2)
     assert doing.wait() is None
     assert notes(path) == ["late"]
-    closing_it.join(3)
+    closing_it.join(DEADLINE)
     assert not closing_it.is_alive()
 
 
