@@ -456,6 +456,35 @@ def test_work_that_comes_after_the_order_to_close_is_done_and_the_writer_closed(
     assert not closing_it.is_alive()
 
 
+def test_work_may_close_the_writer_that_does_it(path: Path) -> None:
+    """A finalizer may: the garbage collector runs on any thread."""
+    writer = Writer(path, {}, lambda connection: None, 60.0)
+    writer.run(make_notes)
+
+    def last(connection: sqlite3.Connection) -> None:
+        note("last")(connection)
+        writer.close()
+
+    assert Doing(writer, last).wait() is None
+    until(lambda: writer._thread is None)
+    assert notes(path) == ["last"]
+
+
+def test_without_a_thread_for_the_log_a_write_fails_and_the_next_one_can_succeed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    writer = Writer(path, {}, lambda connection: None, 60.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(LogError, match="the log cannot be written: can't start new thread"):
+            writer.run(make_notes)
+    writer.run(make_notes)
+    writer.close()
+
+
 def test_concurrent_writes_and_closes_lose_nothing(path: Path) -> None:
     writer = Writer(path, {}, lambda connection: None, 0.02)
     writer.run(make_notes)
