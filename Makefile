@@ -33,13 +33,13 @@ check: .venv/.ready
 	$(BIN)/lint-imports
 
 test: .venv/.ready
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 test-long: .venv/.ready
-	$(BIN)/pytest -n 2 -m "long or hypothesis" --hypothesis-profile=long
+	$(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long
 
 test-all: .venv/.ready
-	$(BIN)/pytest -n 2 --hypothesis-profile=long
+	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long
 
 coverage: .venv/.ready
 	$(BIN)/python scripts/coverage

@@ -45,6 +45,7 @@ def wheel(builder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / built.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_it_has_what_a_user_needs_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}

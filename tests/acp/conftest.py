@@ -73,7 +73,7 @@ class Wired:
         return [each for each in self.messages if "method" not in each and each["id"] == id]
 
     async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not true():
                 await asyncio.sleep(0)
 

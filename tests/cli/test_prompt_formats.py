@@ -119,7 +119,7 @@ def test_the_demo_model_is_named_in_one_line_in_every_format() -> None:
 async def test_a_reply_that_was_cut_off_says_so() -> None:
     stop = {"type": "message_delta", "delta": {"stop_reason": "refusal"}, "usage": {"output_tokens": 1}}
     body = b"".join(
-        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode())
+        b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), json.dumps(event).encode())
         for event in (
             {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1, "output_tokens": 1}}},
             {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "No."}},

@@ -834,6 +834,22 @@ def test_what_is_whole_in_a_damaged_log_is_saved_and_what_is_lost_is_said(own_da
     assert outrider("--resume", hurt, "-p", "What is 3+3?", "--model", "demo").stdout == "6\n"
 
 
+def test_without_the_list_of_sessions_it_is_not_claimed_that_nothing_was_lost(own_data_folder: Path, here: Run) -> None:
+    name = store(*exchange("The first."))
+    path = own_data_folder / "sessions" / "log.db"
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'session'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = path.read_bytes()
+    path.write_bytes(data[: (page - 1) * size] + bytes(size) + data[page * size :])
+    ended = here("recover")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    first, second = ended.stdout.splitlines()
+    assert first.startswith("Saved: 1 session with 4 entries. The damaged file is in ")
+    assert second == "  The list of sessions was damaged, so the newest entries of a session may be lost as well."
+    assert "recovered  the newest entries before this one may be lost\n" in here("show", name).stdout
+
+
 def test_a_file_that_is_no_database_is_refused_and_put_aside(own_data_folder: Path, here: Run) -> None:
     path = own_data_folder / "sessions" / "log.db"
     path.parent.mkdir()

@@ -172,7 +172,7 @@ def serve(requests: socket.socket) -> None:
     while True:
         for ready in select.select([requests, *living], [], [])[0]:
             if ready is not requests:
-                _bury(*living.pop(ready))
+                _bury(*living.pop(ready))  # type: ignore[call-overload]
                 os.close(ready)
                 continue
             length, descriptors, _, _ = socket.recv_fds(requests, _NUMBER.size, 4)

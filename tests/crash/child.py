@@ -15,6 +15,7 @@ import msgspec
 
 from outrider.log import database
 from outrider.log import log as log_module
+from outrider.log.holder import BEAT_SECONDS
 from outrider.log.log import Log
 from outrider.runtime.session import Session
 from tests.crash import family, family_sabotage
@@ -41,7 +42,7 @@ def play(
     if sabotage:
         getattr(sabotages, sabotage)()
     if on_network:
-        database.network_file_system = lambda folder: "nfs"  # type: ignore[assignment]
+        database.network_file_system = lambda folder: "nfs"  # type: ignore[attr-defined]
     return asyncio.run(_play(where, life, points))
 
 
@@ -77,7 +78,7 @@ async def _play_with_children(folder: Path, life: int, points: Points) -> dict[s
 
 def hold(folder: Path, beat: float) -> None:
     """Have the session open, with its calls carried out, and say so; until the input ends."""
-    log_module.BEAT_SECONDS = beat
+    log_module.BEAT_SECONDS = beat  # type: ignore[attr-defined]
     with Log(folder / "log") as log, Session.open(log, log.sessions()[0].id, agent(folder)) as session:
         asyncio.run(session.act())
         print("held", flush=True)
@@ -90,7 +91,7 @@ def main() -> None:
     parser.add_argument("--life", type=int, default=1)
     parser.add_argument("--kill-at", default="")
     parser.add_argument("--hold", action="store_true")
-    parser.add_argument("--beat", type=float, default=log_module.BEAT_SECONDS)
+    parser.add_argument("--beat", type=float, default=BEAT_SECONDS)
     options = parser.parse_args()
     if options.hold:
         hold(Path(options.folder), options.beat)

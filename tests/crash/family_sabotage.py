@@ -18,7 +18,7 @@ from tests.crash.sabotage import begins_anew_what_may_not_be_repeated as begins_
 
 def sends_out_another_one() -> None:
     """A call that is carried out again does not know whom it had sent out."""
-    context.sha256 = lambda data: os.urandom(32).hex()  # type: ignore[assignment]
+    context.sha256 = lambda data: os.urandom(32).hex()  # type: ignore[attr-defined]
 
 
 def links_it_again() -> None:

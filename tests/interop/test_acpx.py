@@ -16,7 +16,7 @@ from tests.interop import judging, scenes
 from tests.interop.scenes import BEGUN, PROMPTS, SAID, Stage
 from tests.modelserver import Answer, Held
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 Json = dict[str, Any]
 
 

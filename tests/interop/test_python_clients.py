@@ -11,7 +11,7 @@ from tests.interop.scenes import SAID, Stage
 from tests.modelserver import Answer, Held
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 async def test_an_editor_on_the_python_sdk_works_with_outrider(python_sdk: Path, stage: Stage) -> None:

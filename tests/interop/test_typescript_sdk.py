@@ -10,7 +10,7 @@ from tests.interop import judging
 from tests.interop.scenes import Stage
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 async def test_an_editor_on_the_typescript_sdk_works_with_outrider(npm_clients: Path, stage: Stage) -> None:

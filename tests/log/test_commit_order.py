@@ -17,6 +17,7 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, Usage
 from outrider.errors import SessionLostError
 from outrider.log import writer as writer_module
+from outrider.log.database import open_for_writing
 from outrider.log.entries import CallResult, Intent
 from outrider.log.log import Log
 from outrider.providers.base import Reply, Request
@@ -63,7 +64,7 @@ class Gate:
         self._waits = False
         self._open = threading.Event()
         self._open.set()
-        opened = writer_module.open_for_writing
+        opened = open_for_writing
         monkeypatch.setattr(writer_module, "open_for_writing", lambda path: _Gated(opened(path), self))
 
     def close(self) -> None:

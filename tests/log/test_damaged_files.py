@@ -438,10 +438,12 @@ def check_recovered(folder: Path, original: Original, found: Recovery, saved: Ro
             check_marked(entries, found.lost.get(name, 0))
             if 1 in entries:
                 assert name == original.ids[number]
-            # The mark of a loss may take the number of the entry that is gone, at the end also without a count.
-            is_whole = not any(isinstance(entry, SessionRecovered) for entry in entries.values())
-            if is_whole and entries.keys() == {seq for session, seq in original.rows if session == number}:
+            # The mark may have the number of a last entry that is gone.
+            kept = {seq for seq, entry in entries.items() if not isinstance(entry, SessionRecovered)}
+            if kept == {seq for session, seq in original.rows if session == number}:
                 assert Replay(entries.values()).messages == original.messages[original.ids[number]]
+            else:
+                assert name in {*found.lost, *found.unverified}, "a loss is not reported"
             for entry in entries.values():
                 if isinstance(entry, AttachmentStored):
                     file = entry.attachment
@@ -702,7 +704,7 @@ USES: list[Callable[[Log], object]] = [
 def test_an_empty_file_is_a_log_without_sessions(place: Path) -> None:
     (place / "log.db").touch(0o600)
     assert Log(place).sessions() == []
-    assert recover(place) == Recovery(0, 0, {}, None)
+    assert recover(place) == Recovery(0, 0, {}, (), None)
     begin(Log(place))
     assert len(Log(place).sessions()) == 1
 
@@ -767,14 +769,14 @@ def said(closed: Original) -> Key:
 
 def test_a_log_that_is_whole_is_left_as_it_is(whole: Path, closed: Original) -> None:
     found = recover(whole)
-    assert found == Recovery(len(closed.ids), len(closed.rows), {}, None)
+    assert found == Recovery(len(closed.ids), len(closed.rows), {}, (), None)
     assert {path.name for path in whole.iterdir()} == {"log.db", "attachments"}
     assert (whole / "log.db").read_bytes() == closed.files["log.db"]
 
 
 def test_a_log_whose_process_was_killed_is_whole(place: Path, torn: Original) -> None:
     put(place / "log", torn.files, torn.folder)
-    assert recover(place / "log") == Recovery(len(torn.ids), len(torn.rows), {}, None)
+    assert recover(place / "log") == Recovery(len(torn.ids), len(torn.rows), {}, (), None)
     assert events(place / "log" / "log.db") == torn.rows
 
 
@@ -786,6 +788,7 @@ def test_one_damaged_event_is_all_that_is_lost(whole: Path, closed: Original, sa
         Log(whole).messages(name)
     found = recover(whole)
     assert (found.sessions, found.entries, found.lost) == (len(closed.ids), len(closed.rows) - 1, {name: 1})
+    assert found.unverified == ()
     assert Log(whole).newest(name, 1)[0].entry == SessionRecovered((seq,), 1)
     assert len(Log(whole).messages(name)) == len(closed.messages[name]) - 1
 
@@ -888,6 +891,7 @@ def test_without_the_table_of_sessions_every_event_is_saved(whole: Path, closed:
         Log(whole).sessions()
     found = recover(whole)
     assert (found.sessions, found.entries, found.lost) == (len(closed.ids), len(closed.rows), {})
+    assert set(found.unverified) == set(closed.ids.values()), "how long each was is not known any more"
     assert {key: value for key, value in events(whole / "log.db").items() if value[1] != "recovered"} == closed.rows
     with closing(sqlite3.connect(whole / "log.db")) as connection:
         assert dict(connection.execute("SELECT number, id FROM session")) == closed.ids

@@ -400,7 +400,7 @@ async def test_details_that_are_nested_too_deeply_do_not_keep_a_run_from_its_end
         return ToolResult("It is done.", details=nested(depth))
 
     with Log(tmp_path) as log, open_session(log, [call("odd"), "ok"], [odd]) as session:
-        result = await asyncio.wait_for(session.run("go"), 10)
+        result = await asyncio.wait_for(session.run("go"), 60)
         assert result.status in ("done", "error")
         assert log.messages(session.id) == session.messages
 

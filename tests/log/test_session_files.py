@@ -337,6 +337,32 @@ async def test_a_file_that_was_put_again_just_now_is_not_forgotten(log: Log) -> 
     assert log.files(journal.id).read(reference) == NOTES.source
 
 
+async def test_a_file_that_is_put_while_it_is_being_removed_stays(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process needs it between the look at its age and its removal."""
+    _, file = await shown(log)
+    stray = aged(path_of(log, log.files(log.sessions()[0].id).put(Attachment(b"stray"))))
+    rename = Path.rename
+
+    def needed_just_now(path: Path, target: Path) -> Path:
+        if path == stray:
+            os.utime(path)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", needed_just_now)
+    assert log.remove_unreferenced_files() == (0, 0)
+    assert stored(log) == sorted([stray, path_of(log, file)])
+
+
+async def test_a_list_of_files_that_cannot_be_read_is_an_error_that_says_so(log: Log) -> None:
+    session, file = await shown(log)
+    session.close()
+    files = log.files(session.id)
+    log.close()
+    (log.folder / "log.db").write_bytes(b"not a database any more" * 1000)
+    with pytest.raises(AttachmentError, match=r"cannot read the list of the session's files: .*is damaged"):
+        files.read(file)
+
+
 async def test_a_clock_that_was_set_back_does_not_keep_files_for_ever(log: Log) -> None:
     session, reference = await shown(log)
     session.close()

@@ -17,6 +17,7 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionLostError
 from outrider.log import writer as writer_module
+from outrider.log.database import open_for_writing
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.pending_write import PendingWrite, deliver_cancel
@@ -40,7 +41,7 @@ class Trace:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.statements: list[str] = []
-        opened = writer_module.open_for_writing
+        opened = open_for_writing
 
         def traced(path: Path) -> sqlite3.Connection:
             connection = opened(path)
@@ -234,7 +235,7 @@ def test_a_failed_commit_fails_for_all_of_its_jobs(writer: Writer, path: Path, m
     def prepare(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE child (note REFERENCES note (place))")
 
-    opened = writer_module.open_for_writing
+    opened = open_for_writing
 
     def strict(path: Path) -> sqlite3.Connection:
         connection = opened(path)
@@ -451,8 +452,37 @@ def test_work_that_comes_after_the_order_to_close_is_done_and_the_writer_closed(
         until(lambda: writer._jobs.qsize() == 2)
     assert doing.wait() is None
     assert notes(path) == ["late"]
-    closing_it.join(3)
+    closing_it.join(DEADLINE)
     assert not closing_it.is_alive()
+
+
+def test_work_may_close_the_writer_that_does_it(path: Path) -> None:
+    """A finalizer may: the garbage collector runs on any thread."""
+    writer = Writer(path, {}, lambda connection: None, 60.0)
+    writer.run(make_notes)
+
+    def last(connection: sqlite3.Connection) -> None:
+        note("last")(connection)
+        writer.close()
+
+    assert Doing(writer, last).wait() is None
+    until(lambda: writer._thread is None)
+    assert notes(path) == ["last"]
+
+
+def test_without_a_thread_for_the_log_a_write_fails_and_the_next_one_can_succeed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    writer = Writer(path, {}, lambda connection: None, 60.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(LogError, match="the log cannot be written: can't start new thread"):
+            writer.run(make_notes)
+    writer.run(make_notes)
+    writer.close()
 
 
 def test_concurrent_writes_and_closes_lose_nothing(path: Path) -> None:

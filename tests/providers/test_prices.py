@@ -80,7 +80,7 @@ def test_a_long_request_costs_its_higher_rate_for_all_of_its_tokens() -> None:
 def test_a_price_that_changes_on_a_date_is_that_of_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = Usage(1000, 100)
     for day in (datetime(2026, 7, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC)):
-        monkeypatch.setattr(prices.time, "time", day.timestamp)
+        monkeypatch.setattr(time, "time", day.timestamp)
         expected = listed_cost("openai", "gpt-5.6-luna", usage, day)
         assert with_cost("openai", "gpt-5.6-luna", usage).cost == pytest.approx(expected)
     assert expected == pytest.approx(1000 * 0.2e-6 + 100 * 1.2e-6)

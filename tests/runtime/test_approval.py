@@ -170,7 +170,7 @@ async def test_a_call_that_may_run_begins_while_a_person_thinks_about_the_next()
 
     async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         if use.name == "send":
-            await asyncio.wait_for(begun.wait(), 10)
+            await asyncio.wait_for(begun.wait(), 60)
         return Allow()
 
     model = ScriptedModel([calls("look", "send"), "Fine."])

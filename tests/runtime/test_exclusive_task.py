@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 
 import pytest
@@ -52,7 +53,7 @@ async def test_a_second_thing_at_the_same_time_is_refused_and_the_first_goes_on(
     second = job()
     with pytest.raises(SessionBusyError, match="cancel"):
         await work.do(second)
-    assert second.cr_frame is None, "it is closed: nobody is warned of it later"
+    assert inspect.getcoroutinestate(second) == inspect.CORO_CLOSED, "it is closed: nobody is warned of it later"
     job.goes_on.set()
     assert await doing == "done"
 
@@ -127,7 +128,7 @@ async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
     work.cancel()
     with pytest.raises(SessionCancelledError):
         await doing
-    assert coroutine.cr_frame is None
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     assert not job.begun.is_set()
 
 

@@ -115,6 +115,8 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
             return "created", f"by Outrider {version}{copied}"
         case SubagentLinked(session=session, call_id=call_id):
             return "sub-agent", f"{session[:8]} for {call_id}"
+        case SessionRecovered(count=0):
+            return "recovered", "the newest entries before this one may be lost"
         case SessionRecovered(count=count):
             return "recovered", f"{count} of the entries before this one were lost"
         case UnknownEntry(name=name):

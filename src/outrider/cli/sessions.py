@@ -217,7 +217,9 @@ def _recover(log: Log, options: argparse.Namespace) -> None:
     print(f"Saved: {saved}. The damaged file is in {found.backup}.")
     for name, count in found.lost.items():
         print(f"  {name[:8]} lost {count:,} of its entries")
-    if not found.lost:
+    if found.unverified:
+        print("  The list of sessions was damaged, so the newest entries of a session may be lost as well.")
+    elif not found.lost:
         print("  No entry was lost.")
 
 

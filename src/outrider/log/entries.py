@@ -126,7 +126,7 @@ class SessionRecovered(Entry, frozen=True):
     lost: tuple[int, ...]
     """The numbers of the lost entries; at most the first hundred."""
     count: int
-    """How many entries were lost."""
+    """How many entries were lost, as far as is known. 0: the session's length is unknown; its end may be lost."""
 
 
 class UnknownEntry(Entry, frozen=True):

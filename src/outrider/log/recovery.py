@@ -44,6 +44,8 @@ class Recovery(msgspec.Struct, frozen=True):
     entries: int
     lost: dict[str, int]
     """The number of lost entries of each session that lost any."""
+    unverified: tuple[str, ...]
+    """Sessions whose length is unknown, because the session table is damaged: newest entries may be lost as well."""
     backup: Path | None
     """The folder with the damaged files; None if the log was intact."""
 
@@ -68,7 +70,7 @@ def _recover(path: Path, copy: Path) -> Recovery:
     inspection.check_unused()
     if inspection.count is not None:
         forget_tally(path)  # what it counts beyond the entries that are there cannot be brought back
-        return Recovery(len(inspection.sessions or ()), inspection.count, {}, None)
+        return Recovery(len(inspection.sessions or ()), inspection.count, {}, (), None)
     fresh = copy.with_name("new.db")
     with closing(open_for_writing(fresh)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -165,15 +167,18 @@ class _Rebuild:
         numbers = [number for (number,) in self._connection.execute(query).fetchall()]
         entries = 0
         lost: dict[str, int] = {}
+        names: list[str] = []
         for rank, number in enumerate(numbers, 1):
             name, count, missing = self._session(number, rank)
+            names.append(name)
             entries += count
             if missing:
                 lost[name] = missing
         for number, old in (self._known or {}).items():
             if number not in numbers and old.summary.id not in self._ids:
                 lost[old.summary.id] = old.summary.last
-        return Recovery(len(numbers), entries, lost, None)
+        unverified = () if self._inspection.sessions_intact else tuple(names)
+        return Recovery(len(numbers), entries, lost, unverified, None)
 
     def _session(self, number: int, rank: int) -> tuple[str, int, int]:
         """Write the row of one session. Return its id, the number of its entries and the number of lost ones."""

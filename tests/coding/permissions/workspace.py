@@ -13,8 +13,9 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.toolbox import ALL_NAMES
+from outrider.tools.tool import Effect
 
-EFFECTS = {"Read": "read", "Glob": "read", "Grep": "read", "Todo": "read", "WebFetch": "read"}
+EFFECTS: dict[str, Effect] = {"Read": "read", "Glob": "read", "Grep": "read", "Todo": "read", "WebFetch": "read"}
 
 
 class Ground:

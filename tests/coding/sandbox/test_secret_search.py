@@ -74,10 +74,10 @@ def test_an_unchanged_folder_is_not_read_again(folder: Path, monkeypatch: pytest
     make(folder / "src" / ".env")
     search = SecretSearch()
     later = time.time_ns() + 10_000_000_000
-    monkeypatch.setattr(secret_search.time, "time_ns", lambda: later)
+    monkeypatch.setattr(time, "time_ns", lambda: later)
     assert found(search, folder) == {"src/.env"}
     with monkeypatch.context() as patch:  # the end of the test deletes folders, with the same function
-        patch.setattr(secret_search.os, "scandir", lambda path: pytest.fail(f"{path} is read again"))
+        patch.setattr(os, "scandir", lambda path: pytest.fail(f"{path} is read again"))
         assert found(search, folder) == {"src/.env"}
 
 
@@ -85,7 +85,7 @@ def test_a_command_cannot_hide_a_change_of_a_folder(folder: Path, monkeypatch: p
     search, before = SecretSearch(), folder.stat()
     later = time.time_ns() + 10_000_000_000
     with monkeypatch.context() as patch:
-        patch.setattr(secret_search.time, "time_ns", lambda: later)
+        patch.setattr(time, "time_ns", lambda: later)
         assert found(search, folder) == set()
     clock = folder.parent / "clock"
     while clock.touch() or clock.stat().st_ctime_ns <= before.st_ctime_ns:
@@ -121,5 +121,5 @@ def test_a_link_that_changes_during_the_search_is_no_error(folder: Path, monkeyp
     def changing(path: str) -> str:
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(secret_search.os.path, "realpath", changing)
+    monkeypatch.setattr(os.path, "realpath", changing)
     assert found(SecretSearch(), folder) == {".env"}

@@ -299,7 +299,7 @@ def test_a_diff_leads_from_one_text_to_the_other(old: list[str], new: list[str],
     texts = ["".join(f"{line}\n" for line in lines) for lines in (old, new)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("outrider.coding.toolbox.files.diffs.MAX_COMPARED", limit)
-        diff = diff_of(*texts, "name")
+        diff = diff_of(texts[0], texts[1], "name")
     if texts[0] == texts[1]:
         assert diff.text == ""
         return

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.toolbox.files import saving
 from outrider.tools.result import ToolResult
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
 
@@ -291,14 +290,14 @@ def test_a_change_while_the_new_content_is_written_is_not_overwritten(
         fsync(handle)
         path.write_text("one, by somebody else\n")
 
-    monkeypatch.setattr(saving.os, "fsync", somebody_else)
+    monkeypatch.setattr(os, "fsync", somebody_else)
     result = tools.edit("a.txt", "one", "two")
     assert result.is_error
     assert "was just changed by another program" in result.text
     assert path.read_text() == "one, by somebody else\n"
     assert tools.leftovers() == []
     new = tools.folder / "new.txt"
-    monkeypatch.setattr(saving.os, "fsync", lambda handle: new.write_text("theirs"))
+    monkeypatch.setattr(os, "fsync", lambda handle: new.write_text("theirs"))
     assert tools.write("new.txt", "ours").is_error
     assert new.read_text() == "theirs"
 

@@ -296,7 +296,7 @@ async def test_progress_is_shown_while_a_search_takes_long(
 
 def test_progress_is_shown_at_most_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     shown: list[float] = []
     paced = throttle.ProgressThrottle(shown.append)
     for tick in range(2000):
