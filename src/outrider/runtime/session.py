@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -132,6 +132,8 @@ class Session:
         self._earlier_turns = _NO_EARLIER_TURNS
         """Turns, usage and last text of a sub-agent that was interrupted: it continues from there."""
         self._log: Log | None = None
+        self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
+        """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
@@ -156,6 +158,9 @@ class Session:
         _check_agent(agent)
         if self._task.is_busy:
             raise SessionBusyError("this session is at work; change its agent between two runs")
+        self._change_agent(agent)
+
+    def _change_agent(self, agent: AgentSpec) -> None:
         if journal := self._environment.journal:
             agent.provider  # noqa: B018 - raises for an unknown model before anything is written
             if changed := changes(journal.settings, settings_of(agent, self._environment.cwd)):
@@ -349,6 +354,8 @@ class Session:
 
     async def _turns(self, prompt: Prompt, progress: Progress) -> RunStatus:
         await self._add(prompt)
+        if self.before_run and (agent := await self.before_run()):
+            self._change_agent(agent)
         final = await self._act_if_called()
         while not final:
             correction = ""
