@@ -437,7 +437,8 @@ class Session:
         except asyncio.CancelledError:
             await self._keep_partial_reply(clean(receiver.words))
             raise
-        reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
+        if (normalized := self.history.normalized(reply.message)) is not reply.message:
+            reply = msgspec.structs.replace(reply, message=normalized)
         self.usage += reply.usage
         if reply.message.tool_calls:
             self._fit_results()
@@ -455,7 +456,7 @@ class Session:
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
         limits = self.agent.limits.within(window_of(self.provider))
-        if limits != self._environment.limits:
+        if limits is not self._environment.limits and limits != self._environment.limits:
             self._environment = msgspec.structs.replace(self._environment, limits=limits)
 
     def _reminder(self, progress: Progress) -> str:
