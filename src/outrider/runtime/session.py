@@ -54,7 +54,7 @@ from outrider.runtime.observers import Inbox, Observers
 from outrider.runtime.opening import SessionOpening
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.reply_calls import ReplyCalls
-from outrider.runtime.run import Progress, RunResult
+from outrider.runtime.run import BudgetSpentError, Progress, RunResult
 from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.context import SubagentTask
@@ -289,6 +289,8 @@ class Session:
         except TimeoutError:
             # A final result that came before the time-out of a call beside it ends the run all the same.
             status = "max_seconds" if self._calls.final in (None, earlier) else "done"
+        except BudgetSpentError as spent:
+            status = spent.status
         except SessionCancelledError:
             pass
         except asyncio.CancelledError:
@@ -403,6 +405,7 @@ class Session:
             if reply.message.tool_calls:
                 return reply
             if reply.stop_reason is StopReason.PAUSE:
+                progress.check_budget()
                 continue
             if reply.stop_reason is not StopReason.END or progress.text or not (was_empty or _has_failed(before)):
                 return reply
@@ -587,6 +590,8 @@ class Session:
         if journal := self._environment.journal:
             with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
                 await journal.write(failed).finished()
+        if self._progress and failed.delay is not None:  # else the request is not repeated, and its error counts
+            self._progress.check_budget()
 
     # The log
 
