@@ -41,7 +41,7 @@ NO_TURNS_LEFT = "the model ended without a report, and the limits leave no turn 
 
 _SCHEMA_WORDS = (
     r"output_config|output_format|response_?format|text\.format|json_?schema|response_?(json_?)?schema"
-    r"|structured.?output|response mime ?type|invalid schema"
+    r"|structured.?output|response mime ?type|invalid schema|citations"
 )
 """A pattern for words in the error of an API that does not take a schema."""
 A = TypeVar("A", bound=AgentSpec)
