@@ -37,6 +37,7 @@ def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN", "OLLAMA_HOST")) or name.startswith("OUTRIDER_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("OUTRIDER_SANDBOX", "off")  # the tests of the sandbox itself ask for one
+    monkeypatch.setenv("OUTRIDER_WEB_SEARCH", "off")  # a question that only its own tests expect
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:

@@ -88,8 +88,11 @@ def _with_lists(schema: Any) -> Any:
 
 
 def _without_vendor_fields(body: Json) -> Json:
-    """Servers that speak this API want their reasoning back in fields that OpenAI does not have."""
-    return body | {"messages": list(map(_without_reasoning, body["messages"]))}
+    """Leave out the fields for reasoning and the tools that only some servers of this API have."""
+    plain = body | {"messages": list(map(_without_reasoning, body["messages"]))}
+    if "tools" in body:
+        plain["tools"] = [tool for tool in body["tools"] if not tool["type"].startswith("openrouter:")]
+    return plain
 
 
 def _without_reasoning(message: Json) -> Json:

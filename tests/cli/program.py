@@ -73,10 +73,11 @@ def _warm(variables: frozenset[tuple[str, str]]) -> Warm | None:
 def clean_environment() -> dict[str, str]:
     """That of the tests, without what a developer may have set."""
     unwanted = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    kept = ("OUTRIDER_HOME", "OUTRIDER_SANDBOX", "OUTRIDER_WEB_SEARCH", "OUTRIDER_CAPABILITIES")
     return {
         name: value
         for name, value in os.environ.items()
         if not name.lower().endswith("_proxy")
         and name not in unwanted
-        and (not name.startswith("OUTRIDER_") or name in ("OUTRIDER_HOME", "OUTRIDER_SANDBOX", "OUTRIDER_CAPABILITIES"))
+        and (not name.startswith("OUTRIDER_") or name in kept)
     } | {"OLLAMA_HOST": CLOSED}

@@ -41,6 +41,7 @@ from outrider.providers.windows import window_of
 from outrider.runtime.events import Event
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
 _STOP_REASONS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
@@ -117,6 +118,11 @@ class EditorSession:
     def tools(self) -> Sequence[Tool]:
         """The tools of the agent."""
         return self.bench.tools
+
+    @property
+    def server_tools(self) -> Sequence[ServerTool]:
+        """The tools that the model's API runs."""
+        return self.session.agent.server_tools
 
     @property
     def total_usage(self) -> Usage:

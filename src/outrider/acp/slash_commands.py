@@ -15,6 +15,7 @@ from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice
 from outrider.text import dollars
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
 CONTINUE = "continue"
@@ -35,6 +36,10 @@ class CommandTarget(Protocol):
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools of the agent."""
+
+    @property
+    def server_tools(self) -> Sequence[ServerTool]:
+        """The tools that the model's API runs."""
 
     @property
     def total_usage(self) -> Usage:
@@ -105,7 +110,9 @@ def _permissions(session: CommandTarget, name: str) -> str:
 
 
 def _tools(session: CommandTarget, _: str) -> str:
-    return "\n".join(f"- **{tool.name}**: {tool.description.partition(chr(10))[0]}" for tool in session.tools)
+    described = [(tool.name, tool.description.partition("\n")[0]) for tool in session.tools]
+    described += [(tool.name, sentences.SERVER_TOOL) for tool in session.server_tools]
+    return "\n".join(f"- **{name}**: {text}" for name, text in described)
 
 
 def _cost(session: CommandTarget, _: str) -> str:

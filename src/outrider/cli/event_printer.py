@@ -12,6 +12,7 @@ from outrider.cli.command_output import command_output_lines
 from outrider.cli.countdown import Countdown
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
+from outrider.cli.sources import source_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox import ALL_NAMES
@@ -96,8 +97,8 @@ class EventPrinter:
     def _end_message(self, message: Message) -> None:
         self._finish_calls()
         self._write("\n")
-        for number, source in enumerate(message.citations, 1):
-            self.line(f"[{number}] {safe_line(source.label)} {safe_line(source.url)}".rstrip())
+        for line in source_lines(message.citations):
+            self.line(line)
         for block in message.content:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.line(f"▣ {safe_line(block.label)}: attachment:{block.sha256}")

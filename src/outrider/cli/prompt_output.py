@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any, TextIO
 
@@ -13,7 +14,8 @@ import msgspec
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.prompt_options import Format
 from outrider.cli.sanitize import safe_lines
-from outrider.conversation.messages import Usage
+from outrider.cli.sources import source_lines
+from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean, clean_value
@@ -35,6 +37,8 @@ class Outcome(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     error: str = ""
     stop_reason: str = "end"
+    citations: Sequence[Citation] = ()
+    """The sources of the answer."""
     has_schema: bool = False
     has_data: bool = False
     wrong_usage: bool = False
@@ -44,6 +48,8 @@ class Outcome(msgspec.Struct, frozen=True):
         counts = {name: getattr(self.usage, name) for name in _COUNTS}
         result: dict[str, Any] = {"status": self.status, "text": self.text, "structured_output": self.structured_output}
         result |= {"session": self.session, "turns": self.turns, "usage": counts, "cost": self.usage.cost}
+        if self.citations:
+            result["citations"] = self.citations
         if self.error:
             result["error"] = self.error
         if self.stop_reason not in _NORMAL_STOPS:
@@ -149,7 +155,8 @@ class TextOutput(Output):
         if outcome.has_data:  # JSON is always UTF-8
             self.stdout.write(f"{text}\n".encode())
         else:
-            self.stdout.write_text(f"{text}\n")
+            sources = "".join(f"{line}\n" for line in source_lines(outcome.citations))
+            self.stdout.write_text(clean(f"{text}\n\n{sources}" if sources else f"{text}\n"))
 
 
 class JsonOutput(Output):

@@ -131,7 +131,9 @@ class PromptRun:
         if self._output.show_progress:
             print_stderr(_summary_line(session, result))
         outcome = self._outcome(result.status, result.error)
-        return msgspec.structs.replace(outcome, text=result.text, stop_reason=result.stop_reason)
+        return msgspec.structs.replace(
+            outcome, text=result.text, stop_reason=result.stop_reason, citations=result.citations
+        )
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunFinished):

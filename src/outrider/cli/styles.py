@@ -12,7 +12,8 @@ COLOURS = (RED, GREEN, YELLOW, CYAN)
 RESET = "\x1b[0m"
 TAB = "    "
 """Shown instead of a tab, whose width would depend on its column."""
-_CODES = re.compile(r"\x1b\[[0-9;]*m")
+_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
+"""Styles, and the two ends of a link."""
 
 
 def styled(text: str, *styles: str) -> str:

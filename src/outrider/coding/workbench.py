@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -28,9 +28,10 @@ from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.sandbox import Sandbox
-from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, standard_tools
+from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder, default_model
 from outrider.errors import ConfigError
 from outrider.log.log import Log
@@ -40,12 +41,14 @@ from outrider.providers.base import Effort, EffortChoice, Provider
 from outrider.providers.efforts import check_effort, offered
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool, make_tools
 
 NO_SUBAGENT_TOOLS = (
@@ -81,6 +84,7 @@ class Workbench:
             cwd=lambda: self.workspace.shell_cwd,
         )
         self.workspace.confirm = self.permissions.confirm
+        self._web_search = WebSearch(settings.web.search, self.permissions)
 
     @property
     def folder(self) -> Path:
@@ -149,6 +153,7 @@ class Workbench:
         tools = lean_tools(self.tools, chosen=self.settings.tools is not None) if lean else self.tools
         agent = Agent(
             model=model,
+            server_tools=() if lean else self._server_tools(provider),
             system=self._system(prompt("agent_lean" if lean else "agent")),
             situation=self._environment_section(),
             tools=tools,
@@ -181,7 +186,29 @@ class Workbench:
         if effort not in (None, "default"):
             check_effort(resolve(model or self.settings.model or default_model()), effort)
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
-        return Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
+        session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
+        session.before_run = partial(self._ask_about_search, session)
+        return session
+
+    # Web search
+
+    async def _ask_about_search(self, session: Session) -> AgentSpec | None:
+        """Ask about web search if the session's model has it. Return the agent with it, if the answer is yes."""
+        agent = session.agent
+        if agent.server_tools or not self._may_offer_search or is_lean(self.settings.lean, session.provider):
+            return None
+        await self._web_search.ask(session.provider)
+        found = self._web_search.tools(session.provider)
+        return agent.replace(server_tools=found) if found else None
+
+    def _server_tools(self, provider: Provider) -> tuple[ServerTool, ...]:
+        """Return the tools that the model's API runs, as far as they are allowed by now."""
+        return self._web_search.tools(provider) if self._may_offer_search else ()
+
+    @property
+    def _may_offer_search(self) -> bool:
+        """Whether web search is enabled, and no tool of the user has its name."""
+        return WEB_SEARCH in self._enabled_tools and all(tool.name != WEB_SEARCH for tool in self._own_tools)
 
     # Sub-agents
 
@@ -203,7 +230,11 @@ class Workbench:
             retry=self.settings.retry,
             name=profile.name,
         )
-        agent = agent.replace(effort=offered(agent.provider, self.effort))
+        may_search = profile.tools is None or "WebFetch" in profile.tools
+        agent = agent.replace(
+            effort=offered(agent.provider, self.effort),
+            server_tools=self._server_tools(agent.provider) if may_search else (),
+        )
         approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
         workspace.confirm = approve.confirm
         try:

@@ -313,17 +313,16 @@ def _clean_attachment(block: AttachmentBlock) -> AttachmentBlock:
 
 
 def _clean_call(block: ToolUseBlock) -> ToolUseBlock:
-    raw = block.invalid_input
-    fields = (clean(block.id), clean(block.name), clean_value(block.input), raw if raw is None else clean(raw))
-    if all(a is b for a, b in zip(fields, (block.id, block.name, block.input, raw), strict=True)):
-        return block
-    return ToolUseBlock(*fields, block.state)
+    call_id, name, arguments = clean(block.id), clean(block.name), clean_value(block.input)
+    raw = None if block.invalid_input is None else clean(block.invalid_input)
+    is_clean = call_id is block.id and name is block.name and arguments is block.input and raw is block.invalid_input
+    return block if is_clean else ToolUseBlock(call_id, name, arguments, raw, block.state)
 
 
 def _clean_result(block: ToolResultBlock) -> ToolResultBlock:
     cleaned = [_clean_block(item, "user") for item in block.content]
     call_id = clean(block.tool_use_id)
-    if call_id is block.tool_use_id and all(a is b for a, b in zip(cleaned, block.content, strict=True)):
+    if call_id is block.tool_use_id and cleaned == list(block.content):  # the same objects are not compared
         return block
     content = tuple(item for item in cleaned if isinstance(item, TextBlock | AttachmentBlock))
     return ToolResultBlock(call_id, content, block.is_error, block.whole)
@@ -362,10 +361,13 @@ def _answered(calls: Sequence[_Call], messages: Sequence[Message]) -> Message:
 
 def _is_answer(calls: Sequence[_Call], message: Message) -> bool:
     """Return whether the message begins with exactly one result for each call, in order."""
-    ids = [block.tool_use_id for block in message.content if isinstance(block, ToolResultBlock)]
-    if ids != [call.id for call in calls] or any(call.id != call.original for call in calls):
+    results = message.tool_results
+    if len(results) != len(calls):
         return False
-    return all(isinstance(block, ToolResultBlock) for block in message.content[: len(ids)])
+    for call, result, block in zip(calls, results, message.content, strict=False):
+        if block is not result or not result.tool_use_id == call.id == call.original:
+            return False
+    return True
 
 
 def _result_of(call: _Call, results: dict[str, list[ToolResultBlock]]) -> ToolResultBlock:

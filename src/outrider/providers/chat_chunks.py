@@ -33,6 +33,8 @@ class ContentDelta(msgspec.Struct, gc=False):
     reasoning_details: Any = None
     extra_content: Any = None
     images: Any = None
+    annotations: Any = None
+    """The sources of the text."""
     tool_calls: list[Fragment] | None = None
     function_call: Function | None = None
 
@@ -94,8 +96,9 @@ def only_text(chunk: Chunk | bytes) -> str:
         return ""
     if delta.reasoning_content is not None or delta.reasoning is not None or delta.reasoning_details is not None:
         return ""
-    others = delta.function_call is not None or delta.images is not None or delta.extra_content is not None
-    return "" if others else delta.content
+    if delta.function_call is not None or delta.images is not None or delta.annotations is not None:
+        return ""
+    return delta.content if delta.extra_content is None else ""
 
 
 def text_of(content: Any) -> str:
@@ -115,6 +118,7 @@ def usage_of(usage: dict[str, Any]) -> Usage:
         _number(prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")),
         _number(prompt.get("cache_write_tokens")),
         _number(completion.get("reasoning_tokens")),
+        web_searches=_number(object_of(usage.get("server_tool_use")).get("web_search_requests")),
     )
 
 

@@ -25,6 +25,7 @@ from outrider.providers.chat_chunks import (
     text_of,
     usage_of,
 )
+from outrider.providers.chat_server_tools import citations_of
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.inline_thinking import InlineThinking, Piece
 from outrider.providers.pictures import picture_at
@@ -88,6 +89,7 @@ class IncomingReply:
         self._details = ReasoningDetails()
         self._extra: dict[str, Any] = {}
         self._images: list[str] = []
+        self._annotations: list[Any] = []
         self._refused = False
         self._calls = Calls()
         self._usage: dict[str, Any] = {}
@@ -201,7 +203,9 @@ class IncomingReply:
             self._finish_reason = choice.finish_reason or "stop"
 
     def _take_state(self, delta: ContentDelta) -> None:
-        """Keep what the next request must repeat, and the pictures."""
+        """Keep what the next request must repeat, the pictures and the sources."""
+        if isinstance(delta.annotations, list):
+            self._annotations += delta.annotations
         if isinstance(delta.extra_content, dict):
             self._extra |= delta.extra_content
         for image in delta.images if isinstance(delta.images, list) else ():
@@ -240,7 +244,7 @@ class IncomingReply:
         calls = self._calls.finish(self._origin, cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))
         blocks: list[Block] = list(self._thinking(bool(calls)))
         if text := "".join(self._text):
-            blocks.append(TextBlock(text))
+            blocks.append(TextBlock(text, citations=citations_of(self._annotations, text)))
         blocks += [picture_at(url, self._store, self._state({})) for url in self._images]
         blocks += calls
         if self._refused:

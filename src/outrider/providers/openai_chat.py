@@ -19,6 +19,7 @@ from outrider.providers.api import NO_TOOLS, ApiProvider, BadCallError, error_me
 from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.capabilities import is_overridden
+from outrider.providers.chat_server_tools import openrouter_tools
 from outrider.providers.chat_stream import (
     BAD_CALL,
     INLINE,
@@ -176,7 +177,7 @@ class OpenAIChat(ApiProvider):
             head["response_format"] = decoded_calls.response_format(tool)
             reminder = "\n\n".join(filter(None, (request.reminder, decoded_calls.instruction(tool))))
             request = msgspec.structs.replace(request, reminder=reminder)
-        elif request.tools and self.capabilities.tools:
+        elif request.server_tools or (request.tools and self.capabilities.tools):
             head["tools"] = self.tools_once(request, _tools)
         elif request.tools:
             required = request.settings.tool_choice == "required"
@@ -439,6 +440,7 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
     for spec in request.tools:
         function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
         yield {"type": "function", "function": function}
+    yield from openrouter_tools(request.server_tools)
 
 
 def _has_bad_call(body: bytes) -> bool:

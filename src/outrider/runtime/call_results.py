@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.json_text import indent_json, shorten_json
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.errors import AttachmentError
 from outrider.log.entries import CallResult
@@ -55,6 +54,8 @@ class ResultBuilder:
         return CallResult(block, result.final, result.details)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
+        from outrider.conversation.json_text import indent_json  # few results are so long
+
         data = (indent_json(text) if is_json else text).encode()
         mime_type, ending = ("application/json", "json") if is_json else ("", "txt")
         file = Attachment(data, mime_type, f"{self._use.name}-{self._use.id}.{ending}")
@@ -67,6 +68,8 @@ class ResultBuilder:
         """Shorten a text to the limit and say where the rest is; JSON stays JSON."""
         where = where.replace("{", "{{").replace("}", "}}")
         if is_json:
+            from outrider.conversation.json_text import shorten_json
+
             note = f"This is not all of it: {{total}} characters, of which some are left out here. {where}"
             with contextlib.suppress(ValueError, RecursionError):  # not JSON after all: shorten it as text
                 return clean(shorten_json(text, self._limit, note))

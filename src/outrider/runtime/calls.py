@@ -16,7 +16,6 @@ from outrider.runtime.events import Notice, ToolFinished, ToolProgress, ToolStar
 from outrider.text import clean, shorten
 from outrider.tools.approval import denial_of
 from outrider.tools.context import ToolContext
-from outrider.tools.near_names import nearest_name
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
@@ -131,6 +130,8 @@ class Call:
         if self.answer:
             return
         if tool is None:
+            from outrider.tools.near_names import nearest_name  # few models misspell a tool
+
             names = list(known)
             near = nearest_name(use.name, names)
             guess = f"Did you mean {near}? " if near else ""

@@ -36,6 +36,8 @@ from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
+_CALLS = (ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock)
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")
 SHOWN = (ThinkingDelta, ToolCallDelta, ServerToolStarted, ServerToolFinished, Notice)
 
 
@@ -148,10 +150,10 @@ class Receiver:
 
 def _shallow(message: Message) -> Message:
     """Replace arguments that are nested too deeply to be stored; such a call does not run."""
-    kinds = (ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock)
-    if not any(isinstance(block, kinds) and _is_deep(block) for block in message.content):
-        return message
-    return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
+    for block in message.content:
+        if isinstance(block, _CALLS) and _is_deep(block):
+            return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
+    return message
 
 
 def _shallow_block(block: Block) -> Block:
@@ -166,13 +168,15 @@ def _shallow_block(block: Block) -> Block:
 
 
 def _is_deep(block: ToolUseBlock | ServerToolUseBlock | ServerToolResultBlock) -> bool:
-    state = None if isinstance(block, ToolUseBlock) else block.state and block.state.data
+    if isinstance(block, ToolUseBlock):
+        return too_deep(block.input, DEEPEST_ARGUMENTS)
+    state = block.state and block.state.data
     return too_deep([getattr(block, "input", None), state], DEEPEST_ARGUMENTS + 1)
 
 
 def _whole_numbers(usage: Usage) -> Usage:
     """Return the usage with integer token counts, whatever the provider sent."""
-    tokens = {name: count for name, count in msgspec.structs.asdict(usage).items() if name != "cost"}
-    if all(type(count) is int for count in tokens.values()):
-        return usage
-    return msgspec.structs.replace(usage, **{name: int(count) for name, count in tokens.items()})
+    for name in _COUNTS:
+        if type(getattr(usage, name)) is not int:
+            return msgspec.structs.replace(usage, **{each: int(getattr(usage, each)) for each in _COUNTS})
+    return usage

@@ -64,6 +64,14 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
         raise RunError(sentence, self)
 
 
+class BudgetSpentError(Exception):
+    """A limit on tokens or cost is reached between two requests of one turn. It ends the run."""
+
+    def __init__(self, status: RunStatus) -> None:
+        super().__init__(status)
+        self.status: RunStatus = status
+
+
 class Progress:
     """Counts turns, usage and repetition of a run against its limits."""
 
@@ -147,6 +155,11 @@ class Progress:
         if limits.max_repeats is not None and self.repeats >= limits.max_repeats:
             return "max_repeats"
         return self._budget_reached()
+
+    def check_budget(self) -> None:
+        """Raise BudgetSpentError if a limit on tokens or cost is reached."""
+        if reached := self._budget_reached():
+            raise BudgetSpentError(reached)
 
     def _budget_reached(self) -> RunStatus | None:
         """Return the limit on tokens or cost that is used up: of this run or of its parent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,7 +54,7 @@ from outrider.runtime.observers import Inbox, Observers
 from outrider.runtime.opening import SessionOpening
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.reply_calls import ReplyCalls
-from outrider.runtime.run import Progress, RunResult
+from outrider.runtime.run import BudgetSpentError, Progress, RunResult
 from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.context import SubagentTask
@@ -132,6 +132,8 @@ class Session:
         self._earlier_turns = _NO_EARLIER_TURNS
         """Turns, usage and last text of a sub-agent that was interrupted: it continues from there."""
         self._log: Log | None = None
+        self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
+        """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
@@ -156,6 +158,9 @@ class Session:
         _check_agent(agent)
         if self._task.is_busy:
             raise SessionBusyError("this session is at work; change its agent between two runs")
+        self._change_agent(agent)
+
+    def _change_agent(self, agent: AgentSpec) -> None:
         if journal := self._environment.journal:
             agent.provider  # noqa: B018 - raises for an unknown model before anything is written
             if changed := changes(journal.settings, settings_of(agent, self._environment.cwd)):
@@ -284,6 +289,8 @@ class Session:
         except TimeoutError:
             # A final result that came before the time-out of a call beside it ends the run all the same.
             status = "max_seconds" if self._calls.final in (None, earlier) else "done"
+        except BudgetSpentError as spent:
+            status = spent.status
         except SessionCancelledError:
             pass
         except asyncio.CancelledError:
@@ -349,6 +356,8 @@ class Session:
 
     async def _turns(self, prompt: Prompt, progress: Progress) -> RunStatus:
         await self._add(prompt)
+        if self.before_run and (agent := await self.before_run()):
+            self._change_agent(agent)
         final = await self._act_if_called()
         while not final:
             correction = ""
@@ -396,6 +405,7 @@ class Session:
             if reply.message.tool_calls:
                 return reply
             if reply.stop_reason is StopReason.PAUSE:
+                progress.check_budget()
                 continue
             if reply.stop_reason is not StopReason.END or progress.text or not (was_empty or _has_failed(before)):
                 return reply
@@ -430,7 +440,8 @@ class Session:
         except asyncio.CancelledError:
             await self._keep_partial_reply(clean(receiver.words))
             raise
-        reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
+        if (normalized := self.history.normalized(reply.message)) is not reply.message:
+            reply = msgspec.structs.replace(reply, message=normalized)
         self.usage += reply.usage
         if reply.message.tool_calls:
             self._fit_results()
@@ -448,7 +459,7 @@ class Session:
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
         limits = self.agent.limits.within(window_of(self.provider))
-        if limits != self._environment.limits:
+        if limits is not self._environment.limits and limits != self._environment.limits:
             self._environment = msgspec.structs.replace(self._environment, limits=limits)
 
     def _reminder(self, progress: Progress) -> str:
@@ -579,6 +590,8 @@ class Session:
         if journal := self._environment.journal:
             with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
                 await journal.write(failed).finished()
+        if self._progress and failed.delay is not None:  # else the request is not repeated, and its error counts
+            self._progress.check_budget()
 
     # The log
 

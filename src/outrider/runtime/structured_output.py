@@ -39,12 +39,11 @@ WRAPPED = "result"
 MISSING = "the model ended without a report, although it was reminded; its last text is in `text`"
 NO_TURNS_LEFT = "the model ended without a report, and the limits leave no turn to remind it"
 
-_SCHEMA_WORDS = re.compile(
+_SCHEMA_WORDS = (
     r"output_config|output_format|response_?format|text\.format|json_?schema|response_?(json_?)?schema"
-    r"|structured.?output|response mime ?type|invalid schema",
-    re.IGNORECASE,
+    r"|structured.?output|response mime ?type|invalid schema|citations"
 )
-"""Words in the error of an API that does not take a schema."""
+"""A pattern for words in the error of an API that does not take a schema."""
 A = TypeVar("A", bound=AgentSpec)
 
 
@@ -194,7 +193,7 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
 def _is_refused_schema(result: RunResult) -> bool:
     """Whether the API refused the first request because of the schema: not every model and server is known."""
     is_first = bool(result.conversation) and result.conversation[-1].role == "user"
-    return result.status == "error" and is_first and bool(_SCHEMA_WORDS.search(result.error))
+    return result.status == "error" and is_first and bool(re.search(_SCHEMA_WORDS, result.error, re.IGNORECASE))
 
 
 def _was_reminded(messages: Sequence[Message]) -> bool:

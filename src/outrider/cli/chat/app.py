@@ -22,6 +22,7 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.status_line import StatusLine
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
+from outrider.cli.sources import has_links
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
@@ -54,6 +55,7 @@ class Chat:
             folder,
             show_thinking=loaded.settings.chat.show_thinking,
             pictures=image_protocol(os.environ),
+            links=has_links(os.environ),
         )
         self._view.status = self._status
         self._view.typed = lambda: self._keyboard.typed

@@ -133,6 +133,8 @@ class Commands:
         for tool in self._current.bench.tools:
             first = tool.description.strip().partition("\n")[0]
             self._view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(safe_line(first), width - 14)}"])
+        for served in self._current.session.agent.server_tools if self._current.session else ():
+            self._view.write([f"  {styled(f'{served.name:<10}', BOLD)} {sentences.SERVER_TOOL}"])
 
     def _sessions(self, id: str) -> None:
         from outrider.cli.session_format import format_time
@@ -199,7 +201,9 @@ class Commands:
             return
         specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._current.bench.tools)
         provider = sending_provider(model or self._current.model_name)
-        body = provider.render(Request(messages, session.store, session.agent.instructions, specs))
+        served = session.agent.server_tools if not model else ()
+        request = Request(messages, session.store, session.agent.instructions, specs, server_tools=served)
+        body = provider.render(request)
         lines = safe_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
         if len(lines) > WIRE_LINES:
             self._view.dim(f"… {len(lines) - WIRE_LINES} earlier lines")

@@ -12,6 +12,7 @@ from outrider.cli.chat.markdown import MarkdownStream, rendered
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
+from outrider.cli.sources import linked_source_lines, source_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox.titles import title
@@ -46,7 +47,13 @@ class SessionView:
     """Draws one session. Events change the state; a timer redraws it."""
 
     def __init__(
-        self, region: LiveRegion, folder: Path, *, show_thinking: bool = False, pictures: Protocol = ""
+        self,
+        region: LiveRegion,
+        folder: Path,
+        *,
+        show_thinking: bool = False,
+        pictures: Protocol = "",
+        links: bool = False,
     ) -> None:
         self.region = region
         self.status: Callable[[], str] = str
@@ -60,6 +67,7 @@ class SessionView:
         self._folder = folder
         self._show_thinking = show_thinking
         self._pictures = pictures
+        self._links = links
         self._markdown = MarkdownStream()
         self._thinking: list[str] = []
         self._thinking_since = 0.0
@@ -142,7 +150,7 @@ class SessionView:
         self._write_markdown(self._markdown.end())
         self._wrote_reply = False
         if message.citations:
-            self.write([*self._sources(message), ""])
+            self.write([*(styled(line, DIM) for line in self._sources(message)), ""])
         for block in message.content:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.write([*self._file(block), ""])
@@ -150,12 +158,9 @@ class SessionView:
         self._titles |= {call.id: safe_line(title(call.name, call.input, self._folder)) for call in message.tool_calls}
 
     def _sources(self, message: Message) -> Iterator[str]:
-        """Yield the sources of a reply, numbered. Terminals make links of the addresses."""
-        for number, source in enumerate(message.citations, 1):
-            address = safe_line(source.url) if source.title else ""
-            yield styled(f"[{number}] {fit(safe_line(source.label), self.region.width - 6)}", DIM)
-            if address:
-                yield styled(f"    {address}", DIM)
+        """Return the sources of a reply, numbered."""
+        sources = message.citations
+        return linked_source_lines(sources, self.region.width) if self._links else source_lines(sources)
 
     def _call_finished(self, event: ToolFinished) -> None:
         self._calls.pop(event.call_id, None)

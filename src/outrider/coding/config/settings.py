@@ -35,6 +35,7 @@ from outrider.providers.base import Effort
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 
+WebSearchUse: TypeAlias = Literal["ask", "on", "off"]
 SandboxUse: TypeAlias = Literal["auto", "off", "require"]
 
 _LONGER_RUN = "a run may take longer, or cost more, than you have set"
@@ -106,7 +107,7 @@ class SandboxSettings(msgspec.Struct, frozen=True):
 
 
 class WebSettings(msgspec.Struct, frozen=True):
-    """What WebFetch may fetch."""
+    """What WebFetch may fetch, and whether the model may search."""
 
     private_addresses: Annotated[
         bool,
@@ -116,6 +117,15 @@ class WebSettings(msgspec.Struct, frozen=True):
             consent=if_on("WebFetch may reach this machine and the local network"),
         ),
     ] = False
+    search: Annotated[
+        WebSearchUse,
+        Setting(
+            variable="OUTRIDER_WEB_SEARCH",
+            help="web search by the model's API, where it has one, at its price: "
+            '`"ask"` asks once in a session; `"on"`; `"off"`',
+            consent=if_looser("off", "ask", "on", why="the model searches the web without asking you, at a price"),
+        ),
+    ] = "ask"
 
 
 class LimitSettings(Limits, frozen=True):

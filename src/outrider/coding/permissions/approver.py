@@ -19,6 +19,7 @@ from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.coding.permissions.decision import Decision
+    from outrider.coding.permissions.part_decision import Verdict
 
 
 CHANGED = "it changed while the user was asked, so the call did not run; check again before you repeat it"
@@ -83,9 +84,25 @@ class PermissionApprover:
     def sandboxed(self, sandboxed: bool) -> None:
         self._policy = msgspec.structs.replace(self._policy, sandboxed=sandboxed)
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a user to ask."""
+        return self._ask is not None
+
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
         return _approval(await self._denial_reason(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in)))
+
+    def verdict(self, tool: str) -> Verdict:
+        """Return what the policy says of a built-in tool as a whole."""
+        return self._decide(self._any_call(tool)).verdict
+
+    async def permits(self, tool: str, asker: str) -> bool:
+        """Decide about a built-in tool as a whole, because its calls cannot be decided on one by one."""
+        return not await self._denial_reason(self._any_call(tool, asker))
+
+    def _any_call(self, tool: str, asker: str = "") -> PendingCall:
+        return PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd, asker)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""

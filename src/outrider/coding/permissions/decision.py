@@ -20,6 +20,7 @@ from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, Ver
 from outrider.coding.permissions.paths import resolve_tool_path
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.searches import check_search
+from outrider.coding.toolbox import WEB_SEARCH
 from outrider.errors import ConfigError
 
 _ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
@@ -28,6 +29,10 @@ _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")
 MAX_REASONS = 8
 HARMLESS_TOOLS = ("Todo", "Task")
 """Built-in tools that change nothing themselves. Each call of a sub-agent is decided on its own."""
+SEARCHES = (
+    "the model's API searches the web when the model wants to, and charges for it; a yes holds for this session; "
+    'the setting web.search = "off" ends the question'
+)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -94,6 +99,8 @@ def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
             return _check_shell(policy, given.get("command"), given.get("access", "read"), call.cwd)
         case "WebFetch":
             return [_check_fetch(policy, given.get("url"))]
+        case "web_search":
+            return [_check_by_name(policy, WEB_SEARCH, SEARCHES)]
     harmless = call.effect == "read" or (call.built_in and call.tool in HARMLESS_TOOLS)
     return [_check_other(policy, call.tool, harmless=harmless)]
 
@@ -154,16 +161,21 @@ def _host(url: str) -> str:
 
 def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
     """Check a tool of which only its name is known, and whether it changes anything."""
+    by_name = _check_by_name(policy, tool, f"{tool} may change something")
+    if by_name.verdict != "deny" and policy.mode == "plan" and not harmless:
+        return deny_part(PLAN_MODE)
+    return ALLOWED if harmless and by_name.verdict == "ask" and not by_name.final else by_name
+
+
+def _check_by_name(policy: Policy, tool: str, reason: str) -> PartDecision:
+    """Check a tool by the rules that name it, and by the mode. `reason` says why the user should be asked."""
     if any(rule.tool == tool for rule in policy.deny):
         return deny_part(f"the rule {tool} denies it")
-    if policy.mode == "plan" and not harmless:
-        return deny_part(PLAN_MODE)
     if any(rule.tool == tool for rule in policy.ask):
         return PartDecision("ask", f"a rule asks about {tool}", final=True)
-    allowed = any(rule.tool == tool and rule.pattern is None for rule in policy.allow)
-    if harmless or policy.mode == "all" or allowed:
+    if policy.mode == "all" or any(rule.tool == tool and rule.pattern is None for rule in policy.allow):
         return ALLOWED
-    return PartDecision("ask", f"{tool} may change something", (tool,))
+    return PartDecision("ask", reason, (tool,))
 
 
 def _suggested_rules(decisive: Sequence[PartDecision]) -> tuple[str, ...]:

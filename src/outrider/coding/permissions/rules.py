@@ -6,6 +6,7 @@
     Bash(npm install) network     a command, up to an access level; without one, up to `write`
     Read(src/**), Edit(docs/*.md) files; relative to the folder, or `/…`, or `~/…`
     WebFetch(domain:example.com)  a domain and its sub-domains
+    web_search                    searches that the model's API runs
     my_tool                       every call of a tool
 
 A rule for Read also covers Glob, Grep and the files that commands name; a rule for Edit also covers Write. Allow rules
@@ -27,7 +28,7 @@ import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives, compile_pattern
-from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox import ALL_NAMES, WEB_SEARCH
 from outrider.errors import ConfigError
 from outrider.tools.tool import NAME
 
@@ -83,6 +84,8 @@ class Rule(msgspec.Struct, frozen=True):
         if self.tool == "Bash":
             level = f", up to access {self.access}" if self.access else ""
             return f"{self._command_meaning}{level}"
+        if self.tool == WEB_SEARCH:
+            return "searching the web with the model's API"
         verb = {"Read": "reading", "Edit": "changing", "Write": "writing"}.get(self.tool)
         if self.tool == "WebFetch" and self.pattern:
             return f"fetching from {self.pattern.removeprefix('domain:')} and its sub-domains"

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from outrider.tools.tool import Tool
 
 TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
-ALL_NAMES = (*TOOL_NAMES, "Task")
-"""The toolbox and Task, which starts sub-agents and is built elsewhere."""
+WEB_SEARCH = "web_search"
+ALL_NAMES = (*TOOL_NAMES, "Task", WEB_SEARCH)
+"""The toolbox; Task, which starts sub-agents and is built elsewhere; and the search that the model's API runs."""
 
 
 def standard_tools(

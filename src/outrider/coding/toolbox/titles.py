@@ -30,8 +30,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     >>> title("Read", {"file_path": "src/a.py"})
     'Read(src/a.py)'
     """
-    if name == "Todo":
-        return "Todo"
+    if name == "Todo" or (name == "web_search" and not input):
+        return name
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
     if not isinstance(main, str):
         return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in input.items())})"

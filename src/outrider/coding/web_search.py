@@ -1,0 +1,61 @@
+"""Web search in the coding agent: the model's API runs it, after one question to the user."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from outrider.coding.permissions.approver import PermissionApprover
+from outrider.coding.toolbox import WEB_SEARCH
+from outrider.providers.base import Provider
+from outrider.providers.capabilities import Capabilities
+from outrider.tools.server_tool import ServerTool, web_search
+
+if TYPE_CHECKING:
+    from outrider.coding.config.settings import WebSearchUse
+
+
+class WebSearch:
+    """Whether the agents of one session search the web.
+
+    The API runs a search in the middle of a reply, so the user cannot be asked about each one. They are asked once,
+    before the first request that could search.
+    """
+
+    def __init__(self, wanted: WebSearchUse, permissions: PermissionApprover) -> None:
+        self._wanted = wanted
+        self._permissions = permissions
+        self._answer: bool | None = None
+        """The user's answer, once there is one."""
+
+    def tools(self, provider: Provider) -> tuple[ServerTool, ...]:
+        """Return web search as a tool, if the provider's model has it and it is allowed by now."""
+        return (web_search,) if self._is_allowed and has_web_search(provider) else ()
+
+    async def ask(self, provider: Provider) -> None:
+        """Ask the user, unless it is clear already or nobody can be asked."""
+        if self._answer is not None or not self._needs_answer or not has_web_search(provider):
+            return
+        allowed = await self._permissions.permits(WEB_SEARCH, provider.name)
+        await asyncio.sleep(0)  # a user who cancels the turn has not answered
+        self._answer = allowed
+
+    @property
+    def _is_allowed(self) -> bool:
+        if self._wanted == "off" or self._verdict == "deny":
+            return False
+        return self._wanted == "on" or self._verdict == "allow" or self._answer is True
+
+    @property
+    def _needs_answer(self) -> bool:
+        return self._wanted == "ask" and self._verdict == "ask" and self._permissions.can_ask
+
+    @property
+    def _verdict(self) -> str:
+        return self._permissions.verdict(WEB_SEARCH)
+
+
+def has_web_search(provider: Provider) -> bool:
+    """Return whether a model searches when it wants to, beside the tools of the agent."""
+    known = getattr(provider, "capabilities", None)
+    return isinstance(known, Capabilities) and WEB_SEARCH in known.server_tools and known.server_tools_with_functions
