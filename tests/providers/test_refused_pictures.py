@@ -188,7 +188,7 @@ async def test_it_does_not_go_on_for_ever_and_the_error_stands(steps: list[Step]
         known = talk.model.capabilities
         assert await talk.says("And this?", shot(3)) == "error"
         assert len(server.requests) == 3 + requests
-        server._steps = [ANSWER]
+        server.steps = [ANSWER]
         assert await talk.says("Never mind.") == "done"
     assert talk.model.capabilities == known
     assert pictures_in(server.requests[-1].json) == 4, "what did not help was taken back"

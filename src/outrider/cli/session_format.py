@@ -23,10 +23,12 @@ from outrider.log.entries import (
     AttachmentStored,
     AttemptFailed,
     CallResult,
+    CompactionEntry,
     Entry,
     Intent,
     MessageEntry,
     Record,
+    ResultsClearedEntry,
     SessionRecovered,
     SessionSettings,
     SessionStarted,
@@ -96,6 +98,10 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield from _message(message, full)
         case CallResult(result=result):
             yield from _block(result, full)
+        case CompactionEntry(tokens_before=before, tokens_after=after, reason=reason):
+            yield "compacted", f"{before:,} tokens to {after:,} ({reason.replace('_', ' ')})"
+        case ResultsClearedEntry(count=count, tokens=tokens):
+            yield "cleared", f"{counted(count, 'result')}, {tokens:,} tokens"
         case _:
             yield _event(entry, full)
 
