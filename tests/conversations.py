@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import repair
 from outrider.conversation.messages import (
@@ -54,9 +56,14 @@ JPEG = STORE.put(Attachment(JPEG_BYTES, "image/jpeg", "photo.jpg"))
 PDF = STORE.put(Attachment(PDF_BYTES, "application/pdf", "report.pdf"))
 CSV = STORE.put(Attachment("town,riders\nZürich,42\nKöln,40\n".encode(), "text/csv", "riders.csv"))
 WAV = STORE.put(Attachment(_wav(), "audio/wav", "memo.wav"))
+VIDEO = STORE.put(Attachment(b"\0\0\0\x18ftypmp42" + bytes(40), "video/mp4", "ride.mp4"))
 BINARY = STORE.put(Attachment(bytes(range(256)), "application/octet-stream", "blob.bin"))
 UNNAMED = STORE.put(Attachment(PNG_BYTES, "image/png"))
 GONE = AttachmentBlock("0" * 64, "image/png", 12, "gone.png")
+
+PAGE = "https://example.com/files"
+REMOTE_PNG = msgspec.structs.replace(PNG, url=f"{PAGE}/chart.png")
+REMOTE_PDF = msgspec.structs.replace(PDF, url=f"{PAGE}/report.pdf")
 
 SYSTEM = "You are a careful clerk."
 TOOLS = (
@@ -205,13 +212,34 @@ HISTORIES: dict[str, Callable[[Case], list[Message]]] = {
     "files-in-the-prompt": lambda _: [
         Message.user("See:", PNG, PDF, CSV, WAV, BINARY, UNNAMED, GONE, "What are they?")
     ],
+    "video": lambda _: [*exchange(result("c1", VIDEO)), Message.assistant("A ride."), Message.user(VIDEO, "And this?")],
+    "files-by-url": lambda _: [
+        *exchange(result("c1", REMOTE_PNG, REMOTE_PDF)),
+        Message.assistant("Two files."),
+        Message.user("See:", REMOTE_PNG, REMOTE_PDF),
+    ],
+    "answer-with-a-schema": lambda _: exchange(result("c1", "one"), result("c2", "two")),
     "reminder": lambda _: exchange(result("c1", "one"), result("c2", JPEG)),
 }
 """Each history by its name; some are made of what the adapter's own API says."""
 
+SCHEMAS = {
+    "answer-with-a-schema": {
+        "type": "object",
+        "properties": {"town": {"type": "string", "minLength": 1}, "riders": {"type": ["integer", "null"]}},
+        "required": ["town"],
+    }
+}
 REMINDERS = {"reminder": "This is your FINAL turn."}
 
 
 def request_of(name: str, case: Case) -> Request:
     """The request that a session would make of a history."""
-    return Request(repair(HISTORIES[name](case)), STORE, SYSTEM, TOOLS, REMINDERS.get(name, ""))
+    return Request(
+        repair(HISTORIES[name](case)),
+        STORE,
+        SYSTEM,
+        TOOLS,
+        REMINDERS.get(name, ""),
+        output_schema=SCHEMAS.get(name),
+    )

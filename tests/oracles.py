@@ -202,6 +202,8 @@ def _lost(items: Sequence[Item], messages: Sequence[Message], store: AttachmentS
         encoded = base64.b64encode(data).decode()
         if data and shown[encoded]:
             shown[encoded] -= 1
+        elif block.url and shown[block.url]:
+            shown[block.url] -= 1
         elif noted[block.label]:
             noted[block.label] -= 1
         elif not _in_words(block, data, words):

@@ -55,6 +55,8 @@ def _anthropic(body: Json) -> Iterator[Item]:
                     yield from (item for item in inner if item.kind == "file")
                 case "thinking" | "redacted_thinking":
                     yield Item("thinking", place, block.get("thinking", ""))
+                case kind if kind == "server_tool_use" or kind.endswith("_tool_result"):
+                    pass  # the API's own
                 case _:
                     yield _anthropic_part(block, place, message["role"])
 
@@ -65,7 +67,7 @@ def _anthropic_part(block: Json, place: int, within: Any) -> Item:
     source = block["source"]
     if source["type"] == "text":
         return Item("file", place, source["data"], name=block["title"], within=within)
-    return Item("file", place, data=source["data"], name=block.get("title", ""), within=within)
+    return Item("file", place, data=source.get("data") or source["url"], name=block.get("title", ""), within=within)
 
 
 def _anthropic_rules(body: Json, _: str) -> Iterator[str]:
@@ -76,7 +78,8 @@ def _anthropic_rules(body: Json, _: str) -> Iterator[str]:
         yield "two messages of the assistant in a row"
     if str(body).count("'cache_control': {") > 4:
         yield "more than four marks for the cache"
-    if any(tool["input_schema"].get("type") != "object" for tool in body.get("tools", ())):
+    functions = [tool for tool in body.get("tools", ()) if "type" not in tool]
+    if any(tool["input_schema"].get("type") != "object" for tool in functions):
         yield "a tool whose schema is not an object's"
     for item in _anthropic(body):
         if item.kind in ("call", "result") and not re.fullmatch(r"[a-zA-Z0-9_-]+", item.id):
@@ -105,6 +108,8 @@ def _responses(body: Json) -> Iterator[Item]:
                 yield from (each for each in inner if each.kind == "file")
             case "reasoning":
                 yield Item("thinking", place)
+            case "web_search_call" | "code_interpreter_call":
+                pass  # the API's own
             case _:
                 content = item["content"]
                 parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
@@ -115,14 +120,15 @@ def _responses(body: Json) -> Iterator[Item]:
 def _response_part(part: Json, place: int, within: Any) -> Item:
     if "text" in part["type"]:
         return Item("user" if within == "result" else within, place, part["text"], within=within)
-    url = part.get("image_url") or part["file_data"]
+    url = part.get("image_url") or part.get("file_url") or part["file_data"]
     return Item("file", place, data=_from_data_url(url), name=part.get("filename", ""), within=within)
 
 
 def _response_rules(body: Json, _: str) -> Iterator[str]:
     kinds = [item.get("role") or item["type"] for item in body["input"]]
     for kind, following in pairwise([*kinds, "the end"]):
-        if kind == "reasoning" and following not in ("assistant", "function_call", "reasoning"):
+        own = ("assistant", "function_call", "reasoning", "web_search_call", "code_interpreter_call")
+        if kind == "reasoning" and following not in own:
             yield f"a reasoning item without the item that follows it, but {following}"
     for item in body["input"]:
         if len(item.get("call_id", "")) > 64:
@@ -197,7 +203,8 @@ def _gemini(body: Json) -> Iterator[Item]:
     for place, content in enumerate(body["contents"]):
         role: Any = "assistant" if content["role"] == "model" else "user"
         for part in content["parts"]:
-            yield from _gemini_part(part, place, role)
+            if not part.keys() & {"executableCode", "codeExecutionResult", "toolCall", "toolResponse"}:  # the API's own
+                yield from _gemini_part(part, place, role)
 
 
 def _gemini_part(part: Json, place: int, role: Any) -> Iterator[Item]:
@@ -247,6 +254,8 @@ _APIS: dict[str, tuple[Callable[[Json], Iterator[Item]], Callable[[Json, str], I
 
 
 def _from_data_url(url: str) -> str:
+    if url.startswith("https://"):
+        return url
     head, _, data = url.partition(",")
     assert re.fullmatch(r"data:[\w.+-]+/[\w.+-]+;base64", head), head
     return data

@@ -21,11 +21,17 @@ Agents and sessions
 Messages and blocks
     Message             a role and its blocks
     TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, AttachmentBlock
+    ServerToolUseBlock, ServerToolResultBlock
+                        a call of a tool that the model's API runs, and its result
+    Citation            a source of a text
 
 Tools and results
     tool, Tool          the decorator that makes a tool from a function; the tool
     ToolContext         the context of a running tool call
     ToolResult          the result of a tool, when a string is not enough
+    web_search, web_fetch, code_execution
+                        tools that the model's API runs itself
+    ServerTool          the type of these three
 
 Files
     Attachment          a file for a model
@@ -73,7 +79,10 @@ if TYPE_CHECKING:
     from outrider import providers as providers
     from outrider.conversation.attachments import Attachment as Attachment
     from outrider.conversation.messages import AttachmentBlock as AttachmentBlock
+    from outrider.conversation.messages import Citation as Citation
     from outrider.conversation.messages import Message as Message
+    from outrider.conversation.messages import ServerToolResultBlock as ServerToolResultBlock
+    from outrider.conversation.messages import ServerToolUseBlock as ServerToolUseBlock
     from outrider.conversation.messages import TextBlock as TextBlock
     from outrider.conversation.messages import ThinkingBlock as ThinkingBlock
     from outrider.conversation.messages import ToolResultBlock as ToolResultBlock
@@ -117,6 +126,10 @@ if TYPE_CHECKING:
     from outrider.tools.context import ToolContext as ToolContext
     from outrider.tools.decorator import tool as tool
     from outrider.tools.result import ToolResult as ToolResult
+    from outrider.tools.server_tool import ServerTool as ServerTool
+    from outrider.tools.server_tool import code_execution as code_execution
+    from outrider.tools.server_tool import web_fetch as web_fetch
+    from outrider.tools.server_tool import web_search as web_search
     from outrider.tools.tool import Tool as Tool
 
 # The module of each public name. A name is imported on first use, so that a program that needs only the version or the
@@ -144,7 +157,10 @@ _NAMES_OF_MODULES = {
     "log.log": ("Log",),
     "conversation.messages": (
         "AttachmentBlock",
+        "Citation",
         "Message",
+        "ServerToolResultBlock",
+        "ServerToolUseBlock",
         "TextBlock",
         "ThinkingBlock",
         "ToolResultBlock",
@@ -158,6 +174,7 @@ _NAMES_OF_MODULES = {
     "runtime.session": ("Session",),
     "conversation.store": ("FolderStore", "MemoryStore"),
     "tools.result": ("ToolResult",),
+    "tools.server_tool": ("ServerTool", "code_execution", "web_fetch", "web_search"),
     "subagents.delegation": ("with_subagents",),
     "subagents.profile": ("Profile",),
     "subagents.spawning": ("spawn",),

@@ -9,6 +9,8 @@ from outrider.runtime.events import ReplyDiscarded as ReplyDiscarded
 from outrider.runtime.events import Retrying as Retrying
 from outrider.runtime.events import RunFinished as RunFinished
 from outrider.runtime.events import RunStatus as RunStatus
+from outrider.runtime.events import ServerToolFinished as ServerToolFinished
+from outrider.runtime.events import ServerToolStarted as ServerToolStarted
 from outrider.runtime.events import SubagentEvent as SubagentEvent
 from outrider.runtime.events import SubagentStarted as SubagentStarted
 from outrider.runtime.events import TextDelta as TextDelta

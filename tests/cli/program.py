@@ -78,5 +78,5 @@ def clean_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.lower().endswith("_proxy")
         and name not in unwanted
-        and (not name.startswith("OUTRIDER_") or name in ("OUTRIDER_HOME", "OUTRIDER_SANDBOX"))
+        and (not name.startswith("OUTRIDER_") or name in ("OUTRIDER_HOME", "OUTRIDER_SANDBOX", "OUTRIDER_CAPABILITIES"))
     } | {"OLLAMA_HOST": CLOSED}

@@ -24,6 +24,14 @@ PERSON: dict[str, Any] = {
 ADA = {"name": "Ada Lovelace, née Byron", "age": 36}
 
 
+@pytest.fixture(autouse=True)
+def api_without_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model reports with the tool, as it does where the API enforces no schema."""
+    capabilities = tmp_path / "capabilities.json"
+    capabilities.write_text('{"*": {"structured_output": "no"}}')
+    monkeypatch.setenv("OUTRIDER_CAPABILITIES", str(capabilities))
+
+
 @pytest.fixture
 def person(tmp_path: Path) -> str:
     (tmp_path / "person.json").write_text(json.dumps(PERSON))

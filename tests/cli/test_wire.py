@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import random
@@ -13,11 +14,14 @@ import pytest
 from PIL import Image
 
 from outrider import Attachment, FolderStore, MemoryStore, Message, ToolResultBlock, ToolUseBlock, dumps, loads
-from outrider.cli.wire import _abbreviated
+from outrider.cli.wire import _abbreviated, wire
+from outrider.coding.config.settings import Settings
+from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import TextBlock
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request, ToolSpec
+from outrider.sync import default_log
 from tests.cli.program import outrider
 
 
@@ -308,3 +312,17 @@ def test_only_what_is_base64_is_abbreviated() -> None:
         _abbreviated("data:image/png;base64," + "QUJD" * 100)
         == "data:image/png;base64,QUJDQUJDQUJDQUJDQUJDQUJD… (400 bytes of base64)"
     )
+
+
+def test_a_session_has_its_prompt_and_its_tools(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    bench = Workbench(Settings(tools=("Read", "Grep")), tmp_path)
+    with default_log() as log:
+        session = bench.open(log, model="demo")
+        asyncio.run(session.run("Hello"))
+        session.close()
+    bench.close()
+    assert wire([session.id, "--as", "openai-chat/gpt-5.6"]) == 0
+    body = json.loads(capsysbinary.readouterr().out)
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["Read", "Grep"]
+    assert body["messages"][0]["role"] == "system"
+    assert str(tmp_path) in body["messages"][0]["content"]

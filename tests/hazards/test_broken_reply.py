@@ -144,7 +144,7 @@ async def check_each(case: Case, broken: Iterator[Broken] | Sequence[Broken]) ->
 def is_whole(case: Case, response: Broken) -> bool:
     """Whether the reply is complete before the break."""
     provider = case.adapter("http://127.0.0.1:9", key="k")
-    parser = ReplyParser(provider.incoming({"read", "look"}), provider.label)
+    parser = ReplyParser(provider.incoming({"read": {}, "look": {}}), provider.label)
     try:
         parser.feed(response.sent)
         if not response.reset:  # a clean end completes the last event

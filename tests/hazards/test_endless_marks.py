@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.written_calls import LONGEST_HELD, written_calls
+from outrider.providers.written_calls import written_calls
+from outrider.providers.written_calls_stream import LONGEST_HELD
 from tests.providers.canned import LOOK, ask, delta, events, request
 
 CALL = '<tool_call>{"name": "look", "arguments": {"path": "a"}}</tool_call>'
@@ -18,8 +19,8 @@ async def test_text_that_is_held_back_for_too_long_is_shown_and_no_longer_a_call
 
 
 def test_only_the_first_marks_are_tried() -> None:
-    assert written_calls("<tool_call> x " * 5 + CALL, ["look"])[1]
-    assert not written_calls("<tool_call> x " * 50 + CALL, ["look"])[1]
+    assert written_calls("<tool_call> x " * 5 + CALL, {"look": {}})[1]
+    assert not written_calls("<tool_call> x " * 50 + CALL, {"look": {}})[1]
 
 
 async def test_openai_itself_is_taken_at_its_word() -> None:

@@ -528,54 +528,6 @@ def said(text: str, size: int = 3) -> bytes:
     return events(*(delta(content=text[at : at + size]) for at in range(0, len(text), size)), delta("stop"))
 
 
-@pytest.mark.parametrize(
-    ("text", "before", "count"),
-    [
-        (f"<tool_call>{CALL}</tool_call>", "", 1),
-        (f"I'll look.\n<tool_call>\n{CALL}\n</tool_call>\n", "I'll look.", 1),
-        (f"<tool_call>\n{CALL}\n</tool_call>\n<tool_call>{CALL}</tool_call>", "", 2),
-        (f"a < b [1] <tool_call>{CALL}", "a < b [1]", 1),
-        (f"Not <tool_call> yet: <tool_call>{CALL}</tool_call>", "Not <tool_call> yet:", 1),
-        (f"[TOOL_CALLS][{CALL}, {CALL}]", "", 2),
-        (f"Well. [TOOL_CALLS] [{CALL}]", "Well.", 1),
-        ('So: <function=look>{"path": "a"}</function>', "So:", 1),
-        ('<function=look>{"path": "a"}', "", 1),
-        ('<tool_call>{"name": "look", "parameters": {"path": "a"}}</tool_call>', "", 1),
-        ('<tool_call>{"name": "look", "arguments": "{\\"path\\": \\"a\\"}"}</tool_call>', "", 1),
-    ],
-)
-async def test_a_call_that_is_written_as_text_is_made_real(text: str, before: str, count: int) -> None:
-    for size in (1, 3, 1000):
-        heard = await ask(model(), [said(text, size)], request(tools=(LOOK,)))
-        assert heard.reply.message.tool_calls == (NAMELESS[0],) * count
-        assert heard.reply.message.text == before
-        assert heard.reply.stop_reason is StopReason.TOOL_USE
-        assert heard.text.rstrip() == before
-        assert sum(isinstance(item, ToolCallDelta) for item in heard.items) == count
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<tool_call>{"name": "unheard_of", "arguments": {}}</tool_call>',
-        f"Models write `<tool_call>{CALL}</tool_call>` for this.",
-        '<tool_call>{"name": "look", "arguments": [1]}</tool_call>',
-        "<tool_call>look</tool_call>",
-        '<tool_call>{"name": "look", "arguments": {"path": "a',
-        f"<tool_call>{CALL}</tool_call> and [TOOL_CALLS]",
-        "[TOOL_CALLS][]",
-        "[TOOL_CALLS][7]",
-        "a < b and x[TOOL",
-        "<function=look>no</function>",
-    ],
-)
-async def test_text_that_is_no_call_of_a_tool_stays_text(text: str) -> None:
-    for size in (1, 3, 1000):
-        heard = await ask(model(), [said(text, size)], request(tools=(LOOK,)))
-        assert heard.reply.message.content == (TextBlock(text),)
-        assert heard.text == text
-
-
 async def test_without_tools_or_beside_real_calls_nothing_is_made_of_text() -> None:
     text = f"<tool_call>{CALL}</tool_call>"
     assert (await ask(model(), [said(text)])).reply.text == text

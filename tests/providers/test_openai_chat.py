@@ -357,3 +357,12 @@ async def test_the_request_is_not_changed_by_asking() -> None:
     await ask(OpenAIChat("m", base_url=LOCAL), [events(delta("stop", content="Hi"))], asked)
     assert asked.messages == before.messages == (Message.user(TextBlock("Hello")),)
     assert asked.tools is before.tools
+
+
+def test_an_audio_model_hears_wav_and_mp3_and_gets_a_note_about_others() -> None:
+    model = OpenAIChat("gpt-audio")
+    ogg = STORE.put(Attachment(b"OggS\0" + bytes(40), "audio/ogg", "memo.ogg"))
+    body = msgspec.json.decode(model.render(Request([Message.user(WAV, ogg)], STORE)))
+    parts = body["messages"][0]["content"]
+    assert [part["input_audio"]["format"] for part in parts if part["type"] == "input_audio"] == ["wav"]
+    assert "memo.ogg (audio/ogg, 45 bytes) cannot be shown" in parts[-1]["text"]

@@ -311,7 +311,8 @@ async def test_reasoning_before_an_item_that_is_not_kept_cannot_be_replayed() ->
     _, reply = await read(stream)
     messages = (Message.user("a"), reply.message, Message.user("b"))
     items = checked(provider(MODEL).render(Request(messages, MemoryStore())))["input"]
-    assert [item.get("id") for item in items] == [None, "rs_2", "msg_1", None]
+    assert [item.get("id") for item in items] == [None, None, None, "rs_2", "msg_1", None]
+    assert "web_search" in items[1]["content"], "a search without an action goes back as text"
 
 
 # Cut up and cut off

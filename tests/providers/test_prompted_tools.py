@@ -10,7 +10,7 @@ import pytest
 
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock
-from outrider.providers.base import Request, StopReason, ToolSpec
+from outrider.providers.base import ModelSettings, Request, StopReason, ToolSpec
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.prompted_tools import LONGEST_STRING, response_format
@@ -42,6 +42,11 @@ async def hear(text: str, size: int = 3, finish: str = "stop") -> Heard:
     return await ask(model(), [events(*pieces, delta(finish))], request(tools=(LOOK, WAIT)))
 
 
+def blocks(heard: Heard) -> tuple[Any, ...]:
+    """The content of the reply, without the model's own text."""
+    return tuple(msgspec.structs.replace(block, state=None) for block in heard.reply.message.content)
+
+
 # The request
 
 
@@ -59,7 +64,9 @@ def test_the_tools_stand_in_the_system_prompt_and_nowhere_else() -> None:
 
 def test_the_mode_is_chosen_by_capability_or_option() -> None:
     by_capability = OpenAIChat("m", capabilities=Capabilities(tools=False))
-    assert sent([Message.user("Hello")], by_capability) == sent([Message.user("Hello")])
+    by_option = sent([Message.user("Hello")])
+    assert by_option.pop("max_tokens"), "a local server is told where a reply ends"
+    assert sent([Message.user("Hello")], by_capability) == by_option
     assert "tools" in sent([Message.user("Hello")], OpenAIChat("m"))
 
 
@@ -168,7 +175,7 @@ async def test_a_final_answer_is_shown_as_it_comes(size: int) -> None:
     ):
         heard = await hear(written, size)
         assert heard.text == text
-        assert heard.reply.message.content == (TextBlock(text),)
+        assert blocks(heard) == (TextBlock(text),)
         assert heard.reply.stop_reason is StopReason.END
 
 
@@ -196,7 +203,7 @@ async def test_the_first_words_of_a_final_answer_do_not_wait_for_the_last() -> N
 )
 async def test_a_call_in_json_is_made_real(written: str, calls: list[tuple[str, Any]], size: int) -> None:
     heard = await hear(written, size)
-    assert heard.reply.message.content == tuple(ToolUseBlock("", name, arguments) for name, arguments in calls)
+    assert blocks(heard) == tuple(ToolUseBlock("", name, arguments) for name, arguments in calls)
     assert heard.reply.stop_reason is StopReason.TOOL_USE
     assert heard.text == ""
     shown = [
@@ -236,8 +243,44 @@ async def test_a_final_answer_that_was_cut_off_is_what_was_shown() -> None:
 async def test_a_call_that_was_cut_off_is_told_to_the_model() -> None:
     written = '{"tool": "look", "arguments": {"path": "a'
     heard = await hear(written, finish="length")
-    assert heard.reply.message.content == (ToolUseBlock("", "look", {}, invalid_input=written),)
+    assert blocks(heard) == (ToolUseBlock("", "look", {}, invalid_input=written),)
     assert heard.text == ""
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['{ "tool": "look",\n"arguments": {"path": "a"} }', '{"final":   "One."}', '```json\n{"tool": "wait"}\n```'],
+)
+async def test_a_reply_goes_back_as_the_model_wrote_it(written: str) -> None:
+    reply = (await hear(written)).reply.message
+    history = [Message.user("Hello"), msgspec.structs.replace(reply, content=tuple(map(identified, reply.content)))]
+    answers = [result(use.id, "seen") for use in history[1].tool_calls]
+    history.append(Message.user(*answers, "More"))
+    assert sent(history)["messages"][2]["content"] == written
+    other = OpenAIChat("other", base_url="http://127.0.0.1:9/v1", prompted_tools=True)
+    assert sent(history, other)["messages"][2]["content"] != written, "another model's cache holds nothing of it"
+
+
+def identified(block: Any) -> Any:
+    return msgspec.structs.replace(block, id="c1") if isinstance(block, ToolUseBlock) else block
+
+
+REPORT = ToolSpec("report", "Report.", {"type": "object", "properties": {"n": {"type": "integer"}}}, is_answer=True)
+
+
+def test_a_report_that_is_wanted_is_the_only_answer() -> None:
+    body = msgspec.json.decode(model().render(request(tools=(LOOK, REPORT))))
+    branches = body["response_format"]["json_schema"]["schema"]["oneOf"]
+    assert [branch["properties"]["tool"]["const"] for branch in branches] == ["look", "report"]
+    assert "final" not in body["messages"][0]["content"]
+    assert "use report: that is your answer" in body["messages"][0]["content"]
+
+
+def test_a_required_call_leaves_no_final_answer() -> None:
+    settings = ModelSettings(tool_choice="required")
+    body = msgspec.json.decode(model().render(request(tools=(LOOK,), settings=settings)))
+    (branch,) = body["response_format"]["json_schema"]["schema"]["oneOf"]
+    assert branch["properties"]["tool"] == {"const": "look"}
 
 
 async def test_an_empty_final_answer_has_no_words() -> None:

@@ -245,7 +245,7 @@ def test_a_text_file_keeps_the_api_s_limit_as_well() -> None:
         ("text/markdown", "text"),
         ("application/json", "text"),
         ("audio/mpeg", "audio"),
-        ("video/mp4", "other"),
+        ("video/mp4", "video"),
         ("application/zip", "other"),
     ],
 )

@@ -16,6 +16,8 @@ from outrider.runtime.events import (
     Retrying,
     RunFinished,
     RunStatus,
+    ServerToolFinished,
+    ServerToolStarted,
     SubagentEvent,
     SubagentStarted,
     TextDelta,
@@ -96,6 +98,14 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
             "result": PLAIN_RESULT,
             "details": {"lines": [1, 2]},
         },
+    ),
+    (
+        ServerToolStarted("s1", "web_search", {"query": "tides"}),
+        {"type": "server_tool_started", "call_id": "s1", "name": "web_search", "input": {"query": "tides"}},
+    ),
+    (
+        ServerToolFinished("s1", "web_search", "two pages"),
+        {"type": "server_tool_finished", "call_id": "s1", "name": "web_search", "text": "two pages"},
     ),
     (Notice("a.png was left out"), {"type": "notice", "text": "a.png was left out"}),
     (

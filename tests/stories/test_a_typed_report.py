@@ -110,6 +110,14 @@ class Cast(ModelServer):
         return await super()._play(Held(answer) if self._is_held and answer.text else answer, request, *streams)
 
 
+@pytest.fixture(autouse=True)
+def api_without_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model reports with the tool, as it does where the API enforces no schema."""
+    capabilities = tmp_path / "capabilities.json"
+    capabilities.write_text('{"*": {"structured_output": "no"}}')
+    monkeypatch.setenv("OUTRIDER_CAPABILITIES", str(capabilities))
+
+
 def part_of(body: dict[str, Any]) -> tuple[str, int]:
     """Which task a request belongs to, none for the sender's own, and how often its model has answered so far."""
     first = json.dumps(body["messages"][0])

@@ -236,7 +236,7 @@ async def test_asks_share_the_connections_of_their_agent() -> None:
             assert await someone.ask("Where?") == "Here."
             assert await someone.ask("Where?", Point) == Point(1)
         assert server.connections == 1
-        assert [bool(request.json["tools"]) for request in server.requests[1::2]] == [True, True]
+        assert ["response_format" in request.json for request in server.requests] == [False, True] * 2
 
 
 # In a notebook

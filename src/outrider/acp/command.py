@@ -61,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--permissions", metavar="MODE", choices=MODES, help=f"which tool calls run without asking: {', '.join(MODES)}"
     )
+    parser.add_argument(
+        "--lean", action="store_true", help="a short prompt and few tools, for models with a small context window"
+    )
     parser.add_argument("--full-updates", action="store_true", help="send every field of a tool call in each update")
     parser.add_argument(
         "--update-interval",
@@ -90,6 +93,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         "model": options.model,
         "effort": options.effort,
         "permissions.mode": options.permissions,
+        "lean": "on" if options.lean else None,
         "acp.full_updates": ["*"] if options.full_updates else None,
         "acp.update_interval": options.update_interval,
     }

@@ -14,7 +14,7 @@ from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_cal
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import CallState, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
-from outrider.conversation.messages import ToolUseBlock
+from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -22,6 +22,8 @@ from outrider.runtime.events import (
     ReplyDiscarded,
     Retrying,
     RunFinished,
+    ServerToolFinished,
+    ServerToolStarted,
     SubagentEvent,
     SubagentStarted,
     TextDelta,
@@ -102,6 +104,13 @@ class EventTranslator:
                 self._on_started(event)
             case ToolFinished():
                 self._on_finished(event)
+            case ServerToolStarted(call_id=call_id, name=name, input=input):
+                self._shown = True
+                self.announce(ToolUseBlock(call_id, name, input))
+                self._engine.change(self.tool_call_id(call_id), status="in_progress")
+            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+                content = (TextBlock(text),) if text else ()
+                self._on_finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
             case SubagentStarted() | SubagentEvent():
                 self._on_subagent(event)
 
@@ -142,6 +151,7 @@ class EventTranslator:
         message = event.message
         self._shown = False
         if message.role == "assistant":
+            self._sender.send_sources(message)
             self._sender.send_pictures(message)
             self._match_renamed(message.tool_calls)
             for use in message.tool_calls:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from outrider.conversation.messages import Message, TextBlock, ThinkingBlock
+from outrider.conversation.messages import Message, ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
 from outrider.prompts import prompt
-from outrider.runtime.events import Event, MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
+from outrider.runtime.events import (
+    Event,
+    MessageAdded,
+    ServerToolFinished,
+    ServerToolStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+)
 
 
 def replay_events(entries: Iterable[Entry]) -> Iterator[Event]:
@@ -29,8 +38,15 @@ def replay_events(entries: Iterable[Entry]) -> Iterator[Event]:
 
 
 def _deltas(message: Message) -> Iterator[Event]:
+    served: dict[str, str] = {}
     for block in message.content:
-        if isinstance(block, ThinkingBlock) and block.thinking:
+        if isinstance(block, ServerToolUseBlock):
+            served[block.id] = block.name
+            yield ServerToolStarted(block.id, block.name, block.input)
+        elif isinstance(block, ServerToolResultBlock):
+            name = served.get(block.tool_use_id, "")
+            yield ServerToolFinished(block.tool_use_id, name, block.text, block.is_error)
+        elif isinstance(block, ThinkingBlock) and block.thinking:
             yield ThinkingDelta(block.thinking)
         elif isinstance(block, TextBlock) and block.text:
             yield TextDelta(block.text)

@@ -25,6 +25,11 @@ _KINDS = {
     "WebFetch": "fetch",
     "Todo": "think",
     "Task": "think",
+    "web_search": "search",
+    "web_fetch": "fetch",
+    "code_execution": "execute",
+    "bash_code_execution": "execute",
+    "text_editor_code_execution": "execute",
 }
 _FILE_TOOLS = ("Read", "Write", "Edit")
 _VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash")

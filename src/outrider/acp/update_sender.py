@@ -24,6 +24,7 @@ from outrider.acp.schema.notifications import (
     UserMessageChunk,
 )
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, Usage
+from outrider.providers.server_tools import source_lines
 from outrider.text import clean
 
 _PLAN_STATUSES = ("pending", "in_progress", "completed")
@@ -91,6 +92,11 @@ class UpdateSender:
         for block in message.content:
             if content := self._content(block):
                 self.send(UserMessageChunk(content))
+
+    def send_sources(self, message: Message) -> None:
+        """Send the sources of the model's text as links."""
+        if sources := source_lines(message.citations):
+            self.send(AgentMessageChunk(TextContent(clean(f"\n\nSources:\n\n{sources}\n"))))
 
     def send_pictures(self, message: Message) -> None:
         """Send the pictures that the model has made."""

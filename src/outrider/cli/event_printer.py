@@ -16,13 +16,15 @@ from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, style
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.toolbox.titles import title
-from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
     Retrying,
     RunFinished,
+    ServerToolFinished,
+    ServerToolStarted,
     SubagentEvent,
     SubagentStarted,
     TextDelta,
@@ -71,6 +73,12 @@ class EventPrinter:
                 self._call(call_id, _last_output_line(content))
             case ToolFinished():
                 self._finished(event)
+            case ServerToolStarted(call_id=call_id, name=name, input=input):
+                self._calls[call_id] = safe_line(title(name, input))
+                self._call(call_id, "started", new=True)
+            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+                content = (TextBlock(text),) if text else ()
+                self._finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
             case SubagentStarted() | SubagentEvent():
                 self._show_subagent(event)
             case _:
@@ -88,6 +96,8 @@ class EventPrinter:
     def _end_message(self, message: Message) -> None:
         self._finish_calls()
         self._write("\n")
+        for number, source in enumerate(message.citations, 1):
+            self.line(f"[{number}] {safe_line(source.label)} {safe_line(source.url)}".rstrip())
         for block in message.content:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.line(f"▣ {safe_line(block.label)}: attachment:{block.sha256}")

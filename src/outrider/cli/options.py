@@ -73,6 +73,7 @@ class Parser(argparse.ArgumentParser):
             metavar="LEVEL",
             help="how much the model thinks: none, low, medium, high or max; `outrider models MODEL` lists what it has",
         )
+        add("--lean", action="store_true", help="a short prompt and few tools, for models with a small context window")
         add("--attach", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
         add("--max-turns", metavar="N", help="stop after N model replies (default 50)")
         add("--max-cost", metavar="DOLLARS", help="stop when a run has cost this much; ignored if the price is unknown")
@@ -110,6 +111,8 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
         given["model"] = options.model
     if options.effort is not None:
         given["effort"] = options.effort
+    if options.lean:
+        given["lean"] = "on"
     if options.permissions is not None:
         given["permissions.mode"] = options.permissions
     if names is not None:

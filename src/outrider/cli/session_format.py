@@ -12,6 +12,8 @@ from outrider.cli.session_tree import Branch, tree_lines
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -154,13 +156,15 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
             for line in _short(text, full):
                 yield label, line
                 label = " "
-        case ToolUseBlock(name=name, input=input):
+        case ToolUseBlock(name=name, input=input) | ServerToolUseBlock(name=name, input=input):
             yield "calls", _short(f"{name} {msgspec.json.encode(input, enc_hook=repr).decode()}", full)[0]
         case ToolResultBlock(content=content, is_error=is_error):
             label = "failed" if is_error else "result"
             for line in [line for part in content for _, line in _block(part, full)] or ["(no output)"]:
                 yield label, line
                 label = " "
+        case ServerToolResultBlock(text=text, is_error=is_error):
+            yield from _block(ToolResultBlock("", (TextBlock(text),) if text else (), is_error), full)
         case AttachmentBlock():
             yield "file", _file(block)
 

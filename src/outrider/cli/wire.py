@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from outrider.cli.stdin import stdin_bytes
+from outrider.coding.config.settings import Settings
 from outrider.coding.tool_files import read_tools
+from outrider.coding.workbench import Workbench
 from outrider.conversation.codec import from_json
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message
@@ -32,6 +34,9 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from outrider.providers.environment import without_password
 from outrider.providers.secrets import MASK
+from outrider.runtime.agent import Agent
+from outrider.runtime.agent_settings import cwd_of
+from outrider.runtime.session import specs_of
 from outrider.sync import default_log
 from outrider.text import human_size
 
@@ -40,8 +45,8 @@ Print the exact request that would be sent for a conversation, as JSON on standa
 is sent.
 
 As before every request, the conversation is repaired first: for example, calls without a result get one, and blank
-messages are dropped. Files are shortened to their first bytes and size. With --full they are printed whole; then the
-output equals the request body except for white space.
+messages are dropped. A session is rendered with its system prompt and its built-in tools. Files are shortened to their
+first bytes and size. With --full they are printed whole; then the output equals the request body, white space aside.
 """
 EXAMPLES = """\
 examples:
@@ -103,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         help="tools to offer: a Python file with @tool functions (the file is executed), or a JSON file with "
         '[{"name": …, "description": …, "parameters": {…}}]; may be repeated',
     )
-    parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt (default: the session's)")
     parser.add_argument("--full", action="store_true", help="print files whole, in base64")
     parser.add_argument(
         "--headers",
@@ -128,12 +133,32 @@ def _request(options: argparse.Namespace) -> Request:
     messages, store = _conversation(options.conversation)
     if not (sendable := repair(messages)):
         raise ConversationError("the conversation is empty; there is nothing to send")
-    return Request(sendable, store, options.system, read_tools(options.tools))
+    system, tools = options.system, read_tools(options.tools)
+    if _is_session(options.conversation):
+        recorded = _recorded(options.conversation, options.model)
+        system, tools = system or recorded.instructions, tools or specs_of(recorded.tools)
+    return Request(sendable, store, system, tools)
+
+
+def _is_session(named: str) -> bool:
+    return bool(_ID.fullmatch(named)) and not Path(named).exists()
+
+
+def _recorded(session: str, model: str) -> Agent:
+    """Return the agent of a session: the prompt that the log has, and the built-in tools that it names."""
+    with default_log() as log:
+        settings = log.settings(session)
+    bench = Workbench(Settings(), cwd_of(settings) or Path.cwd())
+    try:
+        tools = [tool for tool in bench.agent(model=model).tools if tool.name in (settings.tools or ())]
+    finally:
+        bench.close()
+    return Agent(model=model, system=settings.system or "", tools=tools)
 
 
 def _conversation(named: str) -> tuple[Sequence[Message], AttachmentStore]:
     """Return the conversation of a session or of a file, with its attachments."""
-    if _ID.fullmatch(named) and not Path(named).exists():
+    if _is_session(named):
         with default_log() as log:
             return log.messages(named), log.files(named)
     store = _Files()

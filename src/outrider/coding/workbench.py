@@ -18,6 +18,7 @@ from outrider.coding.command_environment import command_environment, unset_varia
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
 from outrider.coding.instructions import as_prompt, project_instructions
+from outrider.coding.lean import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.patterns import escaped
@@ -143,16 +144,20 @@ class Workbench:
     ) -> Agent:
         """Return the agent for this folder. An effort that its model does not have is left out."""
         model = model or self.settings.model or default_model()
+        provider = resolve(model)
+        lean = is_lean(self.settings.lean, provider)
+        tools = lean_tools(self.tools, chosen=self.settings.tools is not None) if lean else self.tools
         agent = Agent(
             model=model,
-            system=self._system(prompt("agent")),
-            tools=[*self.tools, report.tool] if report else self.tools,
+            system=self._system(prompt("agent_lean" if lean else "agent")),
+            situation=self._environment_section(),
+            tools=tools,
             limits=self.settings.limits,
             retry=self.settings.retry,
-            effort=offered(resolve(model), effort) if effort else None,
+            effort=offered(provider, effort) if effort else None,
         )
         self._provider, self.effort = agent.provider, effort
-        return agent
+        return report.attached_to(agent) if report else agent
 
     def open(
         self,
@@ -192,6 +197,7 @@ class Workbench:
         agent = Agent(
             model=self._model_of(profile, tier),
             system=self._system(prompt("subagent"), profile.prompt),
+            situation=self._environment_section(),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             limits=profile.limits_within(self.settings.limits),
             retry=self.settings.retry,
@@ -243,8 +249,7 @@ class Workbench:
 
     def _system(self, *prompts: str) -> str:
         instructions = as_prompt(project_instructions(self.folder, home=Path.home()))
-        parts = [*prompts, instructions, self._environment_section()]
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join(part for part in (*prompts, instructions) if part)
 
     def _environment_section(self) -> str:
         repository = (

@@ -41,7 +41,11 @@ _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("image/heif", ((0, b"\0\0\0"), (4, b"ftypmif1"))),
     ("image/avif", ((0, b"\0\0\0"), (4, b"ftypavif"))),
     ("audio/mp4", ((0, b"\0\0\0"), (4, b"ftypM4A"))),
+    ("video/quicktime", ((0, b"\0\0\0"), (4, b"ftypqt  "))),
     ("video/mp4", ((0, b"\0\0\0"), (4, b"ftyp"))),
+    ("video/webm", ((0, b"\x1a\x45\xdf\xa3"),)),
+    ("video/avi", ((0, b"RIFF"), (8, b"AVI "))),
+    ("video/mpeg", ((0, b"\0\0\x01\xba"),)),
     ("application/pdf", ((0, b"%PDF-"),)),
     (kinds.RTF, ((0, b"{\\rtf"),)),
     (kinds.OLE, ((0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),)),
@@ -76,7 +80,15 @@ _BY_SUFFIX: Mapping[str, str] = {
     ".xml": "application/xml",
     ".wav": "audio/wav",
     ".mp3": "audio/mpeg",
+    ".m4a": "audio/mp4",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
     ".mp4": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+    ".avi": "video/avi",
+    ".mpeg": "video/mpeg",
+    ".mpg": "video/mpeg",
     ".zip": kinds.ZIP,
     **kinds.BY_SUFFIX,
 }
@@ -95,13 +107,15 @@ _TEXT_TYPES = re.compile(
 
 # The types that the first bytes may show for a declared type. A declared type that is not here must match its family.
 _HEIF = frozenset({"image/heic", "image/heif"})
-_MP4 = frozenset({"audio/mp4", "video/mp4"})
+_MP4 = frozenset({"audio/mp4", "video/mp4", "video/quicktime"})
 _PROMISED: Mapping[str, frozenset[str | None]] = {
     **{mime_type: frozenset({mime_type}) for mime_type, _ in _MAGIC},
     **dict.fromkeys(kinds.ZIPPED - {*_SELF_DESCRIBING}, frozenset({kinds.ZIP})),
     **{kind: frozenset({kind, kinds.ZIP}) for kind in _SELF_DESCRIBING},
     **dict.fromkeys(_HEIF, _HEIF),
     **dict.fromkeys(_MP4 | {"video/quicktime", "audio/x-m4a", "video/x-m4v"}, _MP4),
+    **dict.fromkeys(("audio/webm", "video/x-matroska"), frozenset({"video/webm"})),
+    "video/x-msvideo": frozenset({"video/avi"}),
     **dict.fromkeys(("video/ogg", "application/ogg", "audio/opus"), frozenset({"audio/ogg"})),
     **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), frozenset({"audio/wav"})),
     **dict.fromkeys(("audio/mpeg", "audio/mp3"), frozenset({"audio/mpeg", None})),  # other bytes may come first
@@ -123,6 +137,8 @@ class Attachment(msgspec.Struct, frozen=True):
     """If empty, it is detected from the content, then from the name."""
     name: str = ""
     description: str = ""
+    url: str = ""
+    """Where the bytes come from, if the attachment was made with `from_url`."""
 
     def __post_init__(self) -> None:
         source: object = self.source
@@ -139,8 +155,33 @@ class Attachment(msgspec.Struct, frozen=True):
         path = Path(path)
         return cls(path, mime_type, name or path.name, description)
 
+    @classmethod
+    def from_url(cls, url: str, mime_type: str = "", *, name: str = "", description: str = "") -> Attachment:
+        """Attach a file on the web, by its https URL. A session fetches it when it is added to a conversation.
+
+        >>> Attachment.from_url("https://example.com/q3.pdf").url
+        'https://example.com/q3.pdf'
+        """
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(url)
+            is_good = parts.scheme == "https" and bool(parts.hostname) and url.isprintable() and " " not in url
+        except ValueError:
+            is_good = False
+        if not is_good or parts.username is not None or parts.password is not None:
+            raise AttachmentError(f"{url[:200]!r} cannot be attached: a URL begins with https:// and has no password")
+        return cls(b"", mime_type, name, description, url)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the bytes are still to be fetched from the URL."""
+        return bool(self.url) and self.source == b""
+
     def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
         """Return the bytes as a stream, after checking that the source is a regular file within the limit."""
+        if self.is_remote:
+            raise AttachmentError(f"{self.url} was not fetched yet; a session fetches it")
         if isinstance(self.source, bytes):
             _check_size(len(self.source), max_bytes, self.label)
             return io.BytesIO(self.source)
@@ -167,7 +208,7 @@ class Attachment(msgspec.Struct, frozen=True):
         except BaseException:
             file.close()
             raise
-        return OpenFile(self.source, self.mime_type, self.name, self.description, file=file, real=real)
+        return OpenFile(self.source, self.mime_type, self.name, self.description, self.url, file=file, real=real)
 
     def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
         """Yield the bytes in chunks. Raise AttachmentError if the file grows over the limit meanwhile."""
@@ -218,7 +259,7 @@ class Attachment(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """A name for error messages."""
-        return self.name or (str(self.source) if isinstance(self.source, Path) else "the attachment")
+        return self.name or self.url or (str(self.source) if isinstance(self.source, Path) else "the attachment")
 
 
 class OpenFile(Attachment, frozen=True):

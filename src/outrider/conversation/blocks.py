@@ -12,11 +12,13 @@ from outrider.errors import ConversationError
 from outrider.text import clean_value
 
 _OPTIONAL = {
-    "text": ("state",),
+    "text": ("state", "citations"),
     "thinking": ("thinking", "state"),
     "tool_use": ("input", "arguments", "invalid_input", "state"),  # one of the first two is required
     "tool_result": ("content", "is_error", "whole"),
-    "attachment": ("name", "description", "state"),
+    "attachment": ("name", "description", "state", "url"),
+    "server_tool_use": ("state",),
+    "server_tool_result": ("text", "is_error", "state"),
 }
 """The optional fields of each block, which may also be null."""
 

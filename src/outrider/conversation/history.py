@@ -21,7 +21,10 @@ import msgspec
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
+    Citation,
     Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -266,7 +269,8 @@ def _clean_block(block: Block, role: str) -> Block | None:
         case TextBlock(text=text):
             if not text.strip():
                 return None
-            return block if clean(text) is text else TextBlock(clean(text), block.state)
+            cleaned = msgspec.structs.replace(block, text=clean(text)) if clean(text) is not text else block
+            return _clean_citations(cleaned) if block.citations else cleaned
         case ToolResultBlock() if role == "user":
             return _clean_result(block)
         case ToolUseBlock() if role == "assistant":
@@ -277,15 +281,35 @@ def _clean_block(block: Block, role: str) -> Block | None:
             return block if clean(thinking) is thinking else ThinkingBlock(clean(thinking), block.state)
         case AttachmentBlock():
             return _clean_attachment(block)
+        case ServerToolUseBlock() | ServerToolResultBlock() if role == "assistant":
+            return _clean_server_block(block)
     return None
 
 
+def _clean_citations(block: TextBlock) -> TextBlock:
+    fields = [(each.url, each.title, each.text) for each in block.citations]
+    if all(clean(field) is field for each in fields for field in each):
+        return block
+    kept = tuple(
+        Citation(clean(each.url), clean(each.title), clean(each.text), each.start, each.end) for each in block.citations
+    )
+    return msgspec.structs.replace(block, citations=kept)
+
+
+def _clean_server_block(block: ServerToolUseBlock | ServerToolResultBlock) -> Block:
+    fields = {name: getattr(block, name) for name in block.__struct_fields__ if name != "state"}
+    cleaned = {name: clean_value(value) for name, value in fields.items()}
+    if all(cleaned[name] is value for name, value in fields.items()):
+        return block
+    return msgspec.structs.replace(block, **cleaned)
+
+
 def _clean_attachment(block: AttachmentBlock) -> AttachmentBlock:
-    fields = (block.sha256, block.mime_type, block.name, block.description)
+    fields = (block.sha256, block.mime_type, block.name, block.description, block.url)
     if all(clean(field) is field for field in fields):
         return block
-    digest, mime_type, name, description = map(clean, fields)
-    return AttachmentBlock(digest, mime_type, block.size, name, description, block.state)
+    digest, mime_type, name, description, url = map(clean, fields)
+    return AttachmentBlock(digest, mime_type, block.size, name, description, block.state, url)
 
 
 def _clean_call(block: ToolUseBlock) -> ToolUseBlock:

@@ -48,7 +48,7 @@ class _Block(_Plain, frozen=True, gc=False):
 
     @property
     def type(self) -> str:
-        """The type: `text`, `thinking`, `tool_use`, `tool_result` or `attachment`."""
+        """The type: one of `BLOCK_TYPES`."""
         return str(self.__struct_config__.tag)
 
     def keys(self) -> tuple[str, ...]:
@@ -59,11 +59,32 @@ class _Block(_Plain, frozen=True, gc=False):
         return ("type", *fields[:required], *(name for name, default in optional if getattr(self, name) != default))
 
 
+class Citation(_Plain, frozen=True, gc=False):
+    """A source of a text, as the model's API names it."""
+
+    url: str = ""
+    """The address. Empty if the source is a file."""
+    title: str = ""
+    text: str = ""
+    """The words of the source."""
+    start: int | None = None
+    """The first character that the source supports, counted in the text of the block; None for the whole block."""
+    end: int | None = None
+    """The character after the last one."""
+
+    @property
+    def label(self) -> str:
+        """A name for people: the title, or the address."""
+        return " ".join(self.title.split()) or self.url
+
+
 class TextBlock(_Block, frozen=True, gc=False, tag_field="type", tag="text"):
     """Text."""
 
     text: str
     state: ProviderState | None = None
+    citations: tuple[Citation, ...] = ()
+    """The sources of the text, if the API names any."""
 
 
 class ThinkingBlock(_Block, frozen=True, gc=False, tag_field="type", tag="thinking"):
@@ -99,6 +120,8 @@ class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="atta
     description: str = ""
     state: ProviderState | None = None
     """The state of a picture that a model has made."""
+    url: str = ""
+    """Where the bytes were fetched from. An API that takes URLs gets it instead of the bytes."""
 
     @property
     def label(self) -> str:
@@ -130,9 +153,43 @@ class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool
         return _short(item) if name == "content" else item
 
 
-Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | AttachmentBlock
+class ServerToolUseBlock(_Block, frozen=True, gc=False, tag_field="type", tag="server_tool_use"):
+    """A call of a tool that the model's API runs itself, such as a web search. Its result is in the same message."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    state: ProviderState | None = None
+
+
+class ServerToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="server_tool_result"):
+    """What a tool of the model's API found or printed. Pictures that it made follow as attachments."""
+
+    tool_use_id: str
+    text: str = ""
+    is_error: bool = False
+    state: ProviderState | None = None
+
+
+Block: TypeAlias = (
+    TextBlock
+    | ThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock
+    | AttachmentBlock
+    | ServerToolUseBlock
+    | ServerToolResultBlock
+)
 Role: TypeAlias = Literal["user", "assistant"]
-BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "attachment")
+BLOCK_TYPES = (
+    "text",
+    "thinking",
+    "tool_use",
+    "tool_result",
+    "attachment",
+    "server_tool_use",
+    "server_tool_result",
+)
 
 
 class Message(_Plain, frozen=True, gc=False):
@@ -193,6 +250,16 @@ class Message(_Plain, frozen=True, gc=False):
         """The tool results, in order."""
         return tuple([block for block in self.content if isinstance(block, ToolResultBlock)])
 
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources of the text, each once, in order. Sources with the same address and title count as one."""
+        found: dict[tuple[str, str], Citation] = {}
+        for block in self.content:
+            if isinstance(block, TextBlock):
+                for each in block.citations:
+                    found.setdefault((each.url, each.label), each)
+        return tuple(found.values())
+
     def keys(self) -> tuple[str, ...]:
         """Return the names in its short form. Only assistant messages have those of calls."""
         if self.role != "assistant":
@@ -220,6 +287,8 @@ class Usage(_Plain, frozen=True, gc=False):
     """The part of the output that was reasoning."""
     cost: float | None = None
     """US dollars; None if the price is unknown."""
+    web_searches: int = 0
+    """Searches that the model's API ran. Most APIs charge for each."""
 
     @property
     def total_tokens(self) -> int:
@@ -235,6 +304,7 @@ class Usage(_Plain, frozen=True, gc=False):
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             sum(known) if known else None,
+            self.web_searches + other.web_searches,
         )
 
 
@@ -259,6 +329,6 @@ def _short(content: list[Block]) -> str | list[Block]:
     match content:
         case []:
             return ""
-        case [TextBlock(text=text, state=None)] if text:
+        case [TextBlock(text=text, state=None, citations=())] if text:
             return text
     return content

@@ -49,7 +49,8 @@ class MemoryStore:
         name = sha256(data)
         mime_type = clean(attachment.type_of(data[:4096]))
         self._files.setdefault(name, data)
-        return AttachmentBlock(name, mime_type, len(data), clean(attachment.name), clean(attachment.description))
+        label, note = clean(attachment.name), clean(attachment.description)
+        return AttachmentBlock(name, mime_type, len(data), label, note, url=attachment.url)
 
     def read(self, reference: AttachmentBlock) -> bytes:
         """Return the stored bytes."""
@@ -97,7 +98,7 @@ class FolderStore:
             file.flush()
             os.fsync(file.fileno())
         label, note = clean(attachment.name), clean(attachment.description)
-        reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note)
+        reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note, url=attachment.url)
         path = self._path(reference.sha256)
         if not _refresh(path, reference.sha256):
             make_private(path.parent)

@@ -7,13 +7,32 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Message,
+    ProviderState,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
+from outrider.providers.anthropic_server_tools import citation_of, is_error_result, result_text_of
 from outrider.providers.api import ApiProvider, error_message
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body
-from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.deltas import (
+    Delta,
+    ServerToolFinished,
+    ServerToolStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from outrider.providers.output_schemas import ANTHROPIC
 from outrider.providers.render import (
     NO_FILES,
     Family,
@@ -22,12 +41,12 @@ from outrider.providers.render import (
     Result,
     Title,
     UserMessage,
-    is_own,
     object_schema,
     reminder_text,
     safe_id,
     safe_name,
 )
+from outrider.providers.server_tools import described
 from outrider.providers.stream import CallAssembler, Incoming, finished_call, take_each
 from outrider.providers.transcript import Transcript
 
@@ -45,6 +64,13 @@ _STOP_REASONS = {
 }
 
 
+_DOMAINS = ("allowed_domains", "blocked_domains", "max_uses")
+_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    # The first versions: every model that has the tools takes them, and none of them needs another tool beside it.
+    "web_search": ({"type": "web_search_20250305", "name": "web_search"}, _DOMAINS),
+    "web_fetch": ({"type": "web_fetch_20250910", "name": "web_fetch", "citations": {"enabled": True}}, _DOMAINS),
+    "code_execution": ({"type": "code_execution_20250825", "name": "code_execution"}, ()),
+}
 _LEAST_BUDGET = 1024
 """The smallest budget for thinking that the API takes."""
 _CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
@@ -60,6 +86,7 @@ class Anthropic(ApiProvider):
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
+    dialect = ANTHROPIC
 
     @property
     def route(self) -> str:
@@ -79,9 +106,13 @@ class Anthropic(ApiProvider):
         head = self._head()
         if request.system:
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
-        if request.tools:
+        if request.tools or request.server_tools:
             head["tools"] = self.tools_once(request, _tools)
         head |= self._settings(request.settings) | self._options | request.settings.options
+        if schema := self.output_schema(request):
+            # From the first turn on: changing it invalidates the prompt cache. Calls and thinking are not held to it.
+            given = {"format": {"type": "json_schema", "schema": schema}}
+            head["output_config"] = given | head.get("output_config", {})
         # Consecutive user messages count as one, so the reminder can be a message of its own.
         extra = b""
         if request.reminder:
@@ -130,8 +161,12 @@ class Anthropic(ApiProvider):
     def _assistant_content(self, message: Message, prefix_changed: bool) -> Iterator[dict[str, Any]]:
         for block in message.content:
             match block:
-                case TextBlock(text=text):
-                    yield {"type": "text", "text": text}
+                case TextBlock(text=text, state=state):
+                    cited = _kept(state, "citations") if self.is_own(state) else None
+                    yield {"type": "text", "text": text} | ({"citations": cited} if cited else {})
+                case ServerToolUseBlock(state=state) | ServerToolResultBlock(state=state):
+                    if item := _kept(state, "block"):
+                        yield item
                 case ToolUseBlock():
                     yield {
                         "type": "tool_use",
@@ -139,27 +174,27 @@ class Anthropic(ApiProvider):
                         "name": safe_name(block.name),
                         "input": block.input,
                     }
-                case ThinkingBlock(thinking=thinking, state=state) if self._is_own(state) and not prefix_changed:
+                case ThinkingBlock(thinking=thinking, state=state) if self.is_own(state) and not prefix_changed:
                     # The signature covers all that comes before: it is invalid once that was changed.
                     if item := _thinking(thinking, state and state.data):
                         yield item
-
-    def _is_own(self, state: ProviderState | None) -> bool:
-        return is_own(state, self.prefix, self.model, self.route)
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         """Return an object that builds the reply from the events."""
         return _Incoming(ProviderState(self.prefix, self.model, None, self.route))
 
 
+def _kept(state: ProviderState | None, name: str) -> Any:
+    """Return what the state has under a name, or None."""
+    return state.data.get(name) if state and isinstance(state.data, dict) else None
+
+
 def _thinking(thinking: str, data: Any) -> dict[str, Any] | None:
-    """Return a thinking block, or one of a tool that the API runs, as it came; None if it has no signature."""
+    """Return a thinking block as it came; None if it has no signature."""
     if not isinstance(data, dict):
         return None
     if redacted := data.get("redacted"):
         return {"type": "redacted_thinking", "data": redacted}
-    if isinstance(block := data.get("block"), dict):
-        return block
     signature = data.get("signature")
     return {"type": "thinking", "thinking": thinking, "signature": signature} if signature else None
 
@@ -170,9 +205,13 @@ def provider(model: str) -> Anthropic:
 
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
+    tools = described(request.server_tools, "Anthropic", _SERVER_TOOLS)
     for spec in request.tools:
-        tool = {"name": spec.name, "description": spec.description, "input_schema": object_schema(spec.parameters)}
-        yield tool | {"cache_control": EPHEMERAL} if spec is request.tools[-1] else tool
+        tools.append(
+            {"name": spec.name, "description": spec.description, "input_schema": object_schema(spec.parameters)}
+        )
+    yield from tools[:-1]
+    yield tools[-1] | {"cache_control": EPHEMERAL}
 
 
 def _result(result: Result) -> dict[str, Any]:
@@ -188,6 +227,8 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if part.family == "image":
+        if part.url:
+            return {"type": "image", "source": {"type": "url", "url": part.url}}
         return {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.base64}}
     context = {"context": part.caption.description} if part.caption.description else {}
     return {"type": "document", "title": part.name, **context, "source": _document(part)}
@@ -196,6 +237,8 @@ def _part(part: Part) -> dict[str, Any]:
 def _document(file: File) -> dict[str, Any]:
     if file.family == "text":
         return {"type": "text", "media_type": "text/plain", "data": file.text}
+    if file.url:
+        return {"type": "url", "url": file.url}
     return {"type": "base64", "media_type": file.mime_type, "data": file.base64}
 
 
@@ -208,6 +251,7 @@ class _Delta(msgspec.Struct, gc=False):
     thinking: str = ""
     signature: str = ""
     partial_json: str = ""
+    citation: Any = None
     stop_reason: str | None = None
 
 
@@ -221,6 +265,7 @@ class _Block(msgspec.Struct, gc=False):
     text: str | None = None
     thinking: str | None = None
     signature: str | None = None
+    citations: Any = None
     data: str = ""
 
 
@@ -231,6 +276,7 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    server_tool_use: dict[str, Any] | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -286,8 +332,9 @@ class _Incoming:
         self._signatures: dict[int, str] = {}
         self._server_blocks: dict[int, dict[str, Any]] = {}
         """Blocks of tools that the API runs. They are sent back as they came."""
+        self._citations: dict[int, list[Any]] = {}
         self._closed: set[int] = set()
-        self._usage: dict[str, int] = {}
+        self._usage: dict[str, Any] = {}
         self._stop = StopReason.OTHER
 
     take_all = take_each
@@ -298,11 +345,11 @@ class _Incoming:
         if event.type == "content_block_delta" and event.delta:
             yield from self._add(event.index, event.delta)
         elif event.type == "content_block_start" and event.content_block:
-            yield from self._start(event.index, event.content_block)
             if _is_server_block(event.content_block.type):
                 self._server_blocks[event.index] = msgspec.json.decode(data)["content_block"]
+            yield from self._start(event.index, event.content_block)
         elif event.type == "content_block_stop":
-            self._closed.add(event.index)
+            yield from self._close(event.index)
         elif event.type == "message_start" and event.message:
             self._count(event.message.usage)
         elif event.type == "message_delta":
@@ -319,12 +366,12 @@ class _Incoming:
         """Read a whole message, from a server that does not stream."""
         self._count(message.usage)
         for index, block in enumerate(message.content or ()):
+            if _is_server_block(block.type):
+                self._server_blocks[index] = raw["content"][index]
             yield from self._start(index, block)
             if block.thinking:
                 yield ThinkingDelta(block.thinking)
-            self._closed.add(index)
-            if _is_server_block(block.type):
-                self._server_blocks[index] = raw["content"][index]
+            yield from self._close(index)
         self._end(message.stop_reason)
         self.complete = True
 
@@ -337,9 +384,27 @@ class _Incoming:
             counts = msgspec.structs.asdict(usage)
             self._usage |= {name: value for name, value in counts.items() if value is not None}
 
+    def _close(self, index: int) -> Iterator[Delta]:
+        """Mark a block as complete. Calls of server tools are shown then: their arguments are known."""
+        self._closed.add(index)
+        if index in self._server_blocks:
+            match self._server_block(index, "".join(self._pieces.get(index, ()))):
+                case ServerToolUseBlock(id=call_id, name=name, input=input):
+                    yield ServerToolStarted(call_id, name, input)
+                case ServerToolResultBlock() as result:
+                    name = self._server_tool(result.tool_use_id)
+                    yield ServerToolFinished(result.tool_use_id, name, result.text, result.is_error)
+
+    def _server_tool(self, call_id: str) -> str:
+        """Return the name of the tool that a result belongs to. A paused reply has the call in an earlier message."""
+        named = (each.get("name") for each in self._server_blocks.values() if each.get("id") == call_id)
+        return str(next(named, "") or "")
+
     def _start(self, index: int, block: _Block) -> Iterator[Delta]:
         self._blocks[index] = block
         self._pieces[index] = []
+        if isinstance(block.citations, list) and block.citations:
+            self._citations[index] = list(block.citations)
         if block.type == "tool_use":
             self._calls[index] = call = CallAssembler(block.id, block.name)
             if block.input:
@@ -360,6 +425,8 @@ class _Incoming:
                 yield ToolCallDelta(call.id, call.name, delta.partial_json)
         elif delta.type == "input_json_delta" and index in self._server_blocks:
             self._pieces.setdefault(index, []).append(delta.partial_json)
+        elif delta.type == "citations_delta" and isinstance(delta.citation, dict):
+            self._citations.setdefault(index, []).append(delta.citation)
         elif delta.type == "thinking_delta":
             self._pieces.setdefault(index, []).append(delta.thinking)
             yield ThinkingDelta(delta.thinking)
@@ -386,7 +453,7 @@ class _Incoming:
         text = "".join(self._pieces.get(index, ()))
         match block.type:
             case "text":
-                return TextBlock(text) if text else None
+                return self._text(index, text) if text else None
             case "tool_use":
                 return self._call(index)
             case "thinking":
@@ -397,11 +464,31 @@ class _Incoming:
                 return ThinkingBlock("", self._state({"redacted": block.data}))
         return self._server_block(index, text) if index in self._server_blocks else None
 
-    def _server_block(self, index: int, arguments: str) -> ThinkingBlock:
+    def _text(self, index: int, text: str) -> TextBlock:
+        raw = self._citations.get(index)
+        if not raw:
+            return TextBlock(text)
+        found = (citation_of(each) for each in raw)
+        return TextBlock(text, self._state({"citations": raw}), tuple(each for each in found if each))
+
+    def _server_block(self, index: int, arguments: str) -> ServerToolUseBlock | ServerToolResultBlock:
         block = self._server_blocks[index]
         if arguments:
             block = block | {"input": finished_call("", "", arguments).input}
-        return ThinkingBlock("", self._state({"block": block}))
+        if not str(block.get("type")).endswith("_tool_result"):
+            kept = self._state({"block": block}) if self._is_whole(index, block) else None
+            given = block.get("input")
+            called_with = given if isinstance(given, dict) else {}
+            return ServerToolUseBlock(str(block.get("id") or ""), str(block.get("name") or ""), called_with, kept)
+        content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
+        kept = self._state({"block": block})
+        return ServerToolResultBlock(call_id, result_text_of(content), is_error_result(content), kept)
+
+    def _is_whole(self, index: int, block: dict[str, Any]) -> bool:
+        """Return whether a call can be sent back: the API refuses one that was cut off before it had a result."""
+        if self._stop not in _CUTS:
+            return True
+        return any(each.get("tool_use_id") == block.get("id") for each in self._server_blocks.values())
 
     def _call(self, index: int) -> ToolUseBlock:
         """Return the call. If the reply was cut off in it, its arguments are marked invalid and it does not run."""
@@ -414,9 +501,16 @@ class _Incoming:
         return msgspec.structs.replace(self._origin, data=data)
 
 
-def _usage(counts: dict[str, int]) -> Usage:
+def _usage(counts: dict[str, Any]) -> Usage:
     cached, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
-    return Usage(counts.get("input_tokens", 0) + cached + written, counts.get("output_tokens", 0), cached, written)
+    searches = counts.get("server_tool_use", {}).get("web_search_requests")
+    return Usage(
+        counts.get("input_tokens", 0) + cached + written,
+        counts.get("output_tokens", 0),
+        cached,
+        written,
+        web_searches=searches if isinstance(searches, int) else 0,
+    )
 
 
 def _error(error: Any) -> ProviderError:

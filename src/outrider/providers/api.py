@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, files_in
+from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     AuthenticationError,
@@ -29,14 +30,19 @@ from outrider.providers.capabilities import Capabilities, capabilities_of
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
-from outrider.providers.prices import with_cost
+from outrider.providers.output_schemas import Dialect, expressed
+from outrider.providers.prices import context_tokens, with_cost
 from outrider.providers.refused_images import image_fault
-from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage
+from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage, is_own
 from outrider.providers.secrets import masked
+from outrider.providers.server_tools import check_server_tools, portable
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
 
+_URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
+"""Words in the error of an API that could not fetch a file."""
+NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
 MAX_IMAGE_RETRIES = 2
 """How often one request is sent again with fewer images."""
 
@@ -74,6 +80,8 @@ class ApiProvider(ABC):
     key_required: ClassVar[bool] = True
     titles: ClassVar[Mapping[Family, Title]] = {}
     """Kinds of files for which a request has a field for the name, or for the name and description."""
+    dialect: ClassVar[Dialect]
+    """The part of JSON Schema that the API takes for structured output."""
 
     def __init__(
         self,
@@ -125,10 +133,13 @@ class ApiProvider(ABC):
         """Return the whole request around the rendered messages."""
 
     @abstractmethod
-    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
+    def incoming(
+        self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
+    ) -> Incoming:
         """Return an object that builds the reply from the events.
 
-        `tools` are the names that the model may call. `store` takes the pictures that it makes.
+        `tools` are the tools that the model may call, with the schemas of their arguments. `store` takes the pictures
+        that it makes.
         """
 
     def replays(self, block: AttachmentBlock) -> bool:
@@ -137,6 +148,15 @@ class ApiProvider(ABC):
 
     # Shared by the adapters
 
+    def is_own(self, state: ProviderState | None) -> bool:
+        """Return whether opaque state is this model's and may be sent back to it."""
+        return is_own(state, self.prefix, self.model, self.route)
+
+    @property
+    def route(self) -> str:
+        """How the model is reached, if state is valid only there."""
+        return ""
+
     @property
     def host(self) -> str:
         """The host of the base URL. Empty if that is not a URL; the request will report it."""
@@ -144,6 +164,11 @@ class ApiProvider(ABC):
             return urlsplit(self.base_url).hostname or ""
         except ValueError:
             return ""
+
+    @property
+    def window(self) -> int | None:
+        """The context window of the model in tokens, or None if it is unknown."""
+        return context_tokens(self.prefix, self.model) or self.capabilities.context_tokens
 
     @property
     def _memory_key(self) -> str:
@@ -182,6 +207,7 @@ class ApiProvider(ABC):
         return body
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
+        check_server_tools(self.capabilities, request, self.name)
         renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles, self.replays)
         render = partial(self._render_message, renderer, bool(rendering.left_out))
         rendering.update(request.messages, render)
@@ -193,6 +219,7 @@ class ApiProvider(ABC):
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
             files = renderer.pictures(message)
+            message = portable(message, self.is_own)
             return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
@@ -200,26 +227,39 @@ class ApiProvider(ABC):
     def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
         """Return the tools as this API describes them. They are encoded once a session: there may be many."""
         name = f"{self._memory_key} tools"
-        known: tuple[Any, msgspec.Raw] | None = request.memory.get(name)
-        if known is None or known[0] is not request.tools:
-            known = request.tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
+        known: tuple[Any, Any, msgspec.Raw] | None = request.memory.get(name)
+        if known is None or known[0] is not request.tools or known[1] != request.server_tools:
+            known = request.tools, request.server_tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
             request.memory[name] = known
-        return known[1]
+        return known[2]
 
     def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
         return effort_fields(self.capabilities, settings.effort, self.name)
 
+    def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
+        """Return whether the API holds an answer to this schema."""
+        offered = self.capabilities.structured_output
+        if offered == "no" or (with_tools and offered == "alone"):
+            return False
+        return expressed(schema, self.dialect) is not None
+
+    def output_schema(self, request: Request) -> dict[str, Any] | None:
+        """Return the schema of the answer as the API takes it, or None if the request has none."""
+        if request.output_schema is None or not self.enforces(request.output_schema, with_tools=bool(request.tools)):
+            return None
+        return expressed(request.output_schema, self.dialect)
+
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = _PreparedRequest(*await self._prepare(request))
-        names = {tool.name for tool in request.tools}
+        tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
-            parser = ReplyParser(self.incoming(names, request.store), self.label, request.idle_seconds)
+            parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)
@@ -250,7 +290,8 @@ class ApiProvider(ABC):
         self, error: ProviderError, request: Request, prepared: _PreparedRequest, shown: bool
     ) -> str:
         """Prepare the request without images that the API refused. Raise the error if they are not the cause."""
-        notice = "" if shown else self._drop_images(error, request, prepared)
+        notice = "" if shown else self._send_bytes(error, request, prepared)
+        notice = notice or ("" if shown else self._drop_images(error, request, prepared))
         if not notice:
             for restore in prepared.undo:
                 restore(prepared.rendering)
@@ -265,6 +306,16 @@ class ApiProvider(ABC):
             return self.explain(response, key)
 
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
+
+    def _send_bytes(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
+        """Send bytes instead of URLs if the API cannot fetch one. Return a notice, or "" if that is not the cause."""
+        has_urls = any(file.url for message in request.messages for file in files_in(message))
+        if not (has_urls and self.capabilities.url_types and _is_about_url(error)):
+            return ""
+        known = self.capabilities
+        self.capabilities = msgspec.structs.replace(known, url_types=())
+        prepared.undo.append(lambda _: setattr(self, "capabilities", known))
+        return f"{error}; retrying with the files themselves"
 
     def _drop_images(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
         """Leave out images if the API refused the request because of them. Return a notice, or "" if it did not."""
@@ -359,6 +410,10 @@ def _mask_key(error: ProviderError, key: str) -> None:
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
+
+
+def _is_about_url(error: ProviderError) -> bool:
+    return error.status in (400, 404, 422) and bool(_URL_WORDS.search(str(error)))
 
 
 def _has_no_quota(response: ErrorResponse) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
@@ -11,6 +11,7 @@ import msgspec
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.deltas import Delta, Notice
+from outrider.tools.server_tool import ServerTool
 
 
 class StopReason(StrEnum):
@@ -79,6 +80,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     parameters: dict[str, Any]
     """The JSON Schema of the arguments. Its root is an object."""
+    is_answer: bool = False
+    """Whether the call is the answer that the run is for, such as a report."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -98,6 +101,10 @@ class Request(msgspec.Struct, frozen=True):
     """How the model is to answer."""
     idle_seconds: float = 600.0
     """Seconds without anything new, keep-alives aside, after which the stream counts as broken."""
+    output_schema: Mapping[str, Any] | None = None
+    """The JSON Schema that the text of the answer satisfies. Only for a `SchemaProvider` that enforces it."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """Tools that the API runs itself."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -131,4 +138,16 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send one request."""
+        ...
+
+
+@runtime_checkable
+class SchemaProvider(Provider, Protocol):
+    """A model whose API can hold the text of an answer to a JSON Schema."""
+
+    def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
+        """Return whether an answer satisfies this schema if a request has it as `output_schema`.
+
+        `with_tools`: the requests have tools as well. Limits of values, such as `minLength`, may be left to the caller.
+        """
         ...

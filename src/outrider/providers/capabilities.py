@@ -28,11 +28,16 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pdf: Placement = "text"
     text_file: Placement = "text"
     audio: Placement = "no"
+    audio_types: tuple[str, ...] = ()
+    """The types of audio that the API takes. Empty: whatever the file says that it is."""
+    video: Placement = "no"
     document: Placement = "text"
     """Office documents, books and notebooks. They are sent as text, unless the API takes the type itself."""
     document_types: tuple[str, ...] = (kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.DOC, kinds.XLS, kinds.PPT)
     """The document types that the API takes, if it takes any."""
     image_types: tuple[str, ...] = IMAGES
+    url_types: tuple[str, ...] = ()
+    """The types of files that the API fetches by URL. Of other files the bytes are sent."""
     tools: bool = True
     """Whether the model calls tools natively. If not, they are described in the prompt."""
     signed_calls: bool = False
@@ -52,10 +57,16 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context_tokens: int | None = None
     output_tokens: int = 32_000
     """The limit to request where the API requires one."""
+    structured_output: Literal["no", "alone", "with_tools"] = "no"
+    """Whether the API holds an answer to a JSON Schema: not, only without tools, or also with tools."""
     reasoning: bool = False
     """Whether the model reasons. Its encrypted reasoning is then sent back, if the API offers that."""
     effort: str = ""
     """The scale of `models.json` that says what `effort` adds to a request. Empty if the model has no effort."""
+    server_tools: tuple[str, ...] = ()
+    """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
+    server_tools_with_functions: bool = True
+    """Whether a request may have them beside other tools."""
 
 
 SAFE = Capabilities()

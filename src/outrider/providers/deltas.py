@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,10 +27,28 @@ class ToolCallDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag
     arguments: str
 
 
+class ServerToolStarted(msgspec.Struct, frozen=True, tag_field="type", tag="server_tool_started"):
+    """The model's API has started a tool of its own, such as a web search."""
+
+    call_id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ServerToolFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="server_tool_finished"):
+    """A tool of the model's API is done."""
+
+    call_id: str
+    name: str
+    text: str = ""
+    """What it found or printed."""
+    is_error: bool = False
+
+
 class Notice(msgspec.Struct, frozen=True, tag_field="type", tag="notice"):
     """A message to the user, such as a file that was left out."""
 
     text: str
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ServerToolStarted | ServerToolFinished

@@ -12,6 +12,8 @@ from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
     ProviderState,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
@@ -22,6 +24,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
+from outrider.providers.output_schemas import GEMINI
 from outrider.providers.render import (
     NO_FILES,
     File,
@@ -33,6 +36,7 @@ from outrider.providers.render import (
     reminder_text,
     safe_name,
 )
+from outrider.providers.server_tools import described
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import ErrorResponse
@@ -52,6 +56,7 @@ class Gemini(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     base_variable = "GOOGLE_GEMINI_BASE_URL"
     default_base = "https://generativelanguage.googleapis.com"
+    dialect = GEMINI
 
     @property
     def route(self) -> str:
@@ -71,11 +76,16 @@ class Gemini(ApiProvider):
         head: dict[str, Any] = {}
         if request.system:
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
+        tools: list[Any] = described(request.server_tools, self.label, _SERVER_TOOLS)
         if request.tools:
-            head["tools"] = [{"functionDeclarations": self.tools_once(request, _declarations)}]
+            tools.append({"functionDeclarations": self.tools_once(request, _declarations)})
+        if tools:
+            head["tools"] = tools
         options = self._options | request.settings.options
         config = {"maxOutputTokens": self.capabilities.output_tokens} | self._generation_config(request.settings)
-        head |= _tool_config(request.settings) | options
+        if schema := self.output_schema(request):
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+        head |= _tool_config(request) | options
         head["generationConfig"] = config | options.get("generationConfig", {})
         # The API takes consecutive user contents, so the reminder can be a content of its own.
         extra = b""
@@ -125,6 +135,9 @@ class Gemini(ApiProvider):
                     part = {"text": own["text"]} if "text" in own else {"text": thinking, "thought": True}
                     if signature := own.get("thoughtSignature"):
                         yield _signed(part, signature)
+                case ServerToolUseBlock(state=state) | ServerToolResultBlock(state=state):
+                    if isinstance(kept := self._own(state).get("part"), dict):
+                        yield kept
                 case AttachmentBlock(sha256=name, state=state) if name in files:
                     yield _signed(_part(files[name]), self._own(state).get("thoughtSignature"))
                 case ToolUseBlock():
@@ -178,13 +191,23 @@ def provider(model: str) -> Gemini:
     return Gemini(model)
 
 
-def _tool_config(settings: ModelSettings) -> dict[str, Any]:
-    """Return the choice of a tool as a field of the request."""
-    if not (choice := settings.tool_choice):
-        return {}
-    modes = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-    config = {"mode": modes[choice]} if choice in modes else {"mode": "ANY", "allowedFunctionNames": [choice]}
-    return {"toolConfig": {"functionCallingConfig": config}}
+_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "web_search": ({"googleSearch": {}}, ()),
+    "web_fetch": ({"urlContext": {}}, ()),
+    "code_execution": ({"codeExecution": {}}, ()),
+}
+
+
+def _tool_config(request: Request) -> dict[str, Any]:
+    """Return the choice of a tool as a field of the request, and what it takes to have both kinds of tools."""
+    config: dict[str, Any] = {}
+    if choice := request.settings.tool_choice:
+        modes = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+        mode = {"mode": modes[choice]} if choice in modes else {"mode": "ANY", "allowedFunctionNames": [choice]}
+        config["functionCallingConfig"] = mode
+    if request.tools and request.server_tools:
+        config["includeServerSideToolInvocations"] = True
+    return {"toolConfig": config} if config else {}
 
 
 def _declarations(request: Request) -> Iterator[dict[str, Any]]:

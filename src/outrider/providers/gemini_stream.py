@@ -9,11 +9,29 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Message,
+    ProviderState,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, StopReason
-from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.deltas import (
+    Delta,
+    ServerToolFinished,
+    ServerToolStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from outrider.providers.gemini_server_tools import cited, grounding_text, server_call, server_result
 from outrider.providers.pictures import picture
 from outrider.providers.stream import take_each
 
@@ -65,6 +83,10 @@ class _ContentPart(_Camel):
     thought: bool | None = None
     thought_signature: str | None = None
     function_call: _FunctionCall | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
 
 
 class _Content(_Camel):
@@ -75,6 +97,7 @@ class _Candidate(_Camel):
     content: _Content | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
+    grounding_metadata: dict[str, Any] | None = None
 
 
 class _Feedback(_Camel):
@@ -118,7 +141,7 @@ class IncomingReply:
 
     def __init__(
         self,
-        state: Callable[[dict[str, str]], ProviderState],
+        state: Callable[[dict[str, Any]], ProviderState],
         chunks: Callable[[bytes], Iterable[Chunk]],
         store: AttachmentStore | None = None,
     ) -> None:
@@ -136,6 +159,9 @@ class IncomingReply:
         """A call with incomplete arguments."""
         self._signature: str | None = None
         """The signature of that call."""
+        self._server_calls: dict[str, str] = {}
+        """The tools that the API has run, by the ids of their calls."""
+        self._grounding: dict[str, Any] = {}
         self._finish = ""
         self._message = ""
         self._usage = _UsageMetadata()
@@ -159,9 +185,14 @@ class IncomingReply:
         if feedback and feedback.block_reason:
             self._end(feedback.block_reason, feedback.block_reason_message, StopReason.CONTENT_FILTER)
         for candidate in (chunk.candidates or ())[:1]:
+            self._grounding |= candidate.grounding_metadata or {}
             for part in (candidate.content and candidate.content.parts) or ():
                 if part.function_call:
                     yield from self._take_call(part.function_call, part.thought_signature)
+                elif part.executable_code or part.tool_call:
+                    yield self._take_server_call(part)
+                elif part.code_execution_result or part.tool_response:
+                    yield self._take_server_result(part)
                 elif part.inline_data:
                     self._take_picture(part.inline_data, bool(part.thought), part.thought_signature)
                 elif part.text or part.thought_signature:
@@ -199,6 +230,46 @@ class IncomingReply:
         self._flush()
         self._pictures[len(self._blocks)] = blob, self._new_state({"thoughtSignature": signature} if signature else {})
         self._blocks.append(TextBlock("[a picture]"))
+
+    def _take_server_call(self, part: _ContentPart) -> ServerToolStarted:
+        self._flush()
+        name, call_id, given = server_call(part.executable_code, part.tool_call)
+        call_id = call_id or f"server_{len(self._server_calls) + 1}"
+        self._server_calls[call_id] = name
+        self._blocks.append(ServerToolUseBlock(call_id, name, given, self._part_state(part)))
+        return ServerToolStarted(call_id, name, given)
+
+    def _take_server_result(self, part: _ContentPart) -> ServerToolFinished:
+        self._flush()
+        call_id, text, failed = server_result(part.code_execution_result, part.tool_response)
+        call_id = call_id or next(reversed(self._server_calls), "")
+        self._blocks.append(ServerToolResultBlock(call_id, text, failed, self._part_state(part)))
+        return ServerToolFinished(call_id, self._server_calls.get(call_id, ""), text, failed)
+
+    def _part_state(self, part: _ContentPart) -> ProviderState:
+        """Return the part as it came, to be sent back."""
+        names = {
+            "executableCode": part.executable_code,
+            "codeExecutionResult": part.code_execution_result,
+            "toolCall": part.tool_call,
+            "toolResponse": part.tool_response,
+            "thoughtSignature": part.thought_signature,
+        }
+        return self._new_state({"part": {name: value for name, value in names.items() if value}})
+
+    def _ground(self) -> Iterator[Delta]:
+        """Add the sources to the text. Without calls in the stream, a search is shown from what it has found."""
+        queries = self._grounding.get("webSearchQueries")
+        if isinstance(queries, list) and queries and "web_search" not in self._server_calls.values():
+            call_id, text = "server_search", grounding_text(self._grounding)
+            given = {"queries": [query for query in queries if isinstance(query, str)]}
+            state = self._new_state({"part": None})
+            use = ServerToolUseBlock(call_id, "web_search", given, state)
+            self._blocks[:0] = [use, ServerToolResultBlock(call_id, text, False, state)]
+            self._pictures = {place + 2: each for place, each in self._pictures.items()}
+            yield ServerToolStarted(call_id, "web_search", given)
+            yield ServerToolFinished(call_id, "web_search", text)
+        self._blocks = cited(self._blocks, self._grounding)
 
     def _take_call(self, call: _FunctionCall, signature: str | None) -> Iterator[Delta]:
         if call.name:
@@ -244,6 +315,8 @@ class IncomingReply:
             note = ": ".join(filter(None, ("Gemini ended the reply", self._finish, self._message)))
             yield from self._take_text(f"\n\n[{note}]" if self._has_text else f"[{note}]", False, None)
         self._flush()
+        if self._grounding:
+            yield from self._ground()
         for place, (blob, state) in self._pictures.items():
             self._blocks[place] = picture(blob.data, blob.mime_type, self._store, state)
         yield Reply(Message("assistant", tuple(self._blocks)), self._stop, self.usage)
@@ -251,7 +324,9 @@ class IncomingReply:
     @property
     def usage(self) -> Usage:
         """The usage that the API has reported so far."""
-        return _usage(self._usage)
+        queries = self._grounding.get("webSearchQueries")
+        searches = len(queries) if isinstance(queries, list) else 0
+        return msgspec.structs.replace(_usage(self._usage), web_searches=searches)
 
     @property
     def _has_text(self) -> bool:

@@ -60,12 +60,16 @@ def is_on() -> bool:
     return os.environ.get(SWITCH, "").lower() not in ("off", "0", "no", "false")
 
 
+def known(base_url: str, model: str) -> Facts | None:
+    """Return what the server said about a model within the last week, or None."""
+    found = _read().get(f"{without_password(base_url)}#{model}")
+    return found if found is not None and abs(time.time() - found.date) < SECONDS_KEPT else None
+
+
 async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_ollama: bool = False) -> Facts | None:
     """Return what the server says about a model, now or earlier, or None."""
-    name = f"{without_password(base_url)}#{model}"
-    known = _read().get(name)
-    if known is not None and abs(time.time() - known.date) < SECONDS_KEPT:
-        return known
+    if earlier := known(base_url, model):
+        return earlier
     ask = _ask_ollama if is_ollama else _ask_server
     try:
         found = await ask(Transport(TIMEOUTS), base_url, model, headers)
@@ -73,7 +77,7 @@ async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_olla
         return None
     if found is not None:
         with contextlib.suppress(OSError):  # a folder that cannot be written: the server is asked again next time
-            _write(_read() | {name: found})
+            _write(_read() | {f"{without_password(base_url)}#{model}": found})
     return found
 
 
@@ -89,7 +93,7 @@ async def _ask_ollama(transport: Transport, base_url: str, model: str, headers: 
     can = shown.get("capabilities")
     return Facts(
         time.time(),
-        _window(int(chosen[1]) if chosen else next(iter(sizes), None)),
+        window_in(int(chosen[1]) if chosen else next(iter(sizes), None)),
         "vision" in can if isinstance(can, list) else None,
         "tools" in can if isinstance(can, list) else None,
     )
@@ -101,12 +105,12 @@ async def _ask_server(transport: Transport, base_url: str, model: str, headers: 
     data = listed.get("data")
     entries = [_object(each) for each in (data if isinstance(data, list) else ())]
     entries = [each for each in entries if each.get("id") == model]
-    window = next((found for each in entries for name in _WINDOWS if (found := _window(each.get(name)))), None)
+    window = next((found for each in entries for name in _WINDOWS if (found := window_in(each.get(name)))), None)
     image = next((found for each in entries if (found := _takes_images(each)) is not None), None)
     if window is None and image is None:
         url = f"{base_url.removesuffix('/v1')}/props"
         props = _object(msgspec.json.decode(await transport.get(url, headers, _refused)))
-        window = _window(_object(props.get("default_generation_settings")).get("n_ctx"))
+        window = window_in(_object(props.get("default_generation_settings")).get("n_ctx"))
         vision = _object(props.get("modalities")).get("vision")
         image = vision if isinstance(vision, bool) else None
     return Facts(time.time(), window, image) if window or image is not None else None
@@ -129,7 +133,8 @@ def _refused(response: ErrorResponse) -> ProviderError:
     return ProviderError(f"status {response.status}", status=response.status)
 
 
-def _window(value: Any) -> int | None:
+def window_in(value: Any) -> int | None:
+    """Return a number that can be a context window, or None."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 < value <= LARGEST_WINDOW else None
 

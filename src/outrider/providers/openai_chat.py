@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,10 +13,10 @@ import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import ProviderError
-from outrider.providers import model_lookup, prompted_tools
-from outrider.providers.api import ApiProvider, BadCallError, error_message
-from outrider.providers.base import ModelSettings, Reply, Request
+from outrider.errors import ProviderError, RequestRefusedError
+from outrider.providers import decoded_calls, model_lookup, prompted_tools
+from outrider.providers.api import NO_TOOLS, ApiProvider, BadCallError, error_message
+from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.capabilities import is_overridden
 from outrider.providers.chat_stream import (
@@ -28,6 +30,7 @@ from outrider.providers.chat_stream import (
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.inline_thinking import CLOSE, OPEN
 from outrider.providers.known_models import known_models
+from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.prices import context_tokens
 from outrider.providers.render import (
     NO_FILES,
@@ -37,7 +40,6 @@ from outrider.providers.render import (
     Result,
     Title,
     UserMessage,
-    is_own,
     join_text,
     object_schema,
     reminder_text,
@@ -50,8 +52,16 @@ from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.vendors import Quirks, quirks_of
-from outrider.providers.written_calls import ReplyWithWrittenCalls
+from outrider.providers.written_calls_stream import ReplyWithWrittenCalls
 
+REPLY_TOKENS = 8_192
+"""The longest reply of a local server whose context window is not known."""
+BYTES_A_TOKEN = 3
+"""Bytes of a request for each token, at least about so many."""
+_SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
+"""Words in the error of a server that does not take a schema."""
+_WINDOW = re.compile(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
+"""The context window in the errors of vLLM, llama.cpp, LM Studio and others."""
 LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
 
@@ -93,6 +103,7 @@ class OpenAIChat(ApiProvider):
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    dialect = OPENAI
     can_look_up: ClassVar[bool] = False
     """Whether the server is asked about a model that is not known."""
 
@@ -100,6 +111,8 @@ class OpenAIChat(ApiProvider):
         """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
         super().__init__(model, **settings)
         self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
+        self._refuses_schemas = False
+        """Whether the server has refused a schema."""
         self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
@@ -118,6 +131,16 @@ class OpenAIChat(ApiProvider):
     def quirks(self) -> Quirks:
         """How the server differs from OpenAI's."""
         return quirks_of(self.prefix, self.host)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is one of the user's own, by prefix or URL, not a vendor's."""
+        return not self.is_openai and self.prefix in ("openai-chat", "openai-compatible", "ollama")
+
+    @property
+    def decodes_schemas(self) -> bool:
+        """Whether the server can hold a reply to a JSON Schema, as local servers do."""
+        return self.is_local and not self._refuses_schemas
 
     @property
     def reads_written_calls(self) -> bool:
@@ -149,18 +172,48 @@ class OpenAIChat(ApiProvider):
         if self.quirks.usage_option:
             head["stream_options"] = {"include_usage": True}
         system = request.system
-        if request.tools and self.capabilities.tools:
+        if tool := self._decoded_tool(request):
+            head["response_format"] = decoded_calls.response_format(tool)
+            reminder = "\n\n".join(filter(None, (request.reminder, decoded_calls.instruction(tool))))
+            request = msgspec.structs.replace(request, reminder=reminder)
+        elif request.tools and self.capabilities.tools:
             head["tools"] = self.tools_once(request, _tools)
         elif request.tools:
-            head["response_format"] = prompted_tools.response_format(request.tools)
+            required = request.settings.tool_choice == "required"
+            head["response_format"] = prompted_tools.response_format(request.tools, required=required)
             system = prompted_tools.system_prompt(system, request.tools)
-        head |= self._settings(request.settings) | self._options | request.settings.options
+        if schema := self.output_schema(request):
+            given = {"name": OUTPUT_NAME, "strict": True, "schema": schema}
+            head["response_format"] = {"type": "json_schema", "json_schema": given}
+        head |= self._settings(request.settings) | self._longest_reply(request, transcript.size + len(system))
+        if tool:
+            head.pop("tool_choice", None)
+        head |= self._options | request.settings.options
         extra = b",".join(map(msgspec.json.encode, self._reminder_items(request)))
         before = msgspec.json.encode(head)[:-1] + b',"messages":['
         if system:
             comma = b"," if transcript.size or extra else b""
             before += msgspec.json.encode({"role": "system", "content": system}) + comma
         return transcript.enclosed(before, b"]}", extra)
+
+    def _decoded_tool(self, request: Request) -> ToolSpec | None:
+        """Return the tool whose call the server decodes by its schema, if the request leaves only that one."""
+        return decoded_calls.only_call(request) if self.decodes_schemas else None
+
+    def _longest_reply(self, request: Request, size: int) -> dict[str, int]:
+        """Return the length limit of a reply from a local server, which would let a small model write on.
+
+        `size` is that of the conversation in bytes: some servers refuse a request whose reply may not fit.
+        """
+        if request.settings.max_tokens or not self.is_local:
+            return {}
+        window = self.capabilities.context_tokens
+        if window is None:
+            return {self.quirks.tokens_field: REPLY_TOKENS}
+        if request.tools and self.capabilities.tools:
+            size += len(bytes(self.tools_once(request, _tools)))
+        longest = min(self.capabilities.output_tokens, window // 4, window - size // BYTES_A_TOKEN)
+        return {self.quirks.tokens_field: max(longest, window // 16)}
 
     def _reminder_items(self, request: Request) -> Iterator[dict[str, Any]]:
         """Yield the messages for a reminder, which follows the last message."""
@@ -198,7 +251,7 @@ class OpenAIChat(ApiProvider):
     ) -> Iterable[Any]:
         """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
-            if text := prompted_tools.assistant_text(message):
+            if text := prompted_tools.assistant_text(message, self.is_own):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
@@ -211,15 +264,12 @@ class OpenAIChat(ApiProvider):
 
     def replays(self, block: AttachmentBlock) -> bool:
         """Return whether a picture goes back to the model in its own message."""
-        return self.quirks.reply_images and self.capabilities.tools and self._is_own(block.state)
-
-    def _is_own(self, state: ProviderState | None) -> bool:
-        return is_own(state, self.prefix, self.model, self.route)
+        return self.quirks.reply_images and self.capabilities.tools and self.is_own(block.state)
 
     def _reasoning(self, message: Message) -> dict[str, Any]:
         """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
-            if isinstance(block, ThinkingBlock) and block.state and self._is_own(block.state):
+            if isinstance(block, ThinkingBlock) and block.state and self.is_own(block.state):
                 return _replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
@@ -228,7 +278,7 @@ class OpenAIChat(ApiProvider):
         # The result tells the model what it had written.
         arguments = msgspec.json.encode(call.input).decode()
         function = {"name": safe_name(call.name), "arguments": arguments}
-        own = call.state.data if call.state and self._is_own(call.state) else {}
+        own = call.state.data if call.state and self.is_own(call.state) else {}
         return {"id": self._id(call.id), "type": "function", "function": function, **own}
 
     def _result(self, result: Result) -> dict[str, Any]:
@@ -248,6 +298,11 @@ class OpenAIChat(ApiProvider):
             await self._look_up()
         return await super()._prepare(request)
 
+    def recall(self) -> None:
+        """Take what the server said about the model earlier, without asking it."""
+        if not self._looked_up and (facts := model_lookup.known(self.base_url, self.model)):
+            self.capabilities = facts.applied_to(self.capabilities)
+
     async def _look_up(self) -> None:
         """Ask the server about a model that is not known, unless the user has said what it can do."""
         if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):
@@ -264,18 +319,38 @@ class OpenAIChat(ApiProvider):
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send the request."""
+        if tool := self._decoded_tool(request):
+            return self._decoded(request, tool)
         items = super().stream(request)
-        if not request.tools:
+        if not request.tools or self.capabilities.tools:
             return items
-        if not self.capabilities.tools:
-            return prompted_tools.extract_calls(items, request.tools)
-        return items
+        return prompted_tools.extract_calls(items, request.tools, self._origin)
 
-    def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
+    async def _decoded(self, request: Request, tool: ToolSpec) -> AsyncIterator[Delta | Notice | Reply]:
+        """Send the request with a schema, and without one if the server does not take it."""
+        try:
+            async with aclosing(decoded_calls.as_call(super().stream(request), tool)) as items:
+                async for item in items:
+                    yield item
+            return
+        except RequestRefusedError as error:
+            if error.status not in (400, 422, 501) or not _SCHEMA_WORDS.search(str(error)):
+                raise
+        self._refuses_schemas = True
+        async for item in self.stream(request):
+            yield item
+
+    @property
+    def _origin(self) -> ProviderState:
+        return ProviderState(self.prefix, self.model, None, self.route)
+
+    def incoming(
+        self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
+    ) -> Incoming:
         """Return an object that builds the reply from the events. It also reads calls that are written as text."""
         settings: dict[str, Any] = {
             "label": self.label,
-            "origin": ProviderState(self.prefix, self.model, None, self.route),
+            "origin": self._origin,
             "to_error": self._stream_error,
             "store": store,
             "inline_thinking": not self.is_openai,
@@ -286,8 +361,10 @@ class OpenAIChat(ApiProvider):
         return IncomingReply(**settings)
 
     def explain(self, response: ErrorResponse, key: str) -> ProviderError:
-        """Return the error for a response that is not a reply."""
+        """Return the error for a response that is not a reply. It may say how large the window is."""
         error = super().explain(response, key)
+        if response.status in (400, 413, 500) and (window := stated_window(response.body)):
+            self.capabilities = msgspec.structs.replace(self.capabilities, context_tokens=window)
         if response.status == 400 and BAD_CALL.encode() in response.body and _has_bad_call(response.body):
             return BadCallError(str(error), response.body)
         return error
@@ -298,6 +375,16 @@ class OpenAIChat(ApiProvider):
             return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
         message = masked(error_message({"error": error}), self.key) or "an error without a message"
         return ProviderError(f"{self.label} ended the stream with an error: {message}")
+
+
+def stated_window(body: bytes) -> int | None:
+    """Return the context window in tokens that the error of a server states.
+
+    >>> stated_window(b'{"error": {"message": "This model\\'s maximum context length is 16384 tokens."}}')
+    16384
+    """
+    found = _WINDOW.search(body[:5_000])
+    return model_lookup.window_in(int(found[1])) if found else None
 
 
 def provider(model: str) -> OpenAIChat:
@@ -333,7 +420,7 @@ def _part(part: Part) -> dict[str, Any]:
         return {"type": "text", "text": part}
     match part.family:
         case "image":
-            return {"type": "image_url", "image_url": {"url": part.data_url}}
+            return {"type": "image_url", "image_url": {"url": part.url or part.data_url}}
         case "text":
             return {"type": "text", "text": part.text}
         case "audio":

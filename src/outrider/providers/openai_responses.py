@@ -7,12 +7,22 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Block,
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
+from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.render import (
     NO_FILES,
     Family,
@@ -27,8 +37,10 @@ from outrider.providers.render import (
     safe_id,
     safe_name,
 )
+from outrider.providers.server_tools import as_text, check_options
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
+from outrider.tools.server_tool import ServerTool
 
 
 class OpenAIResponses(ApiProvider):
@@ -40,6 +52,7 @@ class OpenAIResponses(ApiProvider):
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    dialect = OPENAI
 
     def url(self) -> str:
         """Return the URL of a request."""
@@ -52,11 +65,12 @@ class OpenAIResponses(ApiProvider):
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
-        if self.capabilities.reasoning:
-            head["include"] = ["reasoning.encrypted_content"]
+        included = ["reasoning.encrypted_content"] if self.capabilities.reasoning else []
+        if included := [*included, *(_INCLUDED[tool.name] for tool in request.server_tools)]:
+            head["include"] = included
         if request.system:
             head["instructions"] = request.system
-        if request.tools:
+        if request.tools or request.server_tools:
             head["tools"] = self.tools_once(request, _tools)
         head |= (
             self.effort_fields(request.settings)
@@ -64,6 +78,9 @@ class OpenAIResponses(ApiProvider):
             | self._options
             | request.settings.options
         )
+        if schema := self.output_schema(request):
+            given = {"format": {"type": "json_schema", "name": OUTPUT_NAME, "strict": True, "schema": schema}}
+            head["text"] = given | head.get("text", {})
         extra = b""
         if request.reminder:
             extra = msgspec.json.encode(_user([reminder_text(request.reminder)]))
@@ -87,17 +104,22 @@ class OpenAIResponses(ApiProvider):
         # reasoning. So reasoning waits for the item after it, and ids are sent only together with reasoning.
         waiting: list[dict[str, Any]] = []
         reasoned = False
+        told: set[str] = set()
         for block in message.content:
             own = self._own_state(block)
             if isinstance(block, ThinkingBlock):
                 waiting += [own] if is_replayable(own) else []
-            elif isinstance(block, TextBlock | ToolUseBlock) or _is_in(block, files):
+            elif isinstance(block, TextBlock | ToolUseBlock | ServerToolUseBlock) or _is_in(block, files):
                 if waiting or "follows" in own:
                     reasoned = bool(waiting) and own.get("follows") == waiting[-1]["id"]
                 if reasoned:
                     yield from map(_without_nulls, waiting)
                 waiting = []
                 yield _item(block, own, reasoned, files)
+                if isinstance(block, ServerToolUseBlock) and not _is_replayable(own, reasoned):
+                    told.add(block.id)
+            elif isinstance(block, ServerToolResultBlock) and block.tool_use_id in told:
+                yield {"type": "message", "role": "assistant", "content": as_text(block, {})}
 
     def _own_state(self, block: Block) -> dict[str, Any]:
         """Return the state of a block that this model wrote. Empty for a block of another model."""
@@ -129,14 +151,30 @@ def _settings(settings: ModelSettings) -> dict[str, Any]:
     return fields
 
 
+_INCLUDED = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
+"""What the API leaves out of the items of its tools unless it is asked for."""
+
+
+def _server_tool(tool: ServerTool) -> dict[str, Any]:
+    check_options(tool, ("allowed_domains",) if tool.name == "web_search" else (), "OpenAI")
+    fields: dict[str, Any] = {"type": "code_interpreter", "container": {"type": "auto"}}
+    if tool.name == "web_search":
+        filters = {"filters": {"allowed_domains": list(tool.allowed_domains)}} if tool.allowed_domains else {}
+        fields = {"type": "web_search", **filters}
+    return {**fields, **tool.options}
+
+
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
+    yield from map(_server_tool, request.server_tools)
     for spec in request.tools:
+        parameters = object_schema(spec.parameters)
         yield {
             "type": "function",
             "name": spec.name,
             "description": spec.description,
-            "parameters": object_schema(spec.parameters),
-            "strict": False,
+            "parameters": parameters,
+            # Only a schema that is strict as it is: a rewritten one would give tools nulls that they do not expect.
+            "strict": expressed(parameters, OPENAI) == parameters,
         }
 
 
@@ -153,6 +191,8 @@ def _item(block: Block, own: dict[str, Any], reasoned: bool, files: Mapping[str,
             return _text(block, own, reasoned)
         case ToolUseBlock():
             return _call(block, own, reasoned)
+        case ServerToolUseBlock():
+            return _server_call(block, own, reasoned)
     raise TypeError(f"{block.type} is not an item of its own")
 
 
@@ -163,7 +203,7 @@ def _text(block: TextBlock, own: dict[str, Any], reasoned: bool) -> dict[str, An
     if not (reasoned and own.get("id")):
         # An output message must have an id. A message without an id has its text as a plain string.
         return item | {"content": block.text}
-    content = [{"type": "output_text", "text": block.text, "annotations": []}]
+    content = [{"type": "output_text", "text": block.text, "annotations": own.get("annotations", [])}]
     return item | {"id": own["id"], "status": own.get("status", "completed"), "content": content}
 
 
@@ -179,6 +219,18 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
     if reasoned and own.get("id"):
         item |= {"id": own["id"], "status": own.get("status", "completed")}
     return item
+
+
+def _server_call(block: ServerToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:
+    """Return the item as it came, or as text if the API would miss the reasoning before it."""
+    if _is_replayable(own, reasoned):
+        item: dict[str, Any] = own["item"]
+        return item
+    return {"type": "message", "role": "assistant", "content": as_text(block, {})}
+
+
+def _is_replayable(own: dict[str, Any], reasoned: bool) -> bool:
+    return isinstance(own.get("item"), dict) and (reasoned or not own.get("reasoned"))
 
 
 def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +252,9 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
     if part.family == "image":
-        return {"type": "input_image", "detail": "auto", "image_url": part.data_url}
+        return {"type": "input_image", "detail": "auto", "image_url": part.url or part.data_url}
     if part.family == "text":
         return {"type": "input_text", "text": part.text}
+    if part.url:
+        return {"type": "input_file", "file_url": part.url}  # the API refuses a file name beside it
     return {"type": "input_file", "filename": part.filename, "file_data": part.data_url}

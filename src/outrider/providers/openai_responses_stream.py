@@ -7,7 +7,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Citation,
+    Message,
+    ProviderState,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     IncompleteStreamError,
@@ -18,8 +29,16 @@ from outrider.errors import (
 )
 from outrider.providers.api import error_message
 from outrider.providers.base import Reply, StopReason
-from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.providers.pictures import picture
+from outrider.providers.deltas import (
+    Delta,
+    ServerToolFinished,
+    ServerToolStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from outrider.providers.pictures import picture, picture_at
+from outrider.providers.server_tools import result_text, source_lines, text_field
 from outrider.providers.stream import finished_call, take_each
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
@@ -66,6 +85,7 @@ class _Part(msgspec.Struct, gc=False):
     type: str = ""
     text: str | None = None
     refusal: str | None = None
+    annotations: Any = None
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -84,7 +104,7 @@ class _Item(msgspec.Struct, gc=False):
     """A picture in base64."""
     output_format: str | None = None
     raw: dict[str, Any] | None = None
-    """A reasoning item as it came."""
+    """A reasoning item, or one of a tool that the API runs, as it came."""
 
     @property
     def text(self) -> str:
@@ -110,6 +130,8 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 _KIND = msgspec.json.Decoder(_Kind)
 _ITEM = msgspec.json.Decoder(_Item)
 _RAW = msgspec.json.Decoder(dict[str, Any])
+_FAILED = ("failed", "incomplete")
+_SERVER_ITEMS = ("web_search_call", "code_interpreter_call")
 _DELTA_OF_ITEM = {"message": _TEXT_DELTAS[0], "reasoning": _THINKING_DELTAS[0], "function_call": _CALL_DELTA}
 
 
@@ -171,6 +193,10 @@ class IncomingReply:
     def _take_item(self, index: int, item: _Item) -> Iterator[Delta]:
         """Take a finished item. Yield its content now if there were no deltas of it."""
         self._items[index] = item
+        if item.type in _SERVER_ITEMS:
+            (name, given), (text, _) = _server_call(item.raw or {}), _server_result(item.raw or {})
+            yield ServerToolStarted(item.id or "", name, given)
+            yield ServerToolFinished(item.id or "", name, result_text(text), item.status in _FAILED)
         if index not in self._pieces and item.type in _DELTA_OF_ITEM:
             self._started[index] = item
             yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
@@ -211,6 +237,13 @@ class IncomingReply:
         blocks: list[Block] = []
         follows = ""
         for item in items:
+            if item.type in _SERVER_ITEMS:
+                found = self._server_blocks(item, _state_data(item, follows, reasoned))
+                if follows and getattr(found[0], "state", None) is None:
+                    blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
+                blocks += found
+                follows = ""
+                continue
             block = self._block(item, self._state(_state_data(item, follows, reasoned)))
             if block is not None:
                 blocks.append(block)
@@ -223,12 +256,31 @@ class IncomingReply:
     @property
     def usage(self) -> Usage:
         """The usage that the API has reported so far."""
-        return _usage(self._usage)
+        searches = [item for item in self._items.values() if item.type == "web_search_call"]
+        ran = sum(text_field((item.raw or {}).get("action"), "type") in ("", "search") for item in searches)
+        return msgspec.structs.replace(_usage(self._usage), web_searches=ran)
+
+    def _server_blocks(self, item: _Item, state: dict[str, Any]) -> list[Block]:
+        """Return the call and the result of a tool that the API ran, and the pictures that it made."""
+        raw = item.raw or {}
+        # The API refuses the item without the reasoning before it.
+        order = {"follows": state.get("follows"), "reasoned": bool(state.get("id"))}
+        kept = self._state({"item": raw, **{name: value for name, value in order.items() if value}})
+        if raw.get("type") == "web_search_call" and not text_field(raw.get("action"), "type"):
+            kept = None  # the API would refuse it
+        name, given = _server_call(raw)
+        text, pictures = _server_result(raw)
+        own = self._state({"item": None}) if kept else None
+        return [
+            ServerToolUseBlock(item.id or "", name, given, kept),
+            ServerToolResultBlock(item.id or "", result_text(text), item.status in _FAILED, own),
+            *(picture_at(url, self._store) for url in pictures),
+        ]
 
     def _block(self, item: _Item, state: ProviderState | None) -> Block | None:
         match item.type:
             case "message":
-                return TextBlock(item.text, state) if item.text.strip() else None
+                return self._text(item, state) if item.text.strip() else None
             case "function_call":
                 return _call(item, state)
             case "reasoning":
@@ -238,6 +290,17 @@ class IncomingReply:
                 data = (state.data if state else {}) | {"id": item.id or ""}
                 return picture(item.result, f"image/{item.output_format or 'png'}", self._store, self._state(data))
         return None
+
+    def _text(self, item: _Item, state: ProviderState | None) -> TextBlock:
+        raw, cited, before = [], [], 0
+        for part in item.content or ():
+            found = [each for each in part.annotations or () if isinstance(each, dict)] if part.text else []
+            raw += found
+            cited += [each for each in (_citation(each, before) for each in found) if each]
+            before += len(part.text or part.refusal or "")
+        if raw and state and len(item.content or ()) == 1:
+            state = msgspec.structs.replace(state, data=state.data | {"annotations": raw})
+        return TextBlock(item.text, state, tuple(cited))
 
     def _state(self, data: dict[str, Any]) -> ProviderState | None:
         return ProviderState(self._provider, self._model, data) if data else None
@@ -269,11 +332,49 @@ def _index(event: _Event) -> int:
 def _item(raw: msgspec.Raw) -> _Item:
     """Decode an item. Of an unknown kind, return only the kind."""
     kind = _decoded(raw, _KIND).type
+    if kind in _SERVER_ITEMS:
+        found = _decoded(raw, _RAW)
+        return _Item(kind, text_field(found, "id"), text_field(found, "status"), raw=found)
     if kind not in _DELTA_OF_ITEM and kind != "image_generation_call":
         return _Item(kind)
     item = _decoded(raw, _ITEM)
     item.raw = _decoded(raw, _RAW) if kind == "reasoning" else None
     return item
+
+
+def _server_call(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the tool that an item is a call of, and its arguments."""
+    if raw.get("type") == "code_interpreter_call":
+        return "code_execution", {"code": text_field(raw, "code")}
+    action = raw.get("action")
+    names = ("query", "queries", "url", "pattern")
+    given = {name: action[name] for name in names if action.get(name)} if isinstance(action, dict) else {}
+    if "query" in given:
+        given.pop("queries", None)
+    return "web_search" if text_field(action, "type") in ("", "search") else "web_fetch", given
+
+
+def _server_result(raw: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return the text of a result, and the addresses of the pictures."""
+    outputs = raw.get("outputs")
+    printed = [each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else []
+    action = raw.get("action")
+    sources = action.get("sources") if isinstance(action, dict) else None
+    found = [Citation(text_field(each, "url")) for each in sources] if isinstance(sources, list) else []
+    text = "\n".join([*(text_field(each, "logs") for each in printed), source_lines(found)])
+    return text.strip("\n"), [url for each in printed if (url := text_field(each, "url"))]
+
+
+def _citation(raw: dict[str, Any], before: int) -> Citation | None:
+    """Return the source of an annotation. A file in a container has no address: its ids are in the title."""
+    start, end = raw.get("start_index"), raw.get("end_index")
+    place = (start + before, end + before) if isinstance(start, int) and isinstance(end, int) else (None, None)
+    if raw.get("type") == "url_citation":
+        return Citation(text_field(raw, "url"), text_field(raw, "title"), "", *place)
+    if file := text_field(raw, "file_id"):
+        where = "/".join(filter(None, (text_field(raw, "container_id"), file)))
+        return Citation("", f"{text_field(raw, 'filename') or 'file'} ({where})", "", *place)
+    return None
 
 
 def _call(item: _Item, state: ProviderState | None) -> ToolUseBlock:

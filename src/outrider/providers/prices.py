@@ -43,6 +43,8 @@ class Rates(msgspec.Struct, frozen=True):
     reasoning: float
     request: float
     """For the request itself."""
+    search: float
+    """For a web search of the API."""
 
 
 def with_cost(provider: str, model: str, usage: Usage) -> Usage:
@@ -80,6 +82,7 @@ def _cost(rates: Rates, usage: Usage) -> float:
         + written * rates.output
         + usage.reasoning_tokens * rates.reasoning
         + rates.request
+        + usage.web_searches * rates.search
     )
 
 
@@ -116,6 +119,7 @@ def _rates_above(prices: Any, above: int) -> Rates:
         output,
         of("output_reasoning_mtok", output),
         of("requests_kcount", per=1000),
+        of("web_searches_kcount", of("searches_kcount", per=1000), per=1000),
     )
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, TextBlock, ToolUseBlock
+from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ToolUseBlock
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, StopReason, ToolSpec
 from outrider.providers.deltas import Delta, Notice, TextDelta, ToolCallDelta
 from outrider.providers.render import Part, Result
 from outrider.providers.stream import finished_call, partial_arguments
+from outrider.providers.written_calls import Parameters, unfenced, written_calls
 from outrider.text import clean, clean_value
 from outrider.tools.schema.raw_schemas import map_subschemas
 from outrider.tools.schema.references import inline_references
 
+SAID = "said"
+"""The field of a block's state with the text of the whole reply."""
 LONGEST_STRING = 1_900
 """Characters in a string of the arguments: small models may not stop. llama.cpp refuses 2,000 and more."""
 
@@ -26,7 +29,11 @@ LONGEST_STRING = 1_900
 
 def system_prompt(system: str, tools: Iterable[ToolSpec]) -> str:
     """Return the system prompt with the tools and how to call them."""
-    instructions = prompt("prompted_tools").replace("{longest_string}", f"{LONGEST_STRING:,}")
+    tools = list(tools)
+    answer = next((tool for tool in tools if tool.is_answer), None)
+    ending = prompt("prompted_report").replace("{tool}", answer.name) if answer else prompt("prompted_final")
+    instructions = prompt("prompted_tools").replace("{ending}", ending)
+    instructions = instructions.replace("{longest_string}", f"{LONGEST_STRING:,}")
     return "\n\n".join(filter(None, (system, instructions, *map(_describe, tools))))
 
 
@@ -35,10 +42,13 @@ def _describe(tool: ToolSpec) -> str:
     return f"## {tool.name}\n\n{tool.description}\n\nJSON Schema of the arguments: {schema}"
 
 
-def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Return the format that the server enforces: a call of one of the tools, or the final answer."""
-    final = _object({"final": {"type": "string"}})
-    schema = {"oneOf": [*map(_branch, tools), final]}
+def response_format(tools: Sequence[ToolSpec], *, required: bool = False) -> dict[str, Any]:
+    """Return the format that the server enforces: a call of one of the tools, or the final answer.
+
+    Where a call is required, or a tool takes the answer, there is no final answer to give.
+    """
+    final = [] if required or any(tool.is_answer for tool in tools) else [_object({"final": {"type": "string"}})]
+    schema = {"oneOf": [*map(_branch, tools), *final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
 
 
@@ -67,9 +77,17 @@ def _capped(schema: Any) -> Any:
 # The history
 
 
-def assistant_text(message: Message) -> str:
-    """Return a model's message as it would have written it: its text, and each call as a line of JSON."""
+def assistant_text(message: Message, is_own: Callable[[ProviderState | None], bool]) -> str:
+    """Return a model's message as it wrote it, so that the server's cache holds.
+
+    Another model's message is what this one would have written: the text, and each call as a line of JSON.
+    """
     lines = []
+    for block in message.content:
+        state = block.state if isinstance(block, TextBlock | ToolUseBlock) else None
+        said = state.data.get(SAID) if state and is_own(state) and isinstance(state.data, dict) else None
+        if isinstance(said, str):
+            return said
     for block in message.content:
         if isinstance(block, TextBlock):
             lines.append(block.text)
@@ -90,10 +108,13 @@ def result_parts(results: Iterable[Result]) -> Iterator[Part]:
 
 
 async def extract_calls(
-    items: AsyncIterator[Delta | Notice | Reply], tools: Sequence[ToolSpec]
+    items: AsyncIterator[Delta | Notice | Reply], tools: Sequence[ToolSpec], origin: ProviderState
 ) -> AsyncGenerator[Delta | Notice | Reply, None]:
-    """Yield the items of a stream, with calls and the final answer in place of the JSON that contains them."""
-    reply = _JsonReply({tool.name for tool in tools})
+    """Yield the items of a stream, with calls and the final answer in place of the JSON that contains them.
+
+    The first block keeps the model's own text, as state of the `origin`.
+    """
+    reply = _JsonReply({tool.name: tool.parameters for tool in tools}, origin)
     async with aclosing(items):  # type: ignore[type-var]
         async for item in items:
             if isinstance(item, TextDelta):
@@ -109,8 +130,9 @@ async def extract_calls(
 class _JsonReply:
     """A reply in JSON that is being received. Text that is not JSON counts as the final answer."""
 
-    def __init__(self, tools: set[str]) -> None:
+    def __init__(self, tools: Parameters, origin: ProviderState) -> None:
         self._tools = tools
+        self._origin = origin
         self._text = ""
         self._shown = ""
 
@@ -131,8 +153,10 @@ class _JsonReply:
         """Yield the last deltas, and the reply with its calls or its final answer."""
         others: list[Block] = [block for block in reply.message.content if not isinstance(block, TextBlock)]
         values = list(_objects(self._text))
-        calls = list(filter(None, map(self._call, values))) or self._broken_call(values)
+        calls = list(filter(None, map(self._call, values))) or self._written(values) or self._broken_call(values)
+        said = msgspec.structs.replace(self._origin, data={SAID: reply.message.text})
         if calls:
+            calls[0] = msgspec.structs.replace(calls[0], state=said)
             for call in calls:
                 arguments = msgspec.json.encode(call.input).decode()
                 yield ToolCallDelta("", call.name, arguments if call.invalid_input is None else call.invalid_input)
@@ -142,7 +166,8 @@ class _JsonReply:
         text = self._final(values)
         if more := self._show(text):
             yield TextDelta(more)
-        content = (*others, TextBlock(text)) if text else tuple(others)
+        block = TextBlock(text, said) if text != reply.message.text else TextBlock(text)
+        content = (*others, block) if text else tuple(others)
         yield Reply(Message("assistant", content), reply.stop_reason, reply.usage)
 
     def _call(self, value: dict[str, Any]) -> ToolUseBlock | None:
@@ -155,10 +180,15 @@ class _JsonReply:
         text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
         return finished_call("", name, text)
 
+    def _written(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
+        """Return calls in another form, from a server that ignores the format."""
+        return [] if any("final" in value for value in values) else list(written_calls(self._text, self._tools)[1])
+
     def _broken_call(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
         """Return a call that was cut off, marked invalid. As a final answer it would be useless."""
-        name = None if values else partial_arguments(_unfenced(self._text)).get("tool")
-        return [ToolUseBlock("", name, {}, invalid_input=self._text)] if name in self._tools else []
+        name = None if values else partial_arguments(unfenced(self._text)).get("tool")
+        is_tool = isinstance(name, str) and name in self._tools
+        return [ToolUseBlock("", str(name), {}, invalid_input=self._text)] if is_tool else []
 
     def _final(self, values: Sequence[dict[str, Any]]) -> str:
         for value in values:
@@ -177,7 +207,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     import json  # reads one value and returns its end; takes bare newlines in strings, which small models write
 
     decoder = json.JSONDecoder(strict=False)
-    rest = _unfenced(text)
+    rest = unfenced(text)
     while rest.startswith("{"):
         try:
             value, end = decoder.raw_decode(rest)
@@ -185,11 +215,3 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             return
         yield clean_value(value)
         rest = rest[end:].lstrip()
-
-
-def _unfenced(text: str) -> str:
-    """Return the text without the code fence that some models put around JSON."""
-    text = text.strip()
-    if text.startswith("```"):
-        return text.partition("\n")[2].removesuffix("```").strip()
-    return text

@@ -41,7 +41,7 @@ from outrider.providers.excerpts import excerpt, room_for_file
 from outrider.providers.transcript import LeftOut
 from outrider.text import human_size, shorten
 
-Family: TypeAlias = Literal["image", "pdf", "text", "audio", "document", "other"]
+Family: TypeAlias = Literal["image", "pdf", "text", "audio", "video", "document", "other"]
 
 Title: TypeAlias = Literal["name", "caption"]
 """What an API has a field for beside a file: its name, or its name and description."""
@@ -70,6 +70,8 @@ class File(msgspec.Struct, frozen=True):
     """The bytes, encoded in base64."""
     text: str = ""
     """The text, if the file is a text."""
+    url: str = ""
+    """The URL, if the API fetches the file itself. There is no data then."""
 
     @property
     def name(self) -> str:
@@ -283,6 +285,7 @@ class Renderer:
             "pdf": self._capabilities.pdf,
             "text": self._capabilities.text_file,
             "audio": self._capabilities.audio,
+            "video": self._capabilities.video,
             "document": self._capabilities.document,
         }
         return placements[family]
@@ -322,11 +325,15 @@ class Renderer:
         family = family_of(block.mime_type)
         if self._placement(family) not in ("native", "moved"):
             return False
+        if family == "audio" and self._capabilities.audio_types:
+            return block.mime_type in self._capabilities.audio_types
         return family != "document" or block.mime_type in self._capabilities.document_types
 
     def _native(self, block: AttachmentBlock, room: int) -> _RenderedFile:
         """Render a file as the model takes it. Raise AttachmentError if that is not possible."""
         caption, family = Caption.of(block), family_of(block.mime_type)
+        if block.url and self._fetches(block, family):
+            return _RenderedFile((File(family, block.mime_type, caption, url=block.url),))
         data = self._store.read(block)
         if family == "text":
 
@@ -344,6 +351,12 @@ class Renderer:
             data = documents.fitting_pdf(data, self._capabilities)
         documents.check_size(data, self._capabilities.pdf_bytes)
         return _RenderedFile((File(family, block.mime_type, caption, documents.base64_of(data)),))
+
+    def _fetches(self, block: AttachmentBlock, family: Family) -> bool:
+        """Return whether the API fetches a file by its URL. It must fit as it is: nothing can scale it down then."""
+        can = self._capabilities
+        limit = can.image_bytes if family == "image" else can.pdf_bytes
+        return block.mime_type in can.url_types and block.url.startswith("https://") and block.size * 4 <= limit * 3
 
     def _as_text(self, block: AttachmentBlock, room: int, reason: str) -> _RenderedFile:
         """Render a file as text, or as images of its pages, or as a note with the reason."""
@@ -441,7 +454,9 @@ def family_of(mime_type: str) -> Family:
         return "image"
     if mime_type == "application/pdf":
         return "pdf"
-    return "audio" if mime_type.startswith("audio/") else "other"
+    if mime_type.startswith("audio/"):
+        return "audio"
+    return "video" if mime_type.startswith("video/") else "other"
 
 
 def _check_document(block: AttachmentBlock, data: bytes) -> None:

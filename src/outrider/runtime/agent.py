@@ -18,6 +18,7 @@ from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.approval import Approver
+from outrider.tools.server_tool import ServerTool
 
 T = TypeVar("T")
 
@@ -41,7 +42,9 @@ class Agent(AgentSpec, frozen=True, dict=True):
             model: str | Provider,
             *,
             system: str = "",
+            situation: str = "",
             tools: Iterable[Callable[..., Any]] = (),
+            server_tools: Iterable[ServerTool] = (),
             limits: Limits = ...,
             retry: Retry = ...,
             name: str = "agent",
@@ -145,7 +148,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             result.raise_for_status()
             return result.text
         report = Report(output)
-        reporter = self.replace(model=self.provider, tools=[*self.tools, report.tool])
+        reporter = report.attached_to(self.replace(model=self.provider))
         result = await run_to_report(reporter.session(**options), report, prompt)
         if not report.has_data:
             result.raise_for_status()

@@ -21,9 +21,11 @@ _KEPT = ("max_turns", "max_total_tokens", "max_cost", "max_seconds")
 def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
     """Return the settings to store. An empty tool list is not stored, so resuming shows the previous tools."""
     model = agent.model if isinstance(agent.model, str) else agent.provider.name
-    tools = tuple(tool.name for tool in make_tools(agent.tools)) or None
+    served = [tool.name for tool in agent.server_tools]
+    tools = (*(tool.name for tool in make_tools(agent.tools)), *served) or None
     limits = msgspec.to_builtins(agent.limits)
-    return SessionSettings(None, clean(model), clean(agent.system), tools, limits, clean(str(cwd)), agent.effort or "")
+    system = "\n\n".join(part for part in (agent.system, agent.situation) if part.strip())
+    return SessionSettings(None, clean(model), clean(system), tools, limits, clean(str(cwd)), agent.effort or "")
 
 
 def agent_of(settings: SessionSettings) -> AgentSpec:

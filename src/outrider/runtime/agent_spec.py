@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from outrider.prompts import prompt as prompt_text
 from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
+from outrider.runtime.answer_schema import AnswerSchema
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
-from outrider.tools.tool import Tool, make_tools
+from outrider.tools.server_tool import ServerTool, separate
+from outrider.tools.tool import Tool, check_tool_list, make_tools
 
 Self = TypeVar("Self", bound="AgentSpec")
 
@@ -29,8 +32,13 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
 
     system: str = ""
     """The system prompt."""
+    situation: str = ""
+    """What differs from session to session, such as the folder and the date. It ends the system prompt, so that the
+    provider's prompt cache holds for all that is before it."""
     tools: tuple[Tool, ...] = ()
     """The tools; functions that are given here are made into tools."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """Tools that the model's API runs itself. Those that are given in `tools` move here."""
     limits: Limits = Limits()
     """Where a run stops."""
     retry: Retry = Retry()
@@ -49,9 +57,13 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """`auto`, `required`, `none` or the name of a tool. It holds for the first request of a run."""
     options: Mapping[str, Any] = {}
     """Fields for the body of each request, as the provider's API has them, for what no argument covers."""
+    answer: AnswerSchema | None = None
+    """The schema that the API holds the answers to. `Report.attached_to` sets it."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "tools", make_tools(self.tools))
+        functions, served = separate((*self.server_tools, *check_tool_list(self.tools)))
+        msgspec.structs.force_setattr(self, "tools", make_tools(functions))
+        msgspec.structs.force_setattr(self, "server_tools", tuple(served))
         choice = self.tool_choice
         names = [tool.name for tool in self.tools]
         if choice is not None and choice not in ("auto", "required", "none", *names):
@@ -68,7 +80,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     def instructions(self) -> str:
         """The system prompt, with the guidance of the tools."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
-        return "\n\n".join(part for part in (self.system, *guidance) if part.strip())
+        answer = prompt_text("output_answer") if self.answer else ""
+        return "\n\n".join(part for part in (self.system, *guidance, answer, self.situation) if part.strip())
 
     @cached_property
     def provider(self) -> Provider:

@@ -96,6 +96,10 @@ class ResultBuilder:
     async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
         """Store a file; return its reference, or the reason why it failed, which observers see as a notice."""
         try:
+            if attachment.is_remote:
+                from outrider.providers.fetching import fetched  # few files are on the web
+
+                attachment = await fetched(attachment)
             approve: object = self._around.approve
             if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
                 return await self._put_judged(approve, attachment, limit)

@@ -16,6 +16,7 @@ from outrider.runtime.events import Notice, ToolFinished, ToolProgress, ToolStar
 from outrider.text import clean, shorten
 from outrider.tools.approval import denial_of
 from outrider.tools.context import ToolContext
+from outrider.tools.near_names import nearest_name
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
@@ -130,8 +131,11 @@ class Call:
         if self.answer:
             return
         if tool is None:
-            names = ", ".join(known) or "none"
-            self._finish(error_result(use.id, f"There is no tool named {use.name!r}. The tools are: {names}."))
+            names = list(known)
+            near = nearest_name(use.name, names)
+            guess = f"Did you mean {near}? " if near else ""
+            text = f"There is no tool named {use.name!r}. {guess}The tools are: {', '.join(names) or 'none'}."
+            self._finish(error_result(use.id, text))
         elif use.invalid_input is not None:
             raw = shorten(use.invalid_input, 500, "[{left_out} of {total} characters left out]")
             text = f"The arguments of {use.name} are not a JSON object, so it was not run: {raw}"

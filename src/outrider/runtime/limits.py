@@ -19,6 +19,12 @@ FORMER_NAMES: Mapping[str, str] = {
 """The names of limits in settings, profiles and logs of earlier versions."""
 
 
+RESULT_SHARE = 0.4
+"""Characters of one result for each token of the context window. A token has about three characters."""
+SHORTEST_RESULT = 1_000
+"""Characters of one result that a model reads, however small its window."""
+
+
 class Limits(msgspec.Struct, frozen=True):
     """The limits of a run. None means no limit.
 
@@ -41,9 +47,18 @@ class Limits(msgspec.Struct, frozen=True):
     tool_seconds: float | None = 600.0
     """Wall time of one call, for tools without a time-out of their own."""
     result_characters: int = 50_000
-    """Characters of one result that the model reads; the whole is stored."""
+    """Characters of one result that the model reads, at most; the whole is stored. A small context window lowers it."""
     attachment_bytes: int = MAX_BYTES
     """The largest file that a tool or a person may send."""
+
+    def within(self, window: int | None) -> Limits:
+        """Return the limits for a model with this context window, in tokens: one result takes about an eighth of it.
+
+        >>> Limits().within(16_384).result_characters, Limits().within(200_000).result_characters
+        (6553, 50000)
+        """
+        most = self.result_characters if window is None else max(SHORTEST_RESULT, int(window * RESULT_SHARE))
+        return self if most >= self.result_characters else msgspec.structs.replace(self, result_characters=most)
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -8,18 +8,35 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, ToolUseBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request
 from outrider.runtime.attempts import Attempts
-from outrider.runtime.events import Event, Notice, ReplyDiscarded, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.runtime.events import (
+    Event,
+    Notice,
+    ReplyDiscarded,
+    Retrying,
+    ServerToolFinished,
+    ServerToolStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from outrider.runtime.retry import Retry
 from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
-SHOWN = (ThinkingDelta, ToolCallDelta, Notice)
+SHOWN = (ThinkingDelta, ToolCallDelta, ServerToolStarted, ServerToolFinished, Notice)
 
 
 class Receiver:
@@ -131,16 +148,26 @@ class Receiver:
 
 def _shallow(message: Message) -> Message:
     """Replace arguments that are nested too deeply to be stored; such a call does not run."""
-    if not any(too_deep(call.input, DEEPEST_ARGUMENTS) for call in message.tool_calls):
+    kinds = (ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock)
+    if not any(isinstance(block, kinds) and _is_deep(block) for block in message.content):
         return message
     return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
 
 
 def _shallow_block(block: Block) -> Block:
-    if not isinstance(block, ToolUseBlock) or not too_deep(block.input, DEEPEST_ARGUMENTS):
+    if isinstance(block, ServerToolUseBlock | ServerToolResultBlock) and _is_deep(block):
+        # Without its state it is sent back as text.
+        fields: dict[str, Any] = {"input": {}} if isinstance(block, ServerToolUseBlock) else {}
+        return msgspec.structs.replace(block, state=None, **fields)
+    if not isinstance(block, ToolUseBlock) or not _is_deep(block):
         return block
     text = "(nested too deeply to be shown)"
     return msgspec.structs.replace(block, input={}, invalid_input=text)
+
+
+def _is_deep(block: ToolUseBlock | ServerToolUseBlock | ServerToolResultBlock) -> bool:
+    state = None if isinstance(block, ToolUseBlock) else block.state and block.state.data
+    return too_deep([getattr(block, "input", None), state], DEEPEST_ARGUMENTS + 1)
 
 
 def _whole_numbers(usage: Usage) -> Usage:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import OutriderError, RunError
 from outrider.log.entries import CallResult
 from outrider.providers.base import Reply, StopReason
@@ -49,6 +49,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
     """Whether there was a report. It distinguishes a report of null from no report."""
+    citations: tuple[Citation, ...] = ()
+    """The sources of the last reply, each once, if its API names them."""
 
     def raise_for_status(self) -> RunResult:
         """Raise RunError unless the run is done; return the result otherwise."""
@@ -69,6 +71,7 @@ class Progress:
         self.turns = 0
         self.usage = Usage()
         self.text = ""
+        self.citations: tuple[Citation, ...] = ()
         self.stop_reason = StopReason.END
         self.structured_output: Any = None
         self.has_structured_output = False
@@ -85,12 +88,12 @@ class Progress:
     def count(self, reply: Reply) -> None:
         """Count a reply: its usage, text and stop reason."""
         self.use(reply.usage)
-        self.text = reply.text
+        self.text, self.citations = reply.text, reply.message.citations
         self.stop_reason = reply.stop_reason
 
     def end_with(self, answer: CallResult) -> None:
         """Take the result that ends the run: its text, and the data in `details["structured_output"]`."""
-        self.text = answer.result.text
+        self.text, self.citations = answer.result.text, ()
         if isinstance(answer.details, Mapping) and "structured_output" in answer.details:
             self.structured_output, self.has_structured_output = answer.details["structured_output"], True
 

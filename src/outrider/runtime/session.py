@@ -18,12 +18,20 @@ from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
-from outrider.errors import ConversationError, LogError, ProviderError, SessionBusyError, SessionCancelledError
+from outrider.errors import (
+    ConversationError,
+    LogError,
+    ProviderError,
+    SessionBusyError,
+    SessionCancelledError,
+    ValidationError,
+)
 from outrider.log.entries import AttemptFailed, CallResult, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
+from outrider.providers.windows import window_of
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_batches import first_intents, run_calls
@@ -51,6 +59,7 @@ from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
+from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
@@ -131,7 +140,7 @@ class Session:
         self._agent = agent
         self.provider = provider
         self._tools = {tool.name: tool for tool in agent.tools}
-        self._specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools)
+        self._specs = specs_of(agent.tools)
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
     @property
@@ -282,7 +291,9 @@ class Session:
             raise
         ending = self._finish(progress, status, error, earlier)
         conversation = await self._all_messages()
-        return RunResult(status, progress.text, progress.turns, progress.usage, conversation, *ending)
+        return RunResult(
+            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations
+        )
 
     def _finish(
         self, progress: Progress, status: RunStatus, error: str, earlier: CallResult | None
@@ -340,11 +351,17 @@ class Session:
         await self._add(prompt)
         final = await self._act_if_called()
         while not final:
+            correction = ""
             if answer := self._final_answer():
-                progress.text = answer.text
-                return "done"
+                correction = self._correction(progress)
+                if not correction:
+                    progress.text = answer.text
+                    self._read_answer(answer, progress)
+                    return "done"
             if reached := progress.limit_reached():
                 return reached
+            if correction:
+                await self._add(correction)
             progress.begin_turn()
             self._emit(TurnStarted(progress.turns, progress.on_last_turn))
             reply = await self._whole_reply(progress)
@@ -355,6 +372,19 @@ class Session:
                 progress.count_calls(reply.message.tool_calls, last.tool_results)
         progress.end_with(final)
         return "done"
+
+    def _correction(self, progress: Progress) -> str:
+        """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""
+        is_refused = progress.stop_reason in (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+        return self.agent.answer.correction(self.history.tail) if self.agent.answer and not is_refused else ""
+
+    def _read_answer(self, message: Message, progress: Progress) -> None:
+        """Take the data of the answer, if it has a schema and satisfies it."""
+        if self.agent.answer:
+            with contextlib.suppress(ValidationError):
+                answer = self.agent.answer.read(message)
+                progress.text = answer.text
+                progress.structured_output, progress.has_structured_output = answer.data, True
 
     async def _whole_reply(self, progress: Progress) -> Reply:
         """Request replies until one ends its turn: a pause is continued; an empty reply after a failure is not one."""
@@ -383,7 +413,16 @@ class Session:
         settings = self.agent.settings if first else self.agent.settings.after_first
         idle = self.agent.retry.idle_seconds
         request = Request(
-            messages, self.store, self.agent.instructions, self._specs, reminder, self._memory, settings, idle
+            messages,
+            self.store,
+            self.agent.instructions,
+            self._specs,
+            reminder,
+            self._memory,
+            settings,
+            idle,
+            self.agent.answer.schema if self.agent.answer else None,
+            self.agent.server_tools,
         )
         receiver = Receiver(self.provider, self._emit, self.agent.retry, self._record_failure)
         try:
@@ -393,6 +432,8 @@ class Session:
             raise
         reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
+        if reply.message.tool_calls:
+            self._fit_results()
         try:
             await self._record_reply(reply, acting)
         except LogError as error:
@@ -404,10 +445,18 @@ class Session:
             self._emit(Notice(remark))
         return reply
 
+    def _fit_results(self) -> None:
+        """Bound the results by the model's context window, which the provider may have learned meanwhile."""
+        limits = self.agent.limits.within(window_of(self.provider))
+        if limits != self._environment.limits:
+            self._environment = msgspec.structs.replace(self._environment, limits=limits)
+
     def _reminder(self, progress: Progress) -> str:
         """Return the reminder for one request."""
         if progress.on_last_turn:
             asked = [tool.final_turn for tool in self._tools.values() if tool.final_turn]
+            if self.agent.answer:
+                asked.append(prompt_text("output_final_turn"))
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
         return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
 
@@ -463,6 +512,10 @@ class Session:
 
     async def _store_part(self, part: Part) -> TextBlock | AttachmentBlock:
         if isinstance(part, Attachment):
+            if part.is_remote:
+                from outrider.providers.fetching import fetched  # few files are on the web
+
+                part = await fetched(part)
             return await self._environment.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         return part
 
@@ -592,6 +645,11 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise
+
+
+def specs_of(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:
+    """Return the tools as a model sees them."""
+    return tuple(ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in tools)
 
 
 def _has_failed(results: Message | None) -> bool:

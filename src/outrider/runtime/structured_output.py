@@ -1,10 +1,16 @@
-"""Structured output: data that satisfies a JSON Schema, which a model returns by calling a tool that ends the run."""
+"""Structured output: data that satisfies a JSON Schema.
+
+Where the API guarantees it, the model's answer is the data: each request has the schema. Elsewhere, and for a schema
+that the API cannot express, the model calls a tool that ends the run. The data is validated either way.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +18,9 @@ from outrider.conversation.messages import Message
 from outrider.conversation.prompt import Prompt
 from outrider.errors import SchemaError, ValidationError
 from outrider.prompts import prompt as prompt_text
+from outrider.providers.base import SchemaProvider
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.answer_schema import Answer, AnswerSchema
 from outrider.runtime.events import RunStatus
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import Progress, RunResult
@@ -19,6 +28,7 @@ from outrider.runtime.session import Session
 from outrider.text import clean_value
 from outrider.tools.result import ToolResult
 from outrider.tools.schema import Schema
+from outrider.tools.schema.nulls import without_absent
 from outrider.tools.schema.raw_schemas import refuse_names
 from outrider.tools.schema.wrapping import describes_objects, resolve_root_reference, wrapped
 from outrider.tools.tool import Tool, make_tool
@@ -28,6 +38,14 @@ WRAPPED = "result"
 """The parameter of the tool for data that is not an object."""
 MISSING = "the model ended without a report, although it was reminded; its last text is in `text`"
 NO_TURNS_LEFT = "the model ended without a report, and the limits leave no turn to remind it"
+
+_SCHEMA_WORDS = re.compile(
+    r"output_config|output_format|response_?format|text\.format|json_?schema|response_?(json_?)?schema"
+    r"|structured.?output|response mime ?type|invalid schema",
+    re.IGNORECASE,
+)
+"""Words in the error of an API that does not take a schema."""
+A = TypeVar("A", bound=AgentSpec)
 
 
 class Report:
@@ -87,6 +105,17 @@ class Report:
         """The data as JSON in one line; empty before the report."""
         return _json(self.data) if self._data else ""
 
+    def attached_to(self, agent: A) -> A:
+        """Return the agent as one that reports: with the schema if its API enforces it, else with the tool."""
+        schema, provider = self.tool.parameters, agent.provider
+        if isinstance(provider, SchemaProvider) and provider.enforces(schema, with_tools=bool(agent.tools)):
+            return agent.replace(answer=AnswerSchema(schema, self._parse))
+        return self.with_tool(agent)
+
+    def with_tool(self, agent: A) -> A:
+        """Return the agent with the tool, and without the schema."""
+        return agent.replace(tools=[*agent.tools, self.tool], answer=None)
+
     def recall(self, messages: Sequence[Message]) -> bool:
         """Take the report from the end of a conversation, if it satisfies the schema; return whether there was one.
 
@@ -98,6 +127,25 @@ class Report:
                 self._data = (data,)
                 return True
         return False
+
+    def recall_answer(self, answer: AnswerSchema, messages: Sequence[Message]) -> None:
+        """Take the report from the answer at the end of a conversation, if it satisfies the schema."""
+        if messages and messages[-1].role == "assistant" and not messages[-1].tool_calls:
+            with suppress(ValidationError):
+                self._data = (answer.read(messages[-1]).data,)
+
+    def _parse(self, text: str) -> Answer:
+        """Read an answer in JSON. Raises ValidationError."""
+        arguments = _decoded(text)
+        # A model writes null for an optional property if the API requires every property.
+        if self._unwrapped_violations(arguments):
+            arguments = without_absent(arguments, self.tool.parameters)
+        data = clean_value(self._unwrapped(arguments))
+        self._schema.decode(data)
+        return Answer(data, _json(data))
+
+    def _unwrapped_violations(self, arguments: Mapping[str, Any]) -> list[str]:
+        return self._schema.violations(self._unwrapped(arguments))
 
     async def _take(self, /, **arguments: Any) -> ToolResult:
         if self._data:
@@ -122,14 +170,31 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     began = clock()
     first = await session.run(prompt)
     report.recall(first.conversation)
+    if session.agent.answer and _is_refused_schema(first):
+        session.agent = report.with_tool(session.agent)  # the API does not take the schema after all
+        first = await session.run()
+        report.recall(first.conversation)
+    elif session.agent.answer and not report.has_data:
+        report.recall_answer(session.agent.answer, first.conversation)
+        is_short = first.status not in ("done", "error", "cancelled") and first.conversation[-1].role == "assistant"
+        return _reported(msgspec.structs.replace(first, error=NO_TURNS_LEFT) if is_short else first, report)
     if report.has_data or first.status != "done" or _was_reminded(first.conversation):
         return _reported(first, report)
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
         return msgspec.structs.replace(_reported(first, report), status=left, error=NO_TURNS_LEFT)
+    if getattr(session.provider, "decodes_schemas", False):
+        # Only the report is left: the server decodes it by its schema.
+        session.agent = session.agent.replace(tool_choice=TOOL)
     second = await session.run(prompt_text("report_reminder"), limits=left)
     report.recall(second.conversation)
     return _reported(_joined(first, second), report)
+
+
+def _is_refused_schema(result: RunResult) -> bool:
+    """Whether the API refused the first request because of the schema: not every model and server is known."""
+    is_first = bool(result.conversation) and result.conversation[-1].role == "user"
+    return result.status == "error" and is_first and bool(_SCHEMA_WORDS.search(result.error))
 
 
 def _was_reminded(messages: Sequence[Message]) -> bool:
@@ -182,6 +247,22 @@ def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:
     asked, answered = ending
     good = {result.tool_use_id for result in answered.tool_results if not result.is_error}
     yield from (call.input for call in asked.tool_calls if call.name == TOOL and call.id in good)
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    """Return the JSON object of a text. Raises ValidationError."""
+    import json
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        value = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError([f"(the answer): is not JSON: {error}"]) from None
+    if not isinstance(value, dict):
+        raise ValidationError(["(the answer): is not a JSON object"])
+    return value
 
 
 def _json(data: Any) -> str:

@@ -148,7 +148,7 @@ async def _make_report(schema: Any) -> Report:
 
 
 def _with_report(agent: Agent, report: Report | None) -> Agent:
-    return msgspec.structs.replace(agent, tools=[*agent.tools, report.tool]) if report else agent
+    return report.attached_to(agent) if report else agent
 
 
 async def _run(child: Session, report: Report | None, prompt: str) -> RunResult:

@@ -71,6 +71,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     """Rewrites the arguments before validation, for example from the spelling of other programs."""
     built_in: bool = False
     """Whether the tool is part of Outrider and may have a reserved name."""
+    shown: dict[str, Any] | None = None
+    """The JSON Schema that the model sees, if it leaves something out; the tool takes all of its arguments."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -98,8 +100,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments."""
-        return self.signature.schema.json
+        """The JSON Schema of the arguments, as the model sees it."""
+        return self.signature.schema.json if self.shown is None else self.shown
 
     def check(self, arguments: dict[str, Any]) -> None:
         """Validate the arguments. Raises ValidationError."""

@@ -14,7 +14,7 @@ from outrider.coding.config.value_types import Boolean, Choice, Number, PathList
 from outrider.runtime.limits import Limits
 from tests.cli.program import outrider
 
-FREE = {"permissions.ask", "permissions.deny", "chat.show_thinking", "acp.full_updates", "acp.update_interval"}
+FREE = {"lean", "permissions.ask", "permissions.deny", "chat.show_thinking", "acp.full_updates", "acp.update_interval"}
 """The settings that a project may set to any value."""
 
 

@@ -17,12 +17,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.toolbox.tool_errors import ToolCallError
-from outrider.coding.toolbox.web import addresses, fetching
-from outrider.coding.toolbox.web.addresses import is_local_name, why_private
 from outrider.coding.toolbox.web.webfetch import web_fetch
 from outrider.conversation.documents.charsets import decoded
 from outrider.conversation.documents.pages import read_page
+from outrider.providers import addresses, fetching
+from outrider.providers.addresses import is_local_name, why_private
 from outrider.providers.transport import CA_VARIABLES
 from outrider.tools.result import ToolResult
 from tests.coding.toolbox.calling import call
@@ -676,7 +675,7 @@ def test_any_text_is_fetched_or_refused_in_words(url: str) -> None:
 def test_any_redirect_is_followed_or_refused_in_words(location: str) -> None:
     from yarl import URL
 
-    with contextlib.suppress(ToolCallError):
+    with contextlib.suppress(fetching.FetchError):
         assert fetching._redirect_target(URL("https://example.com/a"), location).raw_host
 
 

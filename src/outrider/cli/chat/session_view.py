@@ -15,7 +15,7 @@ from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox.titles import title
-from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.runtime.events import (
@@ -24,6 +24,8 @@ from outrider.runtime.events import (
     Notice,
     ReplyDiscarded,
     Retrying,
+    ServerToolFinished,
+    ServerToolStarted,
     SubagentEvent,
     SubagentStarted,
     TextDelta,
@@ -108,6 +110,15 @@ class SessionView:
                 self._calls[call_id].show(content)
             case ToolFinished():
                 self._call_finished(event)
+            case ServerToolStarted(call_id=call_id, name=name, input=input):
+                self._fold_thinking()
+                self._write_markdown(self._markdown.end())
+                self._titles[call_id] = safe_line(title(name, input, self._folder))
+                self._calls[call_id] = RunningCall(self._titles[call_id])
+            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+                content = (TextBlock(text),) if text else ()
+                self._wrote_reply = True
+                self._call_finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
             case ReplyDiscarded():
                 self._discard_reply()
             case Notice(text=text):
@@ -130,11 +141,21 @@ class SessionView:
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
         self._wrote_reply = False
+        if message.citations:
+            self.write([*self._sources(message), ""])
         for block in message.content:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.write([*self._file(block), ""])
         self._incoming.clear()
         self._titles |= {call.id: safe_line(title(call.name, call.input, self._folder)) for call in message.tool_calls}
+
+    def _sources(self, message: Message) -> Iterator[str]:
+        """Yield the sources of a reply, numbered. Terminals make links of the addresses."""
+        for number, source in enumerate(message.citations, 1):
+            address = safe_line(source.url) if source.title else ""
+            yield styled(f"[{number}] {fit(safe_line(source.label), self.region.width - 6)}", DIM)
+            if address:
+                yield styled(f"    {address}", DIM)
 
     def _call_finished(self, event: ToolFinished) -> None:
         self._calls.pop(event.call_id, None)
@@ -171,6 +192,8 @@ class SessionView:
         self._markdown.end()
         self._thinking, self._thinking_since = [], 0.0
         self._incoming.clear()
+        self._calls.clear()
+        self._titles.clear()
         if self._wrote_reply:
             self._wrote_reply = False
             self.note("The reply above broke off and is discarded.")

@@ -258,6 +258,10 @@ class AcpSettings(msgspec.Struct, frozen=True):
     ] = 0.05
 
 
+Lean: TypeAlias = Literal["auto", "on", "off"]
+"""When the agent has its lean form."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Everything that can be set."""
 
@@ -293,6 +297,16 @@ class Settings(msgspec.Struct, frozen=True):
             consent=if_adds_tools("tools that you have left out can be used"),
         ),
     ] = None
+    lean: Annotated[
+        Lean,
+        Setting(
+            variable="OUTRIDER_LEAN",
+            flag="--lean",
+            help='a short prompt and six tools in few words: `"on"`, `"off"`, or `"auto"` for models whose context '
+            "window is known to be under 32k tokens",
+            consent=None,
+        ),
+    ] = "auto"
     tool_files: Annotated[
         PythonFiles,
         Setting(

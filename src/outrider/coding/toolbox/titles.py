@@ -16,6 +16,10 @@ _MAIN_ARGUMENT = {
     "Bash": "command",
     "WebFetch": "url",
     "Task": "description",
+    "web_search": "query",
+    "web_fetch": "url",
+    "code_execution": "code",
+    "bash_code_execution": "command",
 }
 """The argument that describes a call best."""
 

@@ -19,10 +19,26 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, Request, StopReason
-from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.deltas import (
+    Delta,
+    ServerToolFinished,
+    ServerToolStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from outrider.text import clean, clean_value
 
 
@@ -141,6 +157,12 @@ class ScriptedModel:
                     text = clean(block.text)
                     size = self._chunk or len(text) or 1
                     yield from (TextDelta(text[start : start + size]) for start in range(0, len(text), size))
+                case ServerToolUseBlock():
+                    yield ServerToolStarted(block.id, block.name, clean_value(block.input))
+                case ServerToolResultBlock():
+                    uses = (each for each in message.content if isinstance(each, ServerToolUseBlock))
+                    name = next((each.name for each in uses if each.id == block.tool_use_id), "")
+                    yield ServerToolFinished(block.tool_use_id, name, clean(block.text), block.is_error)
                 case ThinkingBlock():
                     yield ThinkingDelta(clean(block.thinking))
                 case ToolUseBlock(invalid_input=None):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO
 
-from outrider.coding.toolbox.files.line_ranges import Lines, Span, numbered_lines
+from outrider.coding.toolbox.files.line_ranges import Lines, Span, characters_for, numbered_lines
 from outrider.coding.toolbox.seen_files import ALL, Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.documents import kinds
@@ -26,7 +26,9 @@ def document_text(stream: BinaryIO, name: str, mime_type: str, span: Span, conte
         first = next(text, None)
         if first is None:
             return f"{printable(name)} ({kind}) has no text; it may have pictures. {ORIGINAL}", ALL
-        lines, part = numbered_lines(Lines(chain([first], text)), span, name, None)
+        lines, part = numbered_lines(
+            Lines(chain([first], text)), span, name, None, characters_for(context.result_characters)
+        )
     except AttachmentError as error:
         raise ToolCallError(f"{printable(name)} cannot be read: {error}.") from None
     return f"{lines}\n[This is the text of the {kind}, without layout and pictures. {ORIGINAL}]", part

@@ -103,7 +103,14 @@ class Lines:
         return Line(kept, length)
 
 
-def numbered_lines(lines: Lines, span: Span, name: str, total: int | None) -> tuple[str, Part]:
+def characters_for(limit: int | None) -> int:
+    """Return how many characters to show at once if a result may have so many: less, with room for a note."""
+    return CHARACTERS if limit is None else min(CHARACTERS, limit * 9 // 10)
+
+
+def numbered_lines(
+    lines: Lines, span: Span, name: str, total: int | None, characters: int = CHARACTERS
+) -> tuple[str, Part]:
     """Return the lines of the span with their numbers, and a note about what was left out; and which lines these are.
 
     `total` is the number of lines in the text, or None if it is unknown.
@@ -113,7 +120,7 @@ def numbered_lines(lines: Lines, span: Span, name: str, total: int | None) -> tu
         raise ToolCallError(
             f"{printable(name)} has {counted(lines.passed, 'line')}; offset {span.first:,} is past its end."
         )
-    taken, replaced, is_cut = _take(lines, span.count or LINES)
+    taken, replaced, is_cut = _take(lines, span.count or LINES, characters)
     notes = _note(span.first, lines, total)
     if replaced:
         notes += "\n[Bytes that are not UTF-8 are shown as \N{REPLACEMENT CHARACTER}.]"
@@ -128,11 +135,12 @@ def excerpt(text: str, first: int, count: int) -> str:
     return "\n".join(_take(lines, count)[0])
 
 
-def _take(lines: Lines, count: int) -> tuple[list[str], bool, bool]:
+def _take(lines: Lines, count: int, characters: int = CHARACTERS) -> tuple[list[str], bool, bool]:
     """Return the next lines with their numbers, as many as fit; whether a byte was replaced; whether a line was cut."""
     taken: list[str] = []
     used, replaced, is_cut = 0, False, False
-    while len(taken) < count and used < CHARACTERS - LINE_CHARACTERS and lines.more:
+    room = max(characters - LINE_CHARACTERS, characters // 2)
+    while len(taken) < count and used < room and lines.more:
         line = lines.next()
         text, not_utf8 = readable(_truncate(line))
         taken.append(f"{lines.passed:>6}\t{text}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Span
+from outrider.coding.toolbox.files.line_ranges import Span, characters_for
 from outrider.coding.toolbox.seen_files import Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.conversation.documents.pdfs import opened_pdf
@@ -40,7 +40,7 @@ def pdf_text(stream: BinaryIO, name: str, span: Span, context: ToolContext) -> t
         context.progress(f"page {number} of {total}")
         text = _page_text(reader, number)
         used += len(text)
-        if pages and used > CHARACTERS:
+        if pages and used > characters_for(context.result_characters):
             break
         pages.append(text)
     shown = span.first + len(pages) - 1

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from outrider.coding.toolbox.files.documents import document_text
-from outrider.coding.toolbox.files.line_ranges import Lines, Span, line_count, numbered_lines
+from outrider.coding.toolbox.files.line_ranges import Lines, Span, characters_for, line_count, numbered_lines
 from outrider.coding.toolbox.files.notebooks import notebook_result
 from outrider.coding.toolbox.files.pdfs import pdf_text
 from outrider.coding.toolbox.files.pictures import PICTURES, picture_result
@@ -216,11 +216,12 @@ def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: To
 
 
 def _text(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> tuple[str, Part]:
+    characters = characters_for(context.result_characters)
     if source.data is None:
         pieces = file_chunks(source.stream, encoding, _progress_reporter(source.stamp.size, context))
-        return numbered_lines(Lines(pieces), span, source.name, None)
+        return numbered_lines(Lines(pieces), span, source.name, None, characters)
     text = decode_lenient(source.data, encoding)
-    return numbered_lines(Lines(text_chunks(text)), span, source.name, line_count(text))
+    return numbered_lines(Lines(text_chunks(text)), span, source.name, line_count(text), characters)
 
 
 def _progress_reporter(size: int, context: ToolContext) -> Callable[[int], None]:

@@ -30,11 +30,11 @@ def glob(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
     async def find_files(pattern: str, context: ToolContext, path: str | None = None) -> ToolResult:
         """Find files by a pattern for their paths, newest first. Files that git ignores are left out.
 
-        `*` matches any part of a name, `**` any folders, `{a,b}` either. `*.py` finds files in the folder itself,
-        `**/*.py` in all folders below it too.
+        `*` matches any part of a name, `**` any folders, `{a,b}` either. `*` alone finds files in the folder itself,
+        `**/*` in all folders below it too.
 
         Args:
-            pattern: The pattern, relative to path: `src/**/*.ts`, `*.{md,txt}`.
+            pattern: The pattern, relative to path.
             path: The folder to search; the project's folder if left out.
         """
         try:

@@ -46,7 +46,7 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
         Args:
             pattern: The regular expression.
             path: The file or folder to search; the project's folder if left out.
-            glob: Which files to search: `*.py`, `*.{ts,tsx}`, `src/**/*.md`; `!*.min.js` leaves files out.
+            glob: Which files to search, by a pattern for their paths as Glob takes it; `!` before it leaves files out.
             output_mode: files_with_matches lists the files, newest first; content shows each line as path:line:text;
                 count shows how many lines of each file match.
         """

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from outrider.coding.toolbox.throttle import ProgressThrottle
-from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.conversation.attachments import Attachment, sniff
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
@@ -17,8 +16,8 @@ from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from outrider.coding.toolbox.web.addresses import Resolve
-    from outrider.coding.toolbox.web.fetching import WebResponse
+    from outrider.providers.addresses import Resolve
+    from outrider.providers.fetching import WebResponse
 
 LONGEST_ERROR = 2000
 """Characters shown of an error page."""
@@ -40,13 +39,13 @@ def web_fetch(*, private_addresses: bool = False, resolve: Resolve | None = None
         Args:
             url: The address, with http:// or https://.
         """
-        from outrider.coding.toolbox.web.addresses import system_resolver
-        from outrider.coding.toolbox.web.fetching import Fetcher
+        from outrider.providers.addresses import system_resolver
+        from outrider.providers.fetching import Fetcher, FetchError
 
         fetcher = Fetcher(resolve or system_resolver(), private_addresses=private_addresses)
         try:
-            response = await fetcher.fetch(url, ProgressThrottle(context.progress))
-        except ToolCallError as failure:
+            response = await fetcher.fetch(url, ProgressThrottle(context.progress).show)
+        except FetchError as failure:
             return ToolResult(str(failure), is_error=True)
         return await threads.run(_result, response)
 

@@ -1,4 +1,4 @@
-"""Fetch a page from the web without access to the private network.
+"""Fetch a page or a file from the web without access to the private network.
 
 The address that was checked is the one that is connected to: a name is resolved once for each request, and no socket
 is created for any other address. Redirects are checked like the first request. With a proxy in the environment, the
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from outrider.coding.toolbox.throttle import ProgressThrottle
-from outrider.coding.toolbox.tool_errors import ToolCallError
-from outrider.coding.toolbox.web.addresses import Resolve, is_literal, is_local_name, why_private
-from outrider.errors import OutriderError
+from outrider.conversation.attachments import Attachment
+from outrider.errors import AttachmentError, OutriderError
+from outrider.providers.addresses import Resolve, is_literal, is_local_name, system_resolver, why_private
 from outrider.providers.transport import environment_proxies, proxy_for, tls_context
 from outrider.text import human_size
 from outrider.version import __version__
@@ -41,6 +41,15 @@ HEADERS = {
 }
 
 
+ShowProgress: TypeAlias = Callable[[Callable[[], str]], None]
+"""Takes a function that describes the progress."""
+SETTING = "The user can allow private ones with web.private_addresses in the configuration."
+
+
+class FetchError(Exception):
+    """A URL could not be fetched. The message is a sentence."""
+
+
 class WebResponse(msgspec.Struct, frozen=True):
     """A response from the web."""
 
@@ -55,31 +64,34 @@ class WebResponse(msgspec.Struct, frozen=True):
 class Fetcher:
     """Fetches a URL within limits and follows redirects."""
 
-    def __init__(self, resolve: Resolve, *, private_addresses: bool = False) -> None:
+    def __init__(self, resolve: Resolve, *, private_addresses: bool = False, for_user: bool = False) -> None:
+        """`for_user`: the user named the URL, not a model: a redirect may go to another host, but only to https."""
         self._resolve = resolve
         self._allow_private = private_addresses
+        self._for_user = for_user
 
-    async def fetch(self, address: str, throttle: ProgressThrottle) -> WebResponse:
-        """Return the final response. Raises ToolCallError if there is none."""
+    async def fetch(self, address: str, show: ShowProgress = lambda _: None) -> WebResponse:
+        """Return the final response. Raises FetchError if there is none."""
         import aiohttp
 
         url = _parse(address)
         try:
             async with asyncio.timeout(TIME_LIMIT):
                 for _ in range(MOST_REDIRECTS + 1):
-                    answer = await self._get(url, throttle)
+                    answer = await self._get(url, show)
                     if isinstance(answer, WebResponse):
                         return answer
-                    if _host(answer) != _host(url):  # permission for one host is not permission for another
-                        raise ToolCallError(
-                            f"{url} redirects to another host: {answer} To read that, fetch it by itself."
-                        )
+                    if self._for_user and answer.scheme != "https":
+                        raise FetchError(f"{url} redirects to an address without https, which is not fetched.")
+                    # Permission for one host is not permission for another.
+                    if not self._for_user and _host(answer) != _host(url):
+                        raise FetchError(f"{url} redirects to another host: {answer} To read that, fetch it by itself.")
                     url = answer
         except (aiohttp.ClientError, OSError, ValueError, OutriderError) as error:
-            raise ToolCallError(_explain(error, url)) from None
-        raise ToolCallError(f"{address} redirects more than {MOST_REDIRECTS} times; it may be going in circles.")
+            raise FetchError(_explain(error, url)) from None
+        raise FetchError(f"{address} redirects more than {MOST_REDIRECTS} times; it may be going in circles.")
 
-    async def _get(self, url: URL, throttle: ProgressThrottle) -> WebResponse | URL:
+    async def _get(self, url: URL, show: ShowProgress) -> WebResponse | URL:
         """Return the response to one request, or the URL that it redirects to."""
         import aiohttp
 
@@ -101,7 +113,7 @@ class Fetcher:
                 return _redirect_target(url, location)
             content_type = response.headers.get("content-type", "")
             return WebResponse(
-                str(url), response.status, response.reason or "", content_type, await _body(response, throttle)
+                str(url), response.status, response.reason or "", content_type, await _body(response, show)
             )
 
     async def _check(self, url: URL, *, is_proxied: bool) -> None:
@@ -124,6 +136,21 @@ class Fetcher:
         resolver: Any = _Resolver(self._resolve, self._allow_private)
         factory = None if self._allow_private else _public_socket
         return aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver, socket_factory=factory)
+
+
+async def fetched(attachment: Attachment, resolve: Resolve | None = None) -> Attachment:
+    """Return an attachment by URL with its bytes. Raise AttachmentError."""
+    fetcher = Fetcher(resolve or system_resolver(), for_user=True)
+    try:
+        response = await fetcher.fetch(attachment.url)
+    except FetchError as error:
+        raise AttachmentError(str(error).replace(SETTING, "").strip().removesuffix(".")) from None
+    if response.status >= 400:
+        raise AttachmentError(f"{attachment.url} answered {response.status} {response.reason}".rstrip())
+    if not response.body:
+        raise AttachmentError(f"{attachment.url} is empty")
+    name = attachment.name or unquote(urlsplit(attachment.url).path.rpartition("/")[2])
+    return msgspec.structs.replace(attachment, source=response.body, name=name)
 
 
 class _Resolver:
@@ -167,11 +194,8 @@ def _refuse_private(host: str, addresses: Sequence[str]) -> None:
             raise _private_error(host, why if address == host else f"{address}, {why}")
 
 
-def _private_error(host: str, why: str) -> ToolCallError:
-    return ToolCallError(
-        f"{host} is not a public address ({why}), and only public ones may be fetched. "
-        "The user can allow private ones with web.private_addresses in the configuration."
-    )
+def _private_error(host: str, why: str) -> FetchError:
+    return FetchError(f"{host} is not a public address ({why}), and only public ones may be fetched. {SETTING}")
 
 
 def _parse(address: str) -> URL:
@@ -179,23 +203,23 @@ def _parse(address: str) -> URL:
 
     text = address.strip()
     if len(text) > LONGEST_URL or not text.isprintable():
-        raise ToolCallError("That is not a URL: it is too long or has control characters.")
+        raise FetchError("That is not a URL: it is too long or has control characters.")
     try:
         return _check_url(URL(text))
-    except ToolCallError:
+    except FetchError:
         raise
     except Exception as error:  # noqa: BLE001 - yarl raises more than ValueError for odd brackets
         reason = f": {str(error).rstrip('.')}" if isinstance(error, ValueError) else ""
-        raise ToolCallError(f"{text} is not a URL that can be fetched{reason}.") from None
+        raise FetchError(f"{text} is not a URL that can be fetched{reason}.") from None
 
 
 def _check_url(url: URL) -> URL:
     if url.scheme not in ("http", "https"):
-        raise ToolCallError("Only addresses that begin with http:// or https:// can be fetched.")
+        raise FetchError("Only addresses that begin with http:// or https:// can be fetched.")
     if url.raw_user is not None or url.raw_password is not None:
-        raise ToolCallError("A URL with a user name or a password is not fetched. Leave them out.")
+        raise FetchError("A URL with a user name or a password is not fetched. Leave them out.")
     if not url.raw_host:
-        raise ToolCallError("The URL has no host.")
+        raise FetchError("The URL has no host.")
     return url.with_fragment(None)
 
 
@@ -208,21 +232,21 @@ def _redirect_target(url: URL, location: str) -> URL:
 
     try:
         return _check_url(url.join(URL(location)))
-    except ToolCallError as failure:
-        raise ToolCallError(f"{url} redirects to an address that is not fetched. {failure}") from None
+    except FetchError as failure:
+        raise FetchError(f"{url} redirects to an address that is not fetched. {failure}") from None
     except Exception:  # noqa: BLE001 - as above
-        raise ToolCallError(f"{url} redirects to something that is not a URL.") from None
+        raise FetchError(f"{url} redirects to something that is not a URL.") from None
 
 
-async def _body(response: aiohttp.ClientResponse, throttle: ProgressThrottle) -> bytes:
+async def _body(response: aiohttp.ClientResponse, show: ShowProgress) -> bytes:
     body = bytearray()
     expected = response.content_length
     whole = f" of {human_size(expected)}" if expected else ""
     async for chunk in response.content.iter_any():
         body.extend(chunk)
         if len(body) > MAX_BYTES:
-            raise ToolCallError(f"{response.url} has more than {human_size(MAX_BYTES)}, which is the limit.")
-        throttle.show(lambda: f"{human_size(len(body))}{whole}")
+            raise FetchError(f"{response.url} has more than {human_size(MAX_BYTES)}, which is the limit.")
+        show(lambda: f"{human_size(len(body))}{whole}")
     return bytes(body)
 
 
