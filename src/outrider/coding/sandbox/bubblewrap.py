@@ -49,8 +49,12 @@ class Bubblewrap:
         """The mechanism."""
         return "bubblewrap"
 
-    def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
+    def wrap(
+        self, argv: Sequence[str], access: Access, places: Confinement, *, network: Sequence[str] = ()
+    ) -> list[str]:
         """Return the arguments that run `argv` with an access level, with its own /tmp.
+
+        `network` are the options of bwrap for the network of access `network`; without them, it is the machine's.
 
         The sandbox has its own /tmp because sockets in the real one (of tmux, X11, ssh-agent) lead out of it. All
         commands of a session share it, because one may read what another has left there.
@@ -61,7 +65,7 @@ class Bubblewrap:
         mounts = self._hidden(places)
         start = [_SCRIPT, self._files.path("filter")]
         options = ["--ro-bind", "/", "/", *_NAMESPACES]
-        options += [] if access == "network" else ["--unshare-net"]
+        options += network if access == "network" else ["--unshare-net"]
         if access == "read":
             mounts.update(_bound("--ro-bind", [root for root in places.roots if _is_covered(root, mounts)]))
         else:
