@@ -21,7 +21,7 @@ import time
 import weakref
 from collections.abc import Iterable
 
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 0.3
 """How long placeholders stay after the last command, so that a series of commands shares them. It is also the margin
 for a killed command: its ticket is closed a moment before the kernel has ended all of its processes."""
 _NAME = "held-by-outrider-while-a-command-runs"
