@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.coding.sandbox import placeholders as placeholders_module
 from outrider.coding.sandbox.placeholders import IDLE_SECONDS, Placeholders
 from outrider.coding.sandbox.sandbox import Sandbox
 from tests.coding.sandbox.test_escapes import working
@@ -117,6 +118,17 @@ def test_a_command_that_starts_late_finds_its_placeholders(world: World, sandbox
     assert (world.second / ".git").is_dir()
     assert subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True).returncode
     until(lambda: entries(world) == before)
+
+
+def test_a_command_that_never_starts_does_not_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placeholders_module, "START_SECONDS", 0.2)
+    path, placeholders = str(world.second / ".vscode"), Placeholders()
+    _, started = placeholders.hold([path], str(world.outside))
+    with open(started, "wb"):
+        placeholders.hold([path], str(world.outside))
+        until(lambda: len(placeholders._tickets) == 1 and not placeholders._deadlines)
+        assert os.path.isdir(path)
+    until(lambda: not os.path.exists(path))
 
 
 def test_a_command_does_not_inherit_the_ticket(world: World, sandbox: Sandbox) -> None:

@@ -24,6 +24,8 @@ from collections.abc import Iterable
 IDLE_SECONDS = 0.3
 """How long placeholders stay after the last command, so that a series of commands shares them. It is also the margin
 for a killed command: its ticket is closed a moment before the kernel has ended all of its processes."""
+START_SECONDS = 60.0
+"""A command that has not started by then, such as one that an editor refused, does not count."""
 _NAME = "held-by-outrider-while-a-command-runs"
 """A person who cannot create a file because of a placeholder finds the reason in it."""
 _TOKEN = re.compile(rf"{_NAME}-(\d+)-(\d+)-[0-9a-f]+\Z")
@@ -39,6 +41,7 @@ class Placeholders:
         self._held: set[str] = set()
         self._tickets: dict[int, str] = {}
         self._unused: list[str] = []
+        self._deadlines: dict[int, float] = {}
         self._endings = select.epoll()
         self._until = 0.0
         self._watching = False
@@ -67,6 +70,7 @@ class Placeholders:
             os.mkfifo(ticket, 0o600)
         handle = os.open(ticket, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._tickets[handle] = ticket
+        self._deadlines[handle] = time.monotonic() + START_SECONDS
         self._endings.register(handle, 0)  # that the other end was closed is reported without being asked for
         return ticket
 
@@ -80,7 +84,9 @@ class Placeholders:
             return False
         for _ in range(_TRIES):
             with contextlib.suppress(FileNotFoundError):
-                os.makedirs(f"{path}/{self._token}", 0o700)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, 0o700)
+                os.mkdir(f"{path}/{self._token}", 0o700)
                 self._held.add(path)
                 for token in filter(_is_over, tokens):
                     _rmdir(f"{path}/{token}")
@@ -90,18 +96,34 @@ class Placeholders:
     def _watch(self) -> None:
         """Remove the placeholders when no command has run for a moment."""
         while True:
-            ended = self._endings.poll(None if self._tickets else max(0.0, self._until - time.monotonic()))
+            ended = self._endings.poll(self._pause())
             with self._mutex:
                 for handle, _ in ended:
-                    self._endings.unregister(handle)
-                    os.close(handle)
-                    self._unused.append(self._tickets.pop(handle))
-                    self._until = time.monotonic() + IDLE_SECONDS
+                    self._unused.append(self._tickets[handle])
+                    self._drop(handle)
+                for handle in [each for each, deadline in self._deadlines.items() if deadline <= time.monotonic()]:
+                    del self._deadlines[handle]
+                    if not _is_open(handle):
+                        self._drop(handle)
                 if not self._tickets and time.monotonic() >= self._until:
                     _remove(self._held, self._token)
                     self._held.clear()
                     self._watching = False
                     return
+
+    def _pause(self) -> float | None:
+        """Return the seconds until something may be over without an ending that is reported."""
+        with self._mutex:
+            if not self._tickets:
+                return max(0.0, self._until - time.monotonic())
+            return max(0.0, min(self._deadlines.values()) - time.monotonic()) if self._deadlines else None
+
+    def _drop(self, handle: int) -> None:
+        self._endings.unregister(handle)
+        os.close(handle)
+        del self._tickets[handle]
+        self._deadlines.pop(handle, None)
+        self._until = time.monotonic() + IDLE_SECONDS
 
 
 def is_placeholder(path: str) -> bool:
