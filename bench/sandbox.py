@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+import msgspec
+
 from bench.figure import Figure
 from outrider.coding.access import Access
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
@@ -57,7 +59,7 @@ def _landlock(sandbox: Sandbox, places: Confinement) -> Figure:
 
 
 def _wrapped(sandbox: Sandbox, access: Access, places: Confinement) -> Sequence[str]:
-    return sandbox.wrap(COMMAND, access, places)
+    return sandbox.wrap(COMMAND, access, msgspec.structs.replace(places))  # each command has its own
 
 
 def _project(base: Path) -> Confinement:
@@ -80,15 +82,15 @@ def _plain(program: str, access: Access, places: Confinement) -> Sequence[str]:
     return [program, *mounts, "--unshare-all", "--new-session", "--die-with-parent", "--chdir", folder, "--", *COMMAND]
 
 
-def _same(sandbox: Sandbox, access: Access, places: Confinement) -> Sequence[str]:
-    """Return a call of bwrap with the same mounts: no search, no filter, no placeholders."""
-    argv = sandbox.wrap(COMMAND, access, places)[4:]
-    at = argv.index("--seccomp")
-    options = argv[1:at]
-    for place in range(len(options) - 3, -1, -1):
-        if options[place] == "--ro-bind" and not os.path.exists(options[place + 1]):
-            del options[place : place + 3]
-    return [argv[0], *options, *argv[at + 2 :]]
+def _same(sandbox: Bubblewrap, access: Access, places: Confinement) -> Sequence[str]:
+    """Return a call of bwrap with the same mounts on folders that are there: no search, no filter, no ticket."""
+    argv = sandbox.wrap(COMMAND, access, places)
+    argv = argv[argv.index(sandbox.program) :]
+    for option in ("--seccomp", "--sync-fd"):
+        if option in argv:
+            at = argv.index(option)
+            del argv[at : at + 2]
+    return argv
 
 
 def _medians(*ways: Callable[[], Sequence[str]]) -> list[float]:

@@ -196,6 +196,16 @@ def test_a_sandbox_that_does_not_hold_is_broken(monkeypatch: pytest.MonkeyPatch)
     assert found[-1] == Finding("broken", "sandbox: the attempts to escape did not run: exit code 3")
 
 
+def test_a_sandbox_that_cannot_filter_hosts_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda: (NoSandbox(), "a sandbox"))
+    (tmp_path / ".outrider").mkdir()
+    (tmp_path / ".outrider/config.toml").write_text('[sandbox]\nallow_hosts = ["pypi.org"]\n')
+    said = [finding for finding in _sandbox(load(tmp_path, environment={})) if "allow_hosts" in finding.text]
+    assert [finding.state for finding in said] == ["absent"]
+    assert said[0].text.startswith("sandbox: access network has no network: ")
+    assert said[0].text.endswith("cannot hold commands to sandbox.allow_hosts")
+
+
 def test_a_sandbox_that_is_required_and_not_there_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda: (None, "there is none"))
     (found,) = _sandbox(load(Path("/"), environment={}))

@@ -20,8 +20,8 @@ from outrider.coding.protected_paths import (
     is_configuration,
     is_in_git,
     is_secret,
-    protected_paths,
 )
+from outrider.coding.sandbox.sandbox import Confinement
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -45,7 +45,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_protected_paths_are_listed_whether_they_exist_or_not(tmp_path: Path) -> None:
-    assert set(protected_paths(tmp_path)) >= {tmp_path / name for name in PROTECTED}
+    places = Confinement(folder=tmp_path, cwd=tmp_path, temporary=tmp_path)
+    entries = {tmp_path.resolve() / Path(name).parts[0] for name in PROTECTED}
+    assert {Path(path) for path in places.protected} >= entries
 
 
 def test_the_repository_around_a_folder_is_protected(repository: Path) -> None:

@@ -15,6 +15,7 @@ from outrider.cli import main
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
 from outrider.coding.permissions.question import Answer, Ask, Question
+from outrider.coding.sandbox.host_filter import ClosedNetwork
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.errors import ConfigError
@@ -232,6 +233,13 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
     assert f"the rule Edit({folder}/.venv) denies" in written.text
     [(_, places)] = sandbox.asked
     assert f"{bench.folder}/.venv" in places.protected
+
+
+def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", NoSandbox)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    assert isinstance(bench_in(folder).sandbox, NoSandbox)
+    assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
 
 
 def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

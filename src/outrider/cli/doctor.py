@@ -166,6 +166,7 @@ def _search() -> Iterator[Finding]:
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     from outrider.coding.sandbox.finding import try_sandbox
+    from outrider.coding.sandbox.host_filter import ClosedNetwork, filter_hosts
 
     wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
     if wanted.use == "off":
@@ -174,6 +175,9 @@ def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     found, state = try_sandbox()
     if found:
         yield Finding("fine", state)
+        found, words = filter_hosts(found, wanted.allow_hosts)
+        if words:
+            yield Finding("absent" if isinstance(found, ClosedNetwork) else "fine", safe_line(f"sandbox: {words}"))
         yield from _escapes(found)
     elif wanted.use == "require":
         yield Finding("broken", f'{safe_line(state)}; sandbox.use is "require", so commands cannot run')

@@ -91,11 +91,6 @@ def is_configuration(path: str, folder: str) -> bool:
     return is_secret(path, CONFIGURATION, folder)
 
 
-def protected_paths(folder: Path) -> tuple[Path, ...]:
-    """Return the absolute paths that commands in a folder must not change, present or not."""
-    return tuple(dict.fromkeys((*(folder / name for name in PROTECTED), *git_folders(folder))))
-
-
 def git_folders(folder: Path) -> tuple[Path, ...]:
     """Return the `.git` of a folder, present or not, that of the repository around it, and where they lead.
 

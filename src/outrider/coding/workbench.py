@@ -27,6 +27,7 @@ from outrider.coding.permissions.question import Ask
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.sandbox.finding import find_sandbox
+from outrider.coding.sandbox.host_filter import filter_hosts
 from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.search import ripgrep
@@ -100,6 +101,7 @@ class Workbench:
         """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         wanted = self.settings.sandbox
         found = None if wanted.use == "off" else find_sandbox()
+        found = found and filter_hosts(found, wanted.allow_hosts)[0]
         if found is None and wanted.use == "require":
             raise ConfigError(
                 'sandbox.use is "require", but no sandbox works here: run `outrider doctor` to see why, or set '

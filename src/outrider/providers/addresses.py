@@ -1,4 +1,7 @@
-"""Which addresses are private: those of this machine, of its network, and reserved ones."""
+"""Which addresses are private: those of this machine, of its network, and reserved ones.
+
+The launcher of the sandbox's proxy loads this file by itself, so it imports the standard library alone.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
-
-from outrider.tools.threads import Threads
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, given its name and the port. Raises OSError."""
@@ -94,6 +95,8 @@ def is_local_name(host: str) -> bool:
 
 def system_resolver() -> Resolve:
     """Return a resolver that uses the system."""
+    from outrider.tools.threads import Threads
+
     threads = Threads()  # a name server that never answers must not keep the process from ending
 
     async def resolve(host: str, port: int) -> Sequence[str]:

@@ -116,7 +116,7 @@ def test_the_git_folders_of_a_worktree_cannot_be_changed(world: World, sandbox: 
     attack = (
         f"echo evil > .git; mv .git x; cd {shared}; echo evil >> config; echo evil > worktrees/tree/config.worktree"
     )
-    argv = sandbox.wrap(["/bin/sh", "-c", attack], "write", places)
+    argv = world.wrapped(["/bin/sh", "-c", attack], sandbox, "write", places)
     subprocess.run([*as_user(world.user), *argv], capture_output=True)
     assert "evil" not in (tree / ".git").read_text()
     assert "evil" not in (main / ".git" / "config").read_text()
@@ -128,11 +128,11 @@ def test_the_git_folders_of_a_worktree_cannot_be_changed(world: World, sandbox: 
 def test_below_the_root_of_a_repository_its_git_folder_is_read_only(world: World, sandbox: Sandbox) -> None:
     places = Confinement(folder=world.folder / "lib", cwd=world.folder / "lib", temporary=world.temporary)
     attack = "mkdir .git; echo evil > .git/config; echo evil >> ../.git/config; echo done"
-    argv = sandbox.wrap(["/bin/sh", "-c", attack], "write", places)
+    argv = world.wrapped(["/bin/sh", "-c", attack], sandbox, "write", places)
     said = subprocess.run([*as_user(world.user), *argv], capture_output=True, text=True).stdout
     assert said == "done\n"
     assert "evil" not in (world.folder / ".git" / "config").read_text()
-    assert not (world.folder / "lib" / ".git").exists()
+    assert not (world.folder / "lib" / ".git" / "config").exists()
 
 
 # Links that change while commands run
@@ -153,7 +153,7 @@ while not os.path.exists("lib/stop"):
 def test_links_swapped_by_a_running_command_lead_nowhere(world: World) -> None:
     sandbox = working("bubblewrap", world)
     script = SWAP.replace("TARGET", repr(str(world.outside)))
-    argv = sandbox.wrap([PYTHON, "-c", script], "write", world.places)
+    argv = world.wrapped([PYTHON, "-c", script], sandbox, "write")
     attack = f"echo x > lib/d/swapped; echo x > {world.outside}/direct; :"
     swapping = subprocess.Popen([*as_user(world.user), *argv], cwd=world.folder, stdin=subprocess.DEVNULL)
     try:

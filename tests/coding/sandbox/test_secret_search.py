@@ -10,6 +10,7 @@ import pytest
 
 from outrider.coding.protected_paths import SECRETS
 from outrider.coding.sandbox import secret_search
+from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.secret_search import SecretSearch
 
 
@@ -54,6 +55,13 @@ def test_in_the_home_folder_each_pattern_is_looked_for_in_its_place(folder: Path
     assert found(SecretSearch(), folder, str(home)) == names
 
 
+def test_a_placeholder_is_no_secret(folder: Path) -> None:
+    placeholders = Placeholders()
+    placeholders.hold([str(folder / ".envrc")], str(folder.parent))
+    assert (folder / ".envrc").is_dir()
+    assert found(SecretSearch(), folder) == set()
+
+
 def test_a_link_is_followed_to_the_secret(folder: Path) -> None:
     make(folder.parent / "elsewhere")
     (folder / ".env").symlink_to(folder.parent / "elsewhere")
@@ -93,6 +101,14 @@ def test_a_command_cannot_hide_a_change_of_a_folder(folder: Path, monkeypatch: p
     make(folder / ".env")
     os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert found(search, folder) == {".env"}
+
+
+def test_a_secret_that_appears_in_the_home_folder_is_noticed(folder: Path) -> None:
+    search, home = SecretSearch(), folder.parent / "home"
+    make(home / ".config" / "gh" / "config.yml")
+    before = found(search, folder, str(home))
+    make(home / ".config" / "gh" / "hosts.yml", home / ".netrc")
+    assert found(search, folder, str(home)) == before | {"../home/.netrc", "../home/.config/gh/hosts.yml"}
 
 
 def test_a_secret_that_was_found_is_followed_out_of_the_search(folder: Path) -> None:

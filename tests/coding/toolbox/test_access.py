@@ -70,6 +70,7 @@ async def test_a_result_names_the_missing_level(tmp_path: Path) -> None:
         ("read", "fatal: Unable to create '{folder}/.git/index.lock': Read-only file system", "full"),
         ("write", "fatal: Unable to create '{folder}/.git/index.lock': Read-only file system", "full"),
         ("write", "touch: cannot touch '{folder}/.vscode/x': Read-only file system", "full"),
+        ("write", "touch: cannot touch '{folder}/.vscode/x': Permission denied", "full"),
         ("read", "touch: cannot touch '{outside}/x': Read-only file system", "full"),
         ("network", "touch: cannot touch '{outside}/x': Read-only file system", "full"),
         ("read", "curl: (6) Could not resolve host: example.com", "network"),

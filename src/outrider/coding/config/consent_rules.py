@@ -39,6 +39,11 @@ def if_adds(why: str) -> ConsentRule:
     return ConsentRule(why, _adds)
 
 
+def if_adds_hosts(why: str) -> ConsentRule:
+    """Need consent for hosts that the user's list does not have. An empty list is all hosts."""
+    return ConsentRule(why, lambda user, project: bool(user) and (not project or _adds(user, project)))
+
+
 def if_on(why: str) -> ConsentRule:
     """Need consent to switch on what the user has off."""
     return ConsentRule(why, lambda user, project: project and not user)

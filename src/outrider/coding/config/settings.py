@@ -12,6 +12,7 @@ import msgspec
 
 from outrider.coding.config.consent_rules import (
     if_adds,
+    if_adds_hosts,
     if_adds_tools,
     if_exposes_secrets,
     if_higher,
@@ -23,6 +24,7 @@ from outrider.coding.config.consent_rules import (
 from outrider.coding.config.declaration import Setting
 from outrider.coding.config.value_types import (
     Folders,
+    Hosts,
     PathPatterns,
     PythonFiles,
     Rules,
@@ -105,6 +107,14 @@ class SandboxSettings(msgspec.Struct, frozen=True):
         Setting(
             help="environment variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
             consent=if_adds("commands see these variables, which may hold keys"),
+        ),
+    ] = ()
+    allow_hosts: Annotated[
+        Hosts,
+        Setting(
+            help="the only hosts that commands with access `network` reach, such as `pypi.org`, `*.github.com` or "
+            "`10.0.0.5:8080`; empty for all",
+            consent=if_adds_hosts("commands with access `network` reach more hosts"),
         ),
     ] = ()
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import msgspec
 
 from outrider.coding.config.masking import describe_type, mask_tokens, quoted
+from outrider.coding.sandbox.allowed_hosts import parse_entry
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.errors import ConfigError
 
@@ -189,6 +190,18 @@ class TextList(ValueType, frozen=True):
         return [part for part in text.split(",") if part.strip()]
 
 
+class HostList(TextList, frozen=True):
+    """Hosts that commands may reach."""
+
+    def check_item(self, text: str, base: Path | None) -> str:
+        """Return the entry if it is one."""
+        try:
+            parse_entry(text)
+        except ValueError as error:
+            raise InvalidValueError(f"has {quoted(text)}, which {error}") from None
+        return text
+
+
 class ToolNameList(TextList, frozen=True):
     """Names of built-in tools."""
 
@@ -264,6 +277,7 @@ class PathList(TextList, frozen=True):
 Rules: TypeAlias = Annotated[tuple[str, ...], RuleList("rules")]
 PathPatterns: TypeAlias = Annotated[tuple[str, ...], PatternList("patterns of files")]
 ToolNames: TypeAlias = Annotated[tuple[str, ...], ToolNameList("names of tools", ALL_NAMES)]
+Hosts: TypeAlias = Annotated[tuple[str, ...], HostList("names of hosts")]
 Folders: TypeAlias = Annotated[tuple[str, ...], PathList("paths of folders")]
 """Absolute paths, links resolved."""
 PythonFiles: TypeAlias = Annotated[tuple[str, ...], PathList("paths of Python files")]

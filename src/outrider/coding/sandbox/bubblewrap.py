@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Sequence
 
 from outrider.coding.access import Access
 from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.placeholders import holding, is_absent, sweep
+from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.runtime_files import RuntimeFiles
 from outrider.coding.sandbox.sandbox import Confinement, is_inside
 from outrider.coding.sandbox.secret_search import SecretSearch
 
 _SHELL = "/bin/sh"
-_FILTER_HANDLE = 9
+_TICKET_HANDLE, _FILTER_HANDLE = 8, 9
+_SCRIPT = f'exec "$@" {_FILTER_HANDLE}<"$0"'
+"""Opens the filter, because bwrap inherits no descriptor of ours."""
+_TICKET_SCRIPT = f'ticket=$1; shift; {_SCRIPT} {_TICKET_HANDLE}<>"$ticket"'
+"""Also opens the ticket. bwrap closes both before it runs the command, and keeps the ticket in its own process."""
 _HIDDEN = ("/run", "/var/run")
 """Folders of sockets and pipes, through which programs can be started outside the sandbox."""
 _SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
@@ -39,17 +42,19 @@ class Bubblewrap:
         self._host = host
         self._files = RuntimeFiles({"filter": filter})
         self._search = SecretSearch()
-        self._held: set[str] = set()
-        self._tools = host.program("mkdir") or "mkdir", host.program("rmdir") or "rmdir"
-        weakref.finalize(self, sweep, self._held)
+        self._placeholders = Placeholders()
 
     @property
     def name(self) -> str:
         """The mechanism."""
         return "bubblewrap"
 
-    def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
+    def wrap(
+        self, argv: Sequence[str], access: Access, places: Confinement, *, network: Sequence[str] = ()
+    ) -> list[str]:
         """Return the arguments that run `argv` with an access level, with its own /tmp.
+
+        `network` are the options of bwrap for the network of access `network`; without them, it is the machine's.
 
         The sandbox has its own /tmp because sockets in the real one (of tmux, X11, ssh-agent) lead out of it. All
         commands of a session share it, because one may read what another has left there.
@@ -58,30 +63,20 @@ class Bubblewrap:
             return list(argv)
         self._files.ensure()
         mounts = self._hidden(places)
-        absent: list[str] = []
+        start = [_SCRIPT, self._files.path("filter")]
+        options = ["--ro-bind", "/", "/", *_NAMESPACES]
+        options += network if access == "network" else ["--unshare-net"]
         if access == "read":
             mounts.update(_bound("--ro-bind", [root for root in places.roots if _is_covered(root, mounts)]))
         else:
             mounts.update(_bound("--bind", places.roots))
-            absent = self._protect(mounts, places)
+            start = [_TICKET_SCRIPT, self._files.path("filter"), self._protect(mounts, places)]
+            options += ["--sync-fd", str(_TICKET_HANDLE)]
         self._mask_secrets(mounts, places)
-        options = ["--ro-bind", "/", "/", *_NAMESPACES]
-        options += [] if access == "network" else ["--unshare-net"]
         for path in sorted(mounts, key=lambda path: path.rstrip("/").count("/")):
             options += mounts[path]
         inner = [self.program, *options, "--seccomp", str(_FILTER_HANDLE), "--chdir", str(places.cwd), "--", *argv]
-        return [_SHELL, "-c", self._script(absent), self._files.path("filter"), *inner]
-
-    def _script(self, absent: Sequence[str]) -> str:
-        """Return the shell code around bwrap. It opens the filter, because bwrap inherits no descriptor of ours."""
-        run = f'"$@" {_FILTER_HANDLE}<"$0"'
-        if not absent:
-            return f"exec {run}"
-        make, remove = holding(absent, *self._tools)
-        # The trap lets the shell live until bwrap has ended, and clean up. What the shell itself would print, such as
-        # "Terminated", is not part of the command's output.
-        quietly = f"exec 8>&2 2>/dev/null\n(exec {run} 2>&8 8>&-)"
-        return f"trap : HUP INT TERM\n{make}\n{quietly}\ncode=$?\n{remove}\nexit $code"
+        return [_SHELL, "-c", *start, *inner]
 
     def _hidden(self, places: Confinement) -> Mounts:
         """Return what covers devices, processes, sockets and the shared temporary folder."""
@@ -98,19 +93,19 @@ class Bubblewrap:
             return mounts | {"/tmp": ("--tmpfs", "/tmp")}
         return mounts | {"/tmp": ("--bind", temporary, "/tmp")} | _bound("--bind", [temporary])
 
-    def _protect(self, mounts: Mounts, places: Confinement) -> list[str]:
-        """Make protected entries read-only. Return those that do not exist, which need a placeholder."""
+    def _protect(self, mounts: Mounts, places: Confinement) -> str:
+        """Make protected entries read-only, and cover those that do not exist. Return the command's ticket."""
         protected = places.protected
-        sweep(protected)
-        absent = [path for path in protected if is_absent(path) and os.access(os.path.dirname(path), os.W_OK)]
-        self._held.update(absent)
-        present = (os.path.realpath(path) for path in protected if path not in absent and os.path.exists(path))
-        mounts.update(_bound("--ro-bind", [*absent, *present]))
+        absent, ticket = self._placeholders.hold(protected, self._files.folder)
+        # For bwrap, an empty file system is much cheaper than a read-only view of the placeholder.
+        mounts.update({path: ("--perms", "0555", "--tmpfs", path) for path in absent})
+        present = [path for path in protected if path not in absent and os.path.exists(path)]
+        mounts.update(_bound("--ro-bind", [os.path.realpath(path) for path in present]))
         # Folders that the user named inside a protected entry.
         mounts.update(_bound("--bind", [one for one in places.folders if any(is_inside(one, p) for p in protected)]))
         if any(is_inside(self._files.folder, root) for root in places.roots):
             mounts.update(_bound("--ro-bind", [self._files.folder]))
-        return absent
+        return ticket
 
     def _mask_secrets(self, mounts: Mounts, places: Confinement) -> None:
         for path in self._search.find(places.folders, places.secrets, self._host.home):

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from outrider.coding.access import Access
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock, landlock_version
@@ -67,13 +68,13 @@ def _bundled() -> str | None:
         return None
 
 
-def trial_error(sandbox: Sandbox) -> str:
+def trial_error(sandbox: Sandbox, access: Access = "read") -> str:
     """Run an empty command in the sandbox and return why it failed, or ""."""
     with tempfile.TemporaryDirectory() as name:
         folder, temporary = Path(name, "folder"), Path(name, "tmp")
         folder.mkdir()
         temporary.mkdir()
-        argv = sandbox.wrap(["/bin/sh", "-c", ":"], "read", Confinement(folder=folder, cwd=folder, temporary=temporary))
+        argv = sandbox.wrap(["/bin/sh", "-c", ":"], access, Confinement(folder=folder, cwd=folder, temporary=temporary))
         try:
             trial = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_SECONDS, cwd="/")
         except subprocess.TimeoutExpired:

@@ -1,9 +1,13 @@
-"""Empty folders that take the place of protected paths while a command runs, so that it cannot create them.
+"""Empty folders that take the place of protected paths while commands run, so that they cannot create them.
 
 A mount needs something to be mounted on. A placeholder is a folder that holds one empty folder, a token, for each
-running command. A command's wrapper makes its token and, at the end, removes the token and then the placeholder: the
-kernel refuses to remove a folder that another command's token keeps in use, and never removes content. Tokens of
-commands that were killed are removed before the next command and at the end of the process.
+sandbox that uses it: the kernel refuses to remove a folder that another sandbox's token keeps in use, and never removes
+content. Placeholders are made before a command and stay for a series of commands, because a disk takes longer to make
+and remove them than a command takes to start.
+
+Each command has a ticket: a named pipe that it opens and keeps open until it has ended. We hold the other end. The
+kernel says when the command has closed it, however it ended, and tells that from a command that has not started yet.
+Tokens of processes that were killed are removed by the next one that works in the folder.
 """
 
 from __future__ import annotations
@@ -11,41 +15,158 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
-from collections.abc import Iterable, Sequence
+import select
+import threading
+import time
+import weakref
+from collections.abc import Iterable
 
+IDLE_SECONDS = 0.3
+"""How long placeholders stay after the last command, so that a series of commands shares them. It is also the margin
+for a killed command: its ticket is closed a moment before the kernel has ended all of its processes."""
+START_SECONDS = 60.0
+"""A command that has not started by then, such as one that an editor refused, does not count."""
 _NAME = "held-by-outrider-while-a-command-runs"
 """A person who cannot create a file because of a placeholder finds the reason in it."""
-_TOKEN = re.compile(rf"{_NAME}-(\d+)-(\d+)\Z")
+_TOKEN = re.compile(rf"{_NAME}-(\d+)-(\d+)-[0-9a-f]+\Z")
 _TRIES = 5
-"""Another command may remove the placeholder while this one makes its token."""
+"""Another process may remove the placeholder while this one makes its token."""
 
 
-def is_absent(path: str) -> bool:
-    """Return whether there is nothing at a path, or only a placeholder."""
-    return not os.path.lexists(path) or bool(_tokens(path))
+class Placeholders:
+    """The placeholders of one sandbox. Threads may share them."""
 
+    def __init__(self) -> None:
+        self._token = f"{_NAME}-{_namespace()}-{os.getpid()}-{os.urandom(4).hex()}"
+        self._held: set[str] = set()
+        self._tickets: dict[int, str] = {}
+        self._unused: list[str] = []
+        self._deadlines: dict[int, float] = {}
+        self._endings = select.epoll()
+        self._until = 0.0
+        self._watching = False
+        self._mutex = threading.Lock()
+        self._finalizer = weakref.finalize(self, _end, self._held, self._tickets, self._token, os.getpid())
 
-def sweep(paths: Iterable[str]) -> None:
-    """Remove the placeholders among these paths whose commands have ended."""
-    for path in paths:
+    def hold(self, paths: Iterable[str], folder: str) -> tuple[list[str], str]:
+        """Make placeholders at those of the paths where there is nothing, and remove them after the command.
+
+        Return these paths, and the path of the command's ticket. Tickets are made in the folder, which the caller
+        removes. Raises OSError.
+        """
+        with self._mutex:
+            absent = [path for path in paths if self._make(path)]
+            ticket = self._ticket(folder)
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._watch, name="placeholders", daemon=True).start()
+        return absent, ticket
+
+    def _ticket(self, folder: str) -> str:
+        """Return a pipe that no command uses. A disk takes long to make one, so they are used again."""
+        ticket = self._unused.pop() if self._unused else ""
+        if os.path.dirname(ticket) != folder or not os.path.exists(ticket):
+            ticket = f"{folder}/ticket-{os.urandom(8).hex()}"
+            os.mkfifo(ticket, 0o600)
+        handle = os.open(ticket, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._tickets[handle] = ticket
+        self._deadlines[handle] = time.monotonic() + START_SECONDS
+        self._endings.register(handle, 0)  # that the other end was closed is reported without being asked for
+        return ticket
+
+    def _make(self, path: str) -> bool:
+        """Return whether there is nothing at a path but a placeholder, and add our token to it."""
+        if path in self._held and os.path.exists(f"{path}/{self._token}"):
+            return True
+        self._held.discard(path)
         tokens = _tokens(path)
-        for token in filter(_is_over, tokens):
-            with contextlib.suppress(OSError):
-                os.rmdir(f"{path}/{token}")
-        if tokens:
-            with contextlib.suppress(OSError):
-                os.rmdir(path)
+        if (not tokens and os.path.lexists(path)) or not os.access(os.path.dirname(path), os.W_OK):
+            return False
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, 0o700)
+                os.mkdir(f"{path}/{self._token}", 0o700)
+                self._held.add(path)
+                for token in filter(_is_over, tokens):
+                    _rmdir(f"{path}/{token}")
+                return True
+        raise FileNotFoundError(2, "a protected name cannot be held", path)
+
+    def _watch(self) -> None:
+        """Remove the placeholders when no command has run for a moment."""
+        while True:
+            ended = self._endings.poll(self._pause())
+            with self._mutex:
+                for handle, _ in ended:
+                    self._unused.append(self._tickets[handle])
+                    self._drop(handle)
+                for handle in [each for each, deadline in self._deadlines.items() if deadline <= time.monotonic()]:
+                    del self._deadlines[handle]
+                    if not _is_open(handle):
+                        self._drop(handle)
+                if not self._tickets and time.monotonic() >= self._until:
+                    _remove(self._held, self._token)
+                    self._held.clear()
+                    self._watching = False
+                    return
+
+    def _pause(self) -> float | None:
+        """Return the seconds until something may be over without an ending that is reported."""
+        with self._mutex:
+            if not self._tickets:
+                return max(0.0, self._until - time.monotonic())
+            return max(0.0, min(self._deadlines.values()) - time.monotonic()) if self._deadlines else None
+
+    def _drop(self, handle: int) -> None:
+        self._endings.unregister(handle)
+        os.close(handle)
+        del self._tickets[handle]
+        self._deadlines.pop(handle, None)
+        self._until = time.monotonic() + IDLE_SECONDS
 
 
-def holding(paths: Sequence[str], mkdir: str, rmdir: str) -> tuple[str, str]:
-    """Return shell code that makes the tokens, and code that removes them."""
-    token = f"{_NAME}-{_namespace()}-$$"
-    tokens = [f"{shlex.quote(path)}/{token}" for path in paths]
-    tries = " ".join(map(str, range(_TRIES)))
-    make = f"for try in {tries}; do {shlex.quote(mkdir)} -p {' '.join(tokens)} 2>/dev/null && break; done"
-    both = " ".join(f"{own} {shlex.quote(path)}" for own, path in zip(tokens, paths, strict=True))
-    return make, f"{shlex.quote(rmdir)} {both} 2>/dev/null"
+def is_placeholder(path: str) -> bool:
+    """Return whether there is a placeholder at a path."""
+    return bool(_tokens(path))
+
+
+def is_token(name: str) -> bool:
+    """Return whether a name is that of a folder in a placeholder."""
+    return name.startswith(_NAME) and bool(_TOKEN.match(name))
+
+
+def _end(paths: Iterable[str], tickets: Iterable[int], token: str, owner: int) -> None:
+    """Remove the placeholders at the end of the process, unless a command still runs: in a terminal of an editor."""
+    if os.getpid() != owner:  # a forked process ends without the placeholders of its parent
+        return
+    if not any(map(_is_open, tickets)):
+        _remove(paths, token)
+    for handle in tickets:
+        os.close(handle)
+
+
+def _remove(paths: Iterable[str], token: str) -> None:
+    for path in paths:
+        if _rmdir(f"{path}/{token}"):
+            _rmdir(path)
+
+
+def _rmdir(path: str) -> bool:
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
+def _is_open(handle: int) -> bool:
+    """Return whether a command has opened its ticket, and not closed it."""
+    try:
+        os.read(handle, 1)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _tokens(path: str) -> list[str]:

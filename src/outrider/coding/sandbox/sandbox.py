@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.protected_paths import SECRETS, protected_paths
+from outrider.coding.protected_paths import PROTECTED, SECRETS, git_folders
+
+_ENTRIES = tuple(dict.fromkeys(name.partition("/")[0] for name in PROTECTED))
 
 
-class Confinement(msgspec.Struct, frozen=True, kw_only=True):
-    """The places of one command."""
+class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The places of one command. Links are followed once."""
 
     folder: Path
     """The project's folder, which access `write` may change."""
@@ -29,13 +32,13 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[Path, ...] = ()
     """More files that no command may change: those that Outrider itself runs or obeys."""
 
-    @property
+    @cached_property
     def folders(self) -> tuple[str, ...]:
         """The real paths of the working folders that exist."""
         real = dict.fromkeys(os.path.realpath(each) for each in (self.folder, *self.writable))
         return tuple(path for path in real if os.path.isdir(path))
 
-    @property
+    @cached_property
     def roots(self) -> tuple[str, ...]:
         """The working folders without those that are inside another one."""
         return tuple(one for one in self.folders if not any(is_inside(one, each) for each in self.folders))
@@ -46,12 +49,12 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
 
         A protected path stands for the whole entry that holds it: an entry below could be renamed away with its folder.
         """
-        found: dict[str, None] = {}
-        for folder in self.folders:
-            for path in map(os.path.abspath, (*protected_paths(Path(folder)), *self.kept)):
-                if holder := max((each for each in self.folders if is_inside(path, each)), key=len, default=""):
-                    first = os.path.relpath(path, holder).split("/")[0]
-                    found[f"{holder.rstrip('/')}/{first}"] = None
+        found = {f"{folder.rstrip('/')}/{name}": None for folder in self.folders for name in _ENTRIES}
+        for path in (*(path for folder in self.folders for path in git_folders(Path(folder))), *self.kept):
+            absolute = os.path.abspath(path)
+            if holder := max((each for each in self.folders if is_inside(absolute, each)), key=len, default=""):
+                first = os.path.relpath(absolute, holder).split("/")[0]
+                found[f"{holder.rstrip('/')}/{first}"] = None
         return tuple(found)
 
 

@@ -7,12 +7,12 @@ import functools
 import os
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from outrider.coding.protected_paths import is_secret
+from outrider.coding.sandbox.placeholders import is_placeholder, is_token
 
 FOLDERS, ENTRIES = 2_000, 20_000
 """The search of a working folder ends after this many folders or entries, the nearest first."""
@@ -32,7 +32,8 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     """A folder as it was read."""
 
     changed: int
-    read: int
+    settled: bool
+    """Whether it would have another time of change if it had changed since."""
     entries: int
     secrets: tuple[tuple[str, int], ...]
     """Paths and inode numbers."""
@@ -49,14 +50,25 @@ class SecretSearch:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, tuple[str, ...]], dict[str, _Seen]] = {}
         self._known: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
+        self._named: dict[tuple[str, tuple[str, ...]], tuple[list[int], int, list[str]]] = {}
 
     def find(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> tuple[str, ...]:
         """Return the real paths of the secrets that exist, the nearest to the top first."""
-        found = dict.fromkeys(_named_secrets(patterns, home))
+        found = dict.fromkeys(self._in_their_places(patterns, home))
         for folder in folders:
             found.update(dict.fromkeys(self._in_folder(folder, patterns)))
         real = dict.fromkeys(_real(path) for path in found)
         return tuple(path for path in real if os.path.exists(path))[:MASKS]
+
+    def _in_their_places(self, patterns: tuple[str, ...], home: str) -> list[str]:
+        """Return the secrets that patterns name from the root or the home folder, looking again where that changed."""
+        now, parents = time.time_ns(), _parents(patterns, home)
+        changes = [_changed(path) for path in parents]
+        before, read, paths = self._named.get((home, patterns), ([], 0, []))
+        if not parents or changes != before or not all(_is_settled(changed, read) for changed in changes):
+            paths = list(_named_secrets(patterns, home))
+            self._named[home, patterns] = (changes, now, paths)
+        return paths
 
     def _in_folder(self, folder: str, patterns: tuple[str, ...]) -> Iterable[str]:
         place = (folder, patterns)
@@ -71,27 +83,45 @@ class SecretSearch:
             known.update(_moved(folder, gone))
         return known
 
-    def _search(self, folder: str, patterns: tuple[str, ...], seen: dict[str, _Seen]) -> Iterator[tuple[str, int]]:
-        waiting, entries, visited = deque([folder]), 0, set[str]()
-        while waiting and len(visited) < FOLDERS and entries < ENTRIES:
-            path = waiting.popleft()
-            look = _look(path, seen.get(path), folder, patterns)
-            if look is None:
-                continue
-            visited.add(path)
-            seen[path] = look
+    def _search(self, folder: str, patterns: tuple[str, ...], seen: dict[str, _Seen]) -> list[tuple[str, int]]:
+        """Return the secrets in a folder. This runs before each command, so it does little for an unchanged folder."""
+        found: list[tuple[str, int]] = []
+        waiting, visited, entries = [folder], 0, 0
+        for path in waiting:
+            if visited == FOLDERS or entries >= ENTRIES:
+                break
+            changed, look = _changed(path), seen.get(path)
+            if look is None or look.changed != changed or not look.settled:
+                look = _look(path, changed, folder, patterns)
+                if look is None:
+                    seen.pop(path, None)
+                    continue
+                seen[path] = look
+            visited += 1
             entries += look.entries
-            waiting.extend(look.folders)
-            yield from look.secrets
-        for path in seen.keys() - visited:
-            del seen[path]
+            waiting += look.folders
+            found += look.secrets
+        if len(seen) > visited:
+            for path in seen.keys() - set(waiting):
+                del seen[path]
+        return found
 
 
-def _look(path: str, seen: _Seen | None, top: str, patterns: tuple[str, ...]) -> _Seen | None:
+def _changed(path: str) -> int:
+    """Return when a folder was changed, or 0 if there is none. A command can set the time of modification, not this."""
     try:
-        changed = os.stat(path).st_ctime_ns  # unlike the time of modification, no command can set it
-        if seen and seen.changed == changed and seen.read - changed > (_TICK if changed % 1_000_000_000 else _SECONDS):
-            return seen
+        return os.stat(path).st_ctime_ns
+    except OSError:
+        return 0
+
+
+def _is_settled(changed: int, read: int) -> bool:
+    """Return whether a folder that was read at a time cannot have changed since without a new time of change."""
+    return read - changed > (_TICK if changed % 1_000_000_000 else _SECONDS)
+
+
+def _look(path: str, changed: int, top: str, patterns: tuple[str, ...]) -> _Seen | None:
+    try:
         now = time.time_ns()
         with os.scandir(path) as listing:
             entries = list(listing)
@@ -99,13 +129,15 @@ def _look(path: str, seen: _Seen | None, top: str, patterns: tuple[str, ...]) ->
         return None
     secrets, folders, candidate = [], [], _candidates(patterns)
     for entry in entries:
-        if entry.name in SKIPPED:
+        if entry.name in SKIPPED or is_token(entry.name):
             continue
         if (candidate.search(entry.name) or not entry.name.isascii()) and is_secret(entry.path, patterns, top):
-            secrets.append((entry.path, entry.inode()))
+            # A placeholder comes and goes; as a secret, it would be looked for everywhere when it is gone.
+            if not is_placeholder(entry.path):
+                secrets.append((entry.path, entry.inode()))
         elif entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
-    return _Seen(changed, now, len(entries), tuple(secrets), tuple(folders))
+    return _Seen(changed, _is_settled(changed, now), len(entries), tuple(secrets), tuple(folders))
 
 
 @functools.lru_cache(maxsize=16)
@@ -155,6 +187,21 @@ def _named_secrets(patterns: tuple[str, ...], home: str) -> Iterator[str]:
             continue
         candidates = _expand(top, pattern.strip("/").split("/"), listed)
         yield from (path for path in candidates if is_secret(path, patterns, home or "/"))
+
+
+@functools.lru_cache(maxsize=16)
+def _parents(patterns: tuple[str, ...], home: str) -> tuple[str, ...]:
+    """Return the folders whose entries decide what `_named_secrets` finds; nothing if they cannot be listed."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        top = "" if pattern.startswith("/") else home.rstrip("/")
+        if pattern.startswith(("!", *_KERNEL)) or not (home or pattern.startswith("/")):
+            continue
+        names = pattern.strip("/").split("/")[:-1]
+        if any(character in name for name in names for character in "*?[{"):
+            return ()
+        found.update(dict.fromkeys("/".join([top, *names[:count]]) or "/" for count in range(len(names) + 1)))
+    return tuple(found)
 
 
 def _expand(folder: str, names: list[str], listed: Callable[[str], list[str]]) -> Iterator[str]:

@@ -60,7 +60,7 @@ def _for_file(access: Access, line: str, paths: Sequence[Path], folders: Sequenc
         changes = read_only or _CHANGE.search(line) or not os.path.lexists(path)
         if changes and _could_change(path):
             inside = any(path.is_relative_to(folder) for folder in folders) and ".git" not in path.parts
-            is_protected = read_only and access != "read"  # `write` can change the rest of the folder
+            is_protected = access != "read"  # `write` can change the rest of the folder
             return "write" if inside and not is_protected else "full"
     return "write" if read_only and not paths else None
 

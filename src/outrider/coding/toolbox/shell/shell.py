@@ -152,7 +152,10 @@ class Shell:
         """Return the arguments that run a command like `start`, but from another program. Raises ToolCallError."""
         path = (self._environment or {}).get("PATH")
         settings = VARIABLES if path is None else {**VARIABLES, "PATH": path}
-        argv = self._argv(command, mark, settings, report, access)
+        try:
+            argv = self._argv(command, mark, settings, report, access)
+        except OSError as error:
+            raise self._start_error(error, command) from None
         unset = [word for name in self.unset for word in ("-u", name)]
         # Before the sandbox: inside, the environment of its first process would show the variables.
         return [ENV, *unset, *argv] if unset else argv
