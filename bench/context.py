@@ -8,7 +8,6 @@ end of each request.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from outrider.providers.windows import BYTES_IN_TOKENS
 
 MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-5.6", "openai-chat/gpt-5.6", "gemini/gemini-3-pro")
 TURNS = 200
-WINDOWS = {200_000: 3.0, 64_000: 12.0, 8_000: 40.0}
+WINDOWS = {200_000: 3.0, 64_000: 8.0, 8_000: 30.0}
 """Context windows in tokens, and the share of the input that may be outside of the cache, in percent."""
 LEAST_PREFIX = 1_024
 """Tokens of the shortest prefix that a cache keeps."""
@@ -50,9 +49,8 @@ def measure() -> Iterator[Figure]:
         for model in MODELS:
             cached = asyncio.run(_cached(model, window))
             name = f"{model.partition('/')[0]}, {TURNS} turns in {window // 1000}k: not cached"
-            yield Figure(
-                name, cached.missed, "%", most, f"{cached.compactions} summaries, {cached.clearings} clearings"
-            )
+            detail = f"{cached.compactions} summaries, {cached.clearings} clearings"
+            yield Figure(name, cached.missed, "%", most, detail)
     with tempfile.TemporaryDirectory() as folder:
         with Log(folder) as log:
             journal = log.create()
@@ -97,7 +95,9 @@ class Cached:
         yield self._reply(request, Usage(tokens, 60, read))
 
     def _cached_tokens(self, body: bytes) -> int:
-        shared = len(os.path.commonprefix([self._before, body]))
+        pairs = zip(self._before, body, strict=False)
+        same = body.startswith(self._before)
+        shared = len(self._before) if same else next(index for index, (old, new) in enumerate(pairs) if old != new)
         if self._adapter.prefix == "anthropic" and shared < len(self._before):
             shared = min(shared, body.find(b'"messages":['))  # back to the breakpoint after the system prompt
         tokens = round(shared / BYTES_IN_TOKENS)
@@ -142,12 +142,12 @@ class _FirstRequest:
 
 
 def _main() -> None:
-    folder, id = sys.argv[1:]
+    folder, name = sys.argv[1:]
     log = Log(Path(folder))
     for _ in range(2):  # the second time counts: the first one imports modules and starts the writer
         provider = _FirstRequest()
         started = time.perf_counter()
-        session = Session.open(log, id, Agent(provider)).now()
+        session = Session.open(log, name, Agent(provider)).now()
         opened = time.perf_counter()
         asyncio.run(session.run("And the next one?"))
         session.close()

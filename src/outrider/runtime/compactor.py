@@ -23,8 +23,6 @@ from outrider.runtime.summary import request_text, summary_message, summary_with
 if TYPE_CHECKING:
     from outrider.runtime.session import Session
 
-FITS_ANY_WINDOW = 1_000
-"""Tokens that fit into the window of every model: a short session is not measured at all."""
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
 LEAST_SAVING = 0.1
@@ -73,8 +71,7 @@ class Compactor:
 
     def _room(self) -> Room | None:
         """Return how the window is divided, or None if it is unknown."""
-        window = self._known_window()
-        if window is None:
+        if (window := self._known_window()) is None:
             return None
         session = self._session
         reply = session.agent.max_tokens or reply_tokens_of(session.provider) or window // 8
@@ -91,11 +88,10 @@ class Compactor:
 
     async def make_room(self) -> None:
         """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is."""
-        used = self.tokens()
-        if used < FITS_ANY_WINDOW or self._surely_fits(used):
+        if self._surely_fits() or (room := self._room()) is None:
             return
-        room = self._room()
-        if room is None or used < min(room.clear_at, room.full):
+        used = self.tokens()
+        if used < min(room.clear_at, room.full):
             return
         await self._session.load_history()
         if used >= room.clear_at:
@@ -109,11 +105,12 @@ class Compactor:
             # What files take is a rough guess, so a request with files is left to the API.
             raise self._does_not_fit(used, room)
 
-    def _surely_fits(self, used: int) -> bool:
+    def _surely_fits(self) -> bool:
         """Return whether the first request fits, without the price list, which takes a while to load."""
-        capabilities = getattr(self._session.provider, "capabilities", None)
-        window = getattr(capabilities, "context_tokens", None)
-        return self.meter.is_new and window is not None and used < window // 8
+        if not self.meter.is_new:
+            return False
+        window = getattr(getattr(self._session.provider, "capabilities", None), "context_tokens", None)
+        return window is not None and self.tokens() < window // 8
 
     async def _clear(self, tail: int | None, least: float = 0) -> None:
         """Clear the results before the newest messages, or all (`tail` is None), if that saves at least so much."""
