@@ -6,13 +6,14 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, Usage
+from outrider.conversation.search_query import SearchQuery
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.database import explain_errors, reading
@@ -32,6 +33,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.log.copying import ImportedEntry
+    from outrider.log.search import Found, SearchIndex
 
 ID = re.compile("[0-9a-f]{32}")
 PAGE = 200
@@ -152,6 +154,34 @@ class Log:
         """Return the total usage of a session's sub-agents."""
         return sum((child.usage for child in self.children(id)), Usage())
 
+    # Searching
+
+    def search(
+        self,
+        query: str,
+        session: str | None = None,
+        *,
+        limit: int = 20,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[Found]:
+        """Return what was said, called or returned that contains all words of the query, the newest first.
+
+        It covers one session by its id, or all. Words in double quotes are one phrase. `progress` is called between
+        steps with the number of new entries that are indexed, and of all that must be.
+        """
+        rows = self._all() if session is None else [self._find(session)]
+        return self._index.search(SearchQuery(query), rows, limit, progress)
+
+    def recall(
+        self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> list[Message]:
+        """Return message N of a session by `#N`, or a call and its result by the call's id. Empty if there is none."""
+        return self._index.recall(self._find(id), reference, progress)
+
+    def references(self, id: str) -> list[str]:
+        """Return the newest references of a session that was searched, the newest first."""
+        return self._index.references(self._find(id))
+
     # Opening
 
     def create(self, settings: SessionSettings | None = None, *, parent: str = "") -> Journal:
@@ -243,6 +273,7 @@ class Log:
                     connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
 
         self._writer.run(work)
+        self._index.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
@@ -254,6 +285,18 @@ class Log:
         return self._writer.run(work) if self._exists() else (0, 0)
 
     # Internals
+
+    @cached_property
+    def _index(self) -> SearchIndex:
+        from outrider.log.search import SearchIndex  # few programs search
+
+        return SearchIndex(self.path, self._files)
+
+    def _all(self) -> list[SessionRow]:
+        if not self._exists():
+            return []
+        with reading(self.path) as connection:
+            return find(connection, "1")
 
     def _exists(self) -> bool:
         with explain_errors(self.path, "read"):

@@ -57,6 +57,21 @@ def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None =
     return _in_order(rows, extent, 0, min(extent.last, upto or extent.last))
 
 
+def read_after(connection: sqlite3.Connection, extent: Extent, after: int, count: int) -> Iterator[Row]:
+    """Iterate over the next rows after a seq, in order. Raise DamagedLogError if any is missing or damaged."""
+    query = f"{_SELECT} WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+    rows = connection.execute(query, (extent.session, after, count))
+    return _in_order(rows, extent, after, min(extent.last, after + 1))
+
+
+def read_row(connection: sqlite3.Connection, extent: Extent, seq: int) -> Row | None:
+    """Return one row, or None if it does not exist."""
+    found: Row | None = connection.execute(f"{_SELECT} WHERE session = ? AND seq = ?", (extent.session, seq)).fetchone()
+    if found is not None and not is_intact(found):
+        raise _damaged(seq)
+    return found
+
+
 def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:
     """Return the newest rows, oldest first."""
     query = f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?"
