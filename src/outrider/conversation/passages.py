@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from outrider.conversation.encodings import decoded
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
@@ -17,6 +18,7 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from outrider.errors import OutriderError
 from outrider.text import clean
 
 Kind: TypeAlias = Literal["user", "assistant", "call", "result"]
@@ -35,6 +37,21 @@ class Passage(msgspec.Struct, frozen=True):
     text: str
     whole: AttachmentBlock | None = None
     """The stored file with the whole text, if the text of a result is only a part of it."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A passage of a session that a search has found."""
+
+    session: str
+    reference: str
+    """`#N` for message N, or the id of a call. `Log.recall` reads it."""
+    message: int
+    kind: Kind
+    tool: str
+    """The tool, for a call and a result."""
+    time: float
+    snippet: str
+    """The surroundings of the match in one line."""
 
 
 class PassageReader:
@@ -104,3 +121,24 @@ def _arguments(call: ToolUseBlock | ServerToolUseBlock) -> str:
 
 def _has_calls_or_results(message: Message) -> bool:
     return any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in message.content)
+
+
+def only_call(messages: Iterable[Message], reference: str) -> list[Message]:
+    """Return the calls with an id and their results, each as a message of its own, without what is beside them."""
+    found: list[Message] = []
+    for message in messages:
+        for block in message.content:
+            match block:
+                case ToolUseBlock(id=name) | ToolResultBlock(tool_use_id=name) if clean(name) == reference:
+                    found.append(Message(message.role, (block,)))
+    return found
+
+
+def whole_text(read: Callable[[AttachmentBlock], bytes], whole: AttachmentBlock | None) -> str:
+    """Return the text of the file that holds a whole result; empty if there is none, or if it is not text."""
+    if whole is None or not whole.mime_type.startswith(("text/", "application/json")):
+        return ""
+    try:
+        return decoded(read(whole))
+    except OutriderError:  # the file was removed, or the log cannot be read
+        return ""

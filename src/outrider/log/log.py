@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, Usage
+from outrider.conversation.passages import Found
 from outrider.conversation.search_query import SearchQuery
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
@@ -33,7 +34,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.log.copying import ImportedEntry
-    from outrider.log.search import Found, SearchIndex
+    from outrider.log.search import SearchIndex
 
 ID = re.compile("[0-9a-f]{32}")
 PAGE = 200
@@ -162,15 +163,17 @@ class Log:
         session: str | None = None,
         *,
         limit: int = 20,
+        without: str = "",
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Found]:
         """Return what was said, called or returned that contains all words of the query, the newest first.
 
-        It covers one session by its id, or all. Words in double quotes are one phrase. `progress` is called between
-        steps with the number of new entries that are indexed, and of all that must be.
+        It covers one session by its id, or all. Words in double quotes are one phrase. `without` is a tool whose calls
+        and results are left out. `progress` is called between steps with the number of new entries that are indexed,
+        and of all that must be.
         """
         rows = self._all() if session is None else [self._find(session)]
-        return self._index.search(SearchQuery(query), rows, limit, progress)
+        return self._index.search(SearchQuery(query), rows, limit, progress, without)
 
     def recall(
         self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None

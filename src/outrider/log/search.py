@@ -14,11 +14,10 @@ from typing import TypeVar
 
 import msgspec
 
-from outrider.conversation.encodings import decoded
-from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, ToolUseBlock
-from outrider.conversation.passages import Kind, Passage, PassageReader
+from outrider.conversation.messages import Message
+from outrider.conversation.passages import Found, Kind, Passage, PassageReader, only_call, whole_text
 from outrider.conversation.search_query import SearchQuery, best, fold
-from outrider.errors import AttachmentError, LogError
+from outrider.errors import LogError
 from outrider.log.database import reading
 from outrider.log.entries import CallResult, Entry, MessageEntry, decode_if_known
 from outrider.log.files import SessionFiles
@@ -35,22 +34,8 @@ MAX_TRIGRAMS = 12
 """Trigrams of one word that are looked up; the whole word is then compared."""
 NEAR = 2_000
 """The newest references among which the one nearest to a wrong one is looked for."""
-_AMONG = "p.session IN (SELECT value FROM json_each(?))"  # a list of any length in one value
-
-
-class Found(msgspec.Struct, frozen=True):
-    """A passage of a session that a search has found."""
-
-    session: str
-    reference: str
-    """The call's id, or `#N` for message N; `Log.recall` reads it."""
-    message: int
-    kind: Kind
-    tool: str
-    """The tool, for a call and a result."""
-    time: float
-    snippet: str
-    """The surroundings of the match in one line."""
+_IN_SCOPE = "p.session IN (SELECT value FROM json_each(?)) AND p.tool IS NOT ?"
+_HIT = "p.session, p.seq, p.time, p.message, p.reference, p.kind, p.tool"
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -61,6 +46,18 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     checksum: int = 0
     messages: int = 0
     calls: str = "{}"
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    """What is searched."""
+
+    sessions: list[int]
+    without: str
+    """A tool whose calls and results are left out."""
+
+    @property
+    def values(self) -> list[str]:
+        return [msgspec.json.encode(self.sessions).decode(), self.without or "\0"]
 
 
 class _Hit(msgspec.Struct, frozen=True, array_like=True):
@@ -83,16 +80,24 @@ class SearchIndex:
         self._trigrams = has_trigrams() if trigrams is None else trigrams
 
     def search(
-        self, query: SearchQuery, sessions: Sequence[SessionRow], limit: int, progress: Callable[[int, int], None]
+        self,
+        query: SearchQuery,
+        sessions: Sequence[SessionRow],
+        limit: int,
+        progress: Callable[[int, int], None],
+        without: str = "",
     ) -> list[Found]:
-        """Return the passages of these sessions that match, newest first. `progress` gets entries done and in all."""
+        """Return the passages of these sessions that match, newest first. `progress` gets entries done and in all.
+
+        Calls of the tool `without` and their results are left out.
+        """
         if not query.words or not sessions or limit < 1:
             return []
         rows = {row.number: row for row in sessions}
 
         def work(index: sqlite3.Connection) -> list[_Hit]:
             self._update(index, sessions, progress)
-            return self._hits(index, query.words, list(rows), limit)
+            return self._hits(index, query.words, _Scope(list(rows), without), limit)
 
         return list(self._shown(self._with_index(work), rows, query))
 
@@ -109,11 +114,12 @@ class SearchIndex:
         return _message(found) if reference.startswith("#") else _call_and_result(found, reference)
 
     def references(self, row: SessionRow) -> list[str]:
-        """Return the newest references of a session, newest first."""
+        """Return the newest references of a session: that of its newest message, then others, newest first."""
 
         def work(index: sqlite3.Connection) -> list[str]:
-            query = "SELECT reference FROM passage WHERE session = ? ORDER BY id DESC LIMIT ?"
-            return [reference for (reference,) in index.execute(query, (row.number, NEAR))]
+            query = "SELECT reference, message FROM passage WHERE session = ? ORDER BY id DESC LIMIT ?"
+            found = index.execute(query, (row.number, NEAR)).fetchall()
+            return [*(f"#{message}" for _, message in found[:1]), *(reference for reference, _ in found)]
 
         return list(dict.fromkeys(self._with_index(work)))
 
@@ -243,33 +249,28 @@ class SearchIndex:
 
     # Searching
 
-    def _hits(self, index: sqlite3.Connection, words: Sequence[str], sessions: list[int], limit: int) -> list[_Hit]:
-        order = "p.time, p.id" if len(sessions) > 1 else "p.id"
-        descending = ", ".join(f"{each} DESC" for each in order.split(", "))
-        source, values = self._matching(words, sessions)
-        columns = "p.session, p.seq, p.time, p.message, p.reference, p.kind, p.tool"
-        rows = index.execute(f"SELECT {columns} {source} ORDER BY {descending} LIMIT ?", (*values, limit)).fetchall()
+    def _hits(self, index: sqlite3.Connection, words: Sequence[str], scope: _Scope, limit: int) -> list[_Hit]:
+        order = ("p.time", "p.id") if len(scope.sessions) > 1 else ("p.id",)
+        source, values = self._matching(words, scope)
+        newest = ", ".join(f"{column} DESC" for column in order)
+        rows = index.execute(f"SELECT {_HIT} {source} ORDER BY {newest} LIMIT ?", (*values, limit)).fetchall()
         if not rows and len(words) > 1:
-            total = index.execute(f"SELECT count(*) FROM passage p WHERE {_AMONG}", (_json(sessions),))
-            matches = [set(index.execute(f"SELECT {order} {part[0]}", part[1])) for part in self._each(words, sessions)]
-            for chosen in best(matches, total.fetchone()[0], limit):
-                rows += index.execute(f"SELECT {columns} FROM passage p WHERE p.id = ?", (chosen[-1],)).fetchall()
+            parts = [self._matching([word], scope) for word in words]
+            matches = [set(index.execute(f"SELECT {', '.join(order)} {part}", given)) for part, given in parts]
+            total = index.execute(f"SELECT count(*) FROM passage p WHERE {_IN_SCOPE}", scope.values).fetchone()[0]
+            for *_, number in best(matches, total, limit):
+                rows += index.execute(f"SELECT {_HIT} FROM passage p WHERE p.id = ?", (number,)).fetchall()
         return [_Hit(*row) for row in rows]
 
-    def _each(self, words: Sequence[str], sessions: list[int]) -> Iterator[tuple[str, list[str]]]:
-        for word in words:
-            yield self._matching([word], sessions)
-
-    def _matching(self, words: Sequence[str], sessions: list[int]) -> tuple[str, list[str]]:
+    def _matching(self, words: Sequence[str], scope: _Scope) -> tuple[str, list[str]]:
         """Return the FROM and WHERE of the passages that contain all words, with their values."""
         trigrams = {word[at : at + 3]: None for word in words for at in range(min(len(word) - 2, MAX_TRIGRAMS))}
-        checks = [_AMONG, *("instr(p.folded, ?)" for _ in words)]
-        values = [_json(sessions), *words]
+        checks = " AND ".join([_IN_SCOPE, *("instr(p.folded, ?)" for _ in words)])
         if not trigrams or not self._trigrams:
-            return f"FROM passage p WHERE {' AND '.join(checks)}", values
+            return f"FROM passage p WHERE {checks}", [*scope.values, *words]
         match = " AND ".join('"{}"'.format(each.replace('"', '""')) for each in trigrams)
         joined = "FROM trigram JOIN passage p ON p.id = trigram.rowid WHERE trigram MATCH ?"
-        return f"{joined} AND {' AND '.join(checks)}", [match, *values]
+        return f"{joined} AND {checks}", [match, *scope.values, *words]
 
     def _shown(self, hits: Iterable[_Hit], rows: dict[int, SessionRow], query: SearchQuery) -> Iterator[Found]:
         for hit in hits:
@@ -291,16 +292,6 @@ class SearchIndex:
             for seq in seqs:
                 if found := read_row(log, row.extent, seq):
                     yield seq, decode_if_known(found[3], found[4])
-
-
-def whole_text(read: Callable[[AttachmentBlock], bytes], whole: AttachmentBlock | None) -> str:
-    """Return the text of the file that holds a whole result; empty if there is none, or if it is not text."""
-    if whole is None or not whole.mime_type.startswith(("text/", "application/json")):
-        return ""
-    try:
-        return decoded(read(whole))
-    except (AttachmentError, LogError):
-        return ""
 
 
 def _passages(entry: Entry, reader: PassageReader) -> Iterator[Passage]:
@@ -327,16 +318,5 @@ def _message(found: Sequence[tuple[Entry, str]]) -> list[Message]:
 
 
 def _call_and_result(found: Sequence[tuple[Entry, str]], reference: str) -> list[Message]:
-    messages: dict[str, Message] = {}
-    for entry, kind in found:
-        for message in _message([(entry, kind)]):
-            for block in message.content:
-                if isinstance(block, ToolUseBlock) and block.id == reference:
-                    messages["assistant"] = Message.assistant(block)
-                elif isinstance(block, ToolResultBlock) and block.tool_use_id == reference:
-                    messages["user"] = Message.user(block)
-    return list(messages.values())
-
-
-def _json(numbers: Sequence[int]) -> str:
-    return msgspec.json.encode(numbers).decode()
+    messages = {id(entry): _message([(entry, kind)]) for entry, kind in found}  # both may be in one entry
+    return only_call([message for each in messages.values() for message in each], reference)
