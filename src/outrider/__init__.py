@@ -53,6 +53,8 @@ Models
 Limits and results
     Limits              the limits of a run
     Retry               how long a request is retried
+    Compaction          when a conversation is shortened because the context window fills up
+    ContextUsage        how much of the context window a session takes
     RunResult           the outcome of a run
     Usage               tokens and cost
 
@@ -107,6 +109,8 @@ if TYPE_CHECKING:
     from outrider.log.log import Log as Log
     from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
     from outrider.runtime.agent import Agent as Agent
+    from outrider.runtime.compaction import Compaction as Compaction
+    from outrider.runtime.context import ContextUsage as ContextUsage
     from outrider.runtime.limits import Limits as Limits
     from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
@@ -153,6 +157,8 @@ _NAMES_OF_MODULES = {
         "UnknownModelError",
         "ValidationError",
     ),
+    "runtime.compaction": ("Compaction",),
+    "runtime.context": ("ContextUsage",),
     "runtime.limits": ("Limits",),
     "log.log": ("Log",),
     "conversation.messages": (

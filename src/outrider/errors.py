@@ -12,6 +12,7 @@ OutriderError
 ├── ProviderError              the request to the model failed; the conversation is unchanged
 │   ├── AuthenticationError    a missing or rejected key
 │   ├── RequestRefusedError    the API rejects this request: a model, a limit, a schema
+│   │   └── ContextExceededError   the conversation is longer than the model's context window
 │   ├── RateLimitedError       too many requests, or no quota left
 │   ├── UnavailableError       the API is unreachable, overloaded or too slow
 │   └── IncompleteStreamError  the stream ended before the reply was complete
@@ -111,6 +112,13 @@ class AuthenticationError(ProviderError):
 
 class RequestRefusedError(ProviderError):
     """The API rejects this request: a model, a limit, a schema."""
+
+
+class ContextExceededError(RequestRefusedError):
+    """The conversation is longer than the model's context window."""
+
+    window: int | None = None
+    """The context window in tokens, if the API named it."""
 
 
 class RateLimitedError(ProviderError):

@@ -1,11 +1,15 @@
 """The events of a session, for observers and for `stream`: the public address of `outrider.runtime.events`."""
 
+from outrider.runtime.events import Compacted as Compacted
+from outrider.runtime.events import CompactionReason as CompactionReason
+from outrider.runtime.events import CompactionStarted as CompactionStarted
 from outrider.runtime.events import Delta as Delta
 from outrider.runtime.events import Event as Event
 from outrider.runtime.events import MessageAdded as MessageAdded
 from outrider.runtime.events import Notice as Notice
 from outrider.runtime.events import OwnEvent as OwnEvent
 from outrider.runtime.events import ReplyDiscarded as ReplyDiscarded
+from outrider.runtime.events import ResultsCleared as ResultsCleared
 from outrider.runtime.events import Retrying as Retrying
 from outrider.runtime.events import RunFinished as RunFinished
 from outrider.runtime.events import RunStatus as RunStatus

@@ -9,10 +9,13 @@ import pytest
 
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.runtime.events import (
+    Compacted,
+    CompactionStarted,
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    ResultsCleared,
     Retrying,
     RunFinished,
     RunStatus,
@@ -54,6 +57,12 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         ReplyDiscarded("torn", Usage(3)),
         {"type": "reply_discarded", "reason": "torn", "usage": {"input_tokens": 3}},
     ),
+    (CompactionStarted("threshold", 9000), {"type": "compaction_started", "reason": "threshold", "tokens": 9000}),
+    (
+        Compacted("manual", 9000, 800, "## Goal"),
+        {"type": "compacted", "reason": "manual", "tokens_before": 9000, "tokens_after": 800, "summary": "## Goal"},
+    ),
+    (ResultsCleared(3, 5000), {"type": "results_cleared", "count": 3, "tokens": 5000}),
     (Retrying(2, 0.5, "torn"), {"type": "retrying", "attempt": 2, "delay": 0.5, "reason": "torn"}),
     (
         MessageAdded(Message.user("hi")),

@@ -50,6 +50,8 @@ class SessionSettings(Entry, frozen=True):
     cwd: str | None = None
     effort: str | None = None
     """How much the model thinks. Empty for the provider's default."""
+    abridged: bool | None = None
+    """Whether the log has a compaction or a clearing. It is derived from these entries and only kept in the summary."""
 
 
 class MessageEntry(Entry, frozen=True):
@@ -129,6 +131,39 @@ class SessionRecovered(Entry, frozen=True):
     """How many entries were lost."""
 
 
+class CompactionEntry(Entry, frozen=True):
+    """A summary and the newest messages are sent from now on instead of all messages. The log keeps them all."""
+
+    kind: ClassVar[str] = "compacted"
+    summary: Message
+    kept: int
+    """How many of the messages before this entry are still sent, counted as replay yields them. Counting backwards
+    keeps it valid in forks, imports and recovered logs, whose numbers differ."""
+    reason: str = ""
+    """`threshold`, `too_long` or `manual`."""
+    tokens_before: int = 0
+    """The estimated tokens of the next request, without and with the compaction."""
+    tokens_after: int = 0
+    usage: Usage | None = None
+    """The tokens that the summary used."""
+    model: str = ""
+    """The model that wrote the summary. Empty if it was made without one."""
+    native: Any = None
+    """A provider's own form of the summary. It is valid only there."""
+
+
+class ResultsClearedEntry(Entry, frozen=True):
+    """Long results are sent as one line each from now on, except in the newest messages. The log keeps them."""
+
+    kind: ClassVar[str] = "results_cleared"
+    kept: int
+    """How many of the messages before this entry keep their results. Counted like `CompactionEntry.kept`."""
+    tokens: int = 0
+    """The estimated tokens that it saved."""
+    count: int = 0
+    """How many results were cleared."""
+
+
 class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
 
@@ -157,6 +192,8 @@ KINDS: dict[str, type[Entry]] = {
         RunCancelled,
         SubagentLinked,
         SessionRecovered,
+        CompactionEntry,
+        ResultsClearedEntry,
     )
 }
 MAX_DEPTH = 200

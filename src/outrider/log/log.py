@@ -125,15 +125,19 @@ class Log:
         with reading(self.path) as connection:
             yield from read_rows(connection, extent)
 
-    def tail(self, extent: Extent) -> tuple[list[Record], int]:
-        """Return the tail of a session that can be replayed on its own, and the seq of the last entry before it."""
+    def tail(self, extent: Extent, *, abridged: bool = False) -> tuple[list[Record], int]:
+        """Return the tail of a session that can be replayed on its own, and the seq of the last entry before it.
+
+        If the session is `abridged`, it begins with the messages that the newest compaction kept, or earlier.
+        """
         count = PAGE
         with reading(self.path) as connection:
             while True:
                 page = list(records(read_newest(connection, extent, count)))
                 if len(page) < count:
                     return page, 0
-                if (start := start_of_tail([record.entry for record in page])) is not None:
+                start = start_of_tail([record.entry for record in page])
+                if start is not None and (not abridged or _has_view(page[start:])):
                     return page[start:], page[start].seq - 1
                 count *= 8
 
@@ -350,3 +354,9 @@ class Log:
     def _references(self, number: int) -> Set[str]:
         with reading(self.path) as connection:
             return references(connection, number)
+
+
+def _has_view(page: Sequence[Record]) -> bool:
+    """Return whether these entries have the newest compaction and all messages that it kept."""
+    replay = Replay(record.entry for record in page)
+    return replay.summary is not None and replay.start >= 0

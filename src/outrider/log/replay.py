@@ -6,8 +6,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, SessionRecovered, SessionSettings
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.log.entries import (
+    CallResult,
+    CompactionEntry,
+    Entry,
+    Intent,
+    MessageEntry,
+    ResultsClearedEntry,
+    SessionRecovered,
+    SessionSettings,
+)
 
 
 class Replay:
@@ -23,6 +32,14 @@ class Replay:
         """The results of the newest reply's calls, while other calls of it are still open."""
         self.final: CallResult | None = None
         """The result that ended the run, if no message followed."""
+        self.summary: Message | None = None
+        """The summary of the newest compaction."""
+        self.start = 0
+        """The index of the first message that is sent after it. Negative if replay began after that message."""
+        self.cleared = 0
+        """The index of the first message whose results were not cleared."""
+        self.measured: tuple[int, Usage] | None = None
+        """The index and the usage of the newest reply, if nothing was compacted or cleared since."""
         self._calls: tuple[ToolUseBlock, ...] = ()
         self._lost_entries = False
         for entry in entries:
@@ -31,7 +48,9 @@ class Replay:
     def apply(self, entry: Entry) -> None:
         """Apply one entry. An unknown entry changes nothing."""
         match entry:
-            case MessageEntry(message=message):
+            case MessageEntry(message=message, usage=usage):
+                if usage and message.role == "assistant":
+                    self.measured = len(self.messages), usage
                 self.messages.append(message)
                 self._expect(message.tool_calls if message.role == "assistant" else ())
             case Intent(call_id=call_id):
@@ -42,6 +61,10 @@ class Replay:
                 self.settings = merged(self.settings, entry)
             case SessionRecovered():
                 self._lost_entries = True
+            case CompactionEntry(summary=summary, kept=kept):
+                self.summary, self.start, self.measured = summary, len(self.messages) - kept, None
+            case ResultsClearedEntry(kept=kept):
+                self.cleared, self.measured = max(self.cleared, len(self.messages) - kept), None
 
     def unknown_outcomes(self) -> list[CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.

@@ -6,21 +6,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.conversation.history import History
 from outrider.log.open_calls import OpenCalls
 from outrider.log.replay import Replay
 
 if TYPE_CHECKING:
-    from outrider.conversation.messages import Message
+    from outrider.conversation.messages import Message, Usage
     from outrider.log.journal import Journal
     from outrider.log.log import Log
 
 
-def resume(log: Log, journal: Journal) -> tuple[History, OpenCalls]:
-    """Read the tail of a held session and record an unknown outcome for each interrupted call."""
-    tail, before = log.tail(journal.extent)
+class Resumed(NamedTuple):
+    """A session as its log has it."""
+
+    history: History
+    calls: OpenCalls
+    """What is known about the calls of the newest reply."""
+    measured: tuple[Message, Usage] | None
+    """The newest reply with its usage, if nothing was compacted or cleared since."""
+
+
+def resume(log: Log, journal: Journal) -> Resumed:
+    """Read the tail of a held session and record an unknown outcome for each interrupted call.
+
+    Of a compacted session the tail has all that a request sends.
+    """
+    tail, before = log.tail(journal.extent, abridged=bool(journal.settings.abridged))
     replay = Replay(record.entry for record in tail)
     if unknown := replay.unknown_outcomes():
         journal.write_now(*unknown)
@@ -31,4 +44,10 @@ def resume(log: Log, journal: Journal) -> tuple[History, OpenCalls]:
         return log.messages(journal.id, upto=before)
 
     history = History(replay.messages, earlier if before else None)
-    return history, OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
+    if replay.summary is not None:
+        history.compact(replay.summary, len(replay.messages) - replay.start)
+    if replay.cleared:
+        history.clear_results(len(replay.messages) - replay.cleared)
+    calls = OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
+    measured = (replay.messages[replay.measured[0]], replay.measured[1]) if replay.measured else None
+    return Resumed(history, calls, measured)

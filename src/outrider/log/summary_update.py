@@ -9,7 +9,15 @@ from collections.abc import Iterable
 import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
-from outrider.log.entries import AttachmentStored, AttemptFailed, Entry, MessageEntry, SessionSettings
+from outrider.log.entries import (
+    AttachmentStored,
+    AttemptFailed,
+    CompactionEntry,
+    Entry,
+    MessageEntry,
+    ResultsClearedEntry,
+    SessionSettings,
+)
 from outrider.log.replay import merged
 from outrider.text import clean
 
@@ -55,6 +63,10 @@ class SummaryUpdate:
                     self.title = _title(message)
             case AttemptFailed(usage=usage):
                 self.usage += usage or Usage()
+            case CompactionEntry() | ResultsClearedEntry():
+                self.usage += getattr(entry, "usage", None) or Usage()
+                self.settings = merged(self.settings, SessionSettings(abridged=True))
+                self.settings_changed = True
             case AttachmentStored(attachment=attachment):
                 self.files.append(attachment.sha256)
                 self.size += attachment.size

@@ -1,11 +1,30 @@
-"""Context windows of models."""
+"""Context windows of models, and estimates of what a request takes of them."""
 
 from __future__ import annotations
 
+import msgspec
+
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Block,
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from outrider.providers.base import Provider
 
 BYTES_IN_TOKENS = 3.8
 """Bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder."""
+BLOCK_BYTES = 40
+"""Bytes of JSON around a block, about."""
+IMAGE_TOKENS = 1_500
+"""Tokens of a picture: APIs scale large ones down to about this."""
+FILE_TOKENS = 50_000
+"""Tokens of any other file, at most: longer text is sent as an excerpt."""
 
 
 def estimated_tokens(data: str | bytes) -> int:
@@ -17,7 +36,50 @@ def estimated_tokens(data: str | bytes) -> int:
     return round(len(data.encode() if isinstance(data, str) else data) / BYTES_IN_TOKENS)
 
 
+def message_tokens(message: Message) -> int:
+    """Return about how many tokens a message has."""
+    files = 0
+    size = 0
+    for block in message.content:
+        size += BLOCK_BYTES + _size(block)
+        if isinstance(block, AttachmentBlock):
+            files += file_tokens(block)
+        elif isinstance(block, ToolResultBlock):
+            files += sum(map(file_tokens, block.attachments))
+    return round(size / BYTES_IN_TOKENS) + files
+
+
+def file_tokens(file: AttachmentBlock) -> int:
+    """Return about how many tokens a file has in a request."""
+    if file.mime_type.startswith("image/"):
+        return IMAGE_TOKENS
+    return min(FILE_TOKENS, round(file.size / BYTES_IN_TOKENS))
+
+
+def _size(block: Block) -> int:
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(thinking=text) | ServerToolResultBlock(text=text):
+            return _bytes(text)
+        case ToolResultBlock(content=content):
+            return sum(BLOCK_BYTES + _size(item) for item in content)
+        case ToolUseBlock(name=name, input=arguments, invalid_input=raw):
+            return len(name) + len(msgspec.json.encode(arguments)) + _bytes(raw or "")
+        case ServerToolUseBlock(name=name, input=arguments):
+            return len(name) + len(msgspec.json.encode(arguments))
+    return 0
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
 def window_of(provider: Provider) -> int | None:
     """Return the context window of a model in tokens, or None if it is unknown."""
     window = getattr(provider, "window", None)
     return window if isinstance(window, int) else None
+
+
+def reply_tokens_of(provider: Provider) -> int | None:
+    """Return the longest reply of a model in tokens if the agent sets no limit, or None if it is unknown."""
+    longest = getattr(provider, "reply_tokens", None)
+    return longest if isinstance(longest, int) else None

@@ -11,6 +11,7 @@ from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.base import Effort, Provider
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.compaction import Compaction
 from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
@@ -46,6 +47,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             tools: Iterable[Callable[..., Any]] = (),
             server_tools: Iterable[ServerTool] = (),
             limits: Limits = ...,
+            compaction: Compaction = ...,
             retry: Retry = ...,
             name: str = "agent",
             deps: Any = None,

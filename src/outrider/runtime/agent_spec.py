@@ -12,6 +12,7 @@ from outrider.prompts import prompt as prompt_text
 from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
 from outrider.runtime.answer_schema import AnswerSchema
+from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.tools.server_tool import ServerTool, separate
@@ -41,6 +42,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """Tools that the model's API runs itself. Those that are given in `tools` move here."""
     limits: Limits = Limits()
     """Where a run stops."""
+    compaction: Compaction = Compaction()
+    """When a conversation is shortened because the model's context window fills up."""
     retry: Retry = Retry()
     """How long a request is retried that failed for the moment."""
     name: str = "agent"

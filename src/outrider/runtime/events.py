@@ -24,6 +24,8 @@ from outrider.providers.deltas import ToolCallDelta as ToolCallDelta
 RunStatus: TypeAlias = Literal[
     "done", "max_turns", "max_total_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "error"
 ]
+CompactionReason: TypeAlias = Literal["threshold", "too_long", "manual"]
+"""Why a conversation is compacted: the window is nearly full, the API refused the request, or someone asked for it."""
 
 
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="turn_started"):
@@ -92,6 +94,35 @@ class ToolFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     """Details for people; the model does not see them."""
 
 
+class CompactionStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="compaction_started"):
+    """The conversation is being summarised to make room in the context window. `Compacted` or an error follows."""
+
+    reason: CompactionReason
+    tokens: int
+    """The estimated tokens of the next request without the compaction."""
+
+
+class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="compacted"):
+    """The conversation was compacted: a summary and the newest messages are sent instead of all. The log keeps all."""
+
+    reason: CompactionReason
+    tokens_before: int
+    """The estimated tokens of the next request, before and after the compaction."""
+    tokens_after: int
+    summary: str
+    """The text that the model reads instead of the messages."""
+    usage: Usage | None = None
+    """The usage of the request for the summary."""
+
+
+class ResultsCleared(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="results_cleared"):
+    """Old results are sent as one line each from now on, to save room. The log keeps them."""
+
+    count: int
+    tokens: int
+    """The estimated tokens that it saves in each request."""
+
+
 class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="run_finished"):
     """The run is over. The history can be continued, whatever the status."""
 
@@ -129,6 +160,9 @@ OwnEvent: TypeAlias = (
     | ToolProgress
     | ToolFinished
     | Notice
+    | CompactionStarted
+    | Compacted
+    | ResultsCleared
     | RunFinished
 )
 """The events of the session itself."""

@@ -39,8 +39,9 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """The number of requests to the model."""
     usage: Usage
     """The usage of the run, its sub-agents included."""
-    conversation: list[Message]
-    """All messages, including those from before the run."""
+    messages: Sequence[Message]
+    """All messages, including those from before the run. If a compacted session was resumed, those that it did not
+    send are read from the log on first use."""
     error: str = ""
     """What went wrong, if the status is `error`."""
     stop_reason: StopReason = StopReason.END
@@ -51,6 +52,15 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """Whether there was a report. It distinguishes a report of null from no report."""
     citations: tuple[Citation, ...] = ()
     """The sources of the last reply, each once, if its API names them."""
+
+    @property
+    def conversation(self) -> list[Message]:
+        """All messages as a new list."""
+        return list(self.messages)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names that `dict(…)` uses."""
+        return tuple("conversation" if name == "messages" else name for name in self.__struct_fields__)
 
     def raise_for_status(self) -> RunResult:
         """Raise RunError unless the run is done; return the result otherwise."""

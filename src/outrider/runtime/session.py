@@ -19,6 +19,7 @@ from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, 
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import (
+    ContextExceededError,
     ConversationError,
     LogError,
     ProviderError,
@@ -26,11 +27,11 @@ from outrider.errors import (
     SessionCancelledError,
     ValidationError,
 )
-from outrider.log.entries import AttemptFailed, CallResult, MessageEntry, RunCancelled, SessionSettings
+from outrider.log.entries import AttemptFailed, CallResult, Entry, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
 from outrider.prompts import prompt as prompt_text
-from outrider.providers.base import REMARKABLE, Reply, Request, StopReason, ToolSpec
+from outrider.providers.base import REMARKABLE, ModelSettings, Reply, Request, StopReason, ToolSpec
 from outrider.providers.windows import window_of
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
@@ -38,11 +39,15 @@ from outrider.runtime.call_batches import first_intents, run_calls
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.calls import Call
 from outrider.runtime.children import Children
+from outrider.runtime.compactor import Compactor
+from outrider.runtime.context import ContextUsage
 from outrider.runtime.events import (
+    Compacted,
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    Retrying,
     RunFinished,
     RunStatus,
     SubagentStarted,
@@ -132,6 +137,7 @@ class Session:
         self._earlier_turns = _NO_EARLIER_TURNS
         """Turns, usage and last text of a sub-agent that was interrupted: it continues from there."""
         self._log: Log | None = None
+        self._compactor = Compactor(self)
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
@@ -139,9 +145,13 @@ class Session:
         provider = agent.provider  # raises before anything is changed
         self._agent = agent
         self.provider = provider
-        self._tools = {tool.name: tool for tool in agent.tools}
-        self._specs = specs_of(agent.tools)
+        self.offer_tools()
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
+
+    def offer_tools(self) -> None:
+        """Offer the tools of the agent."""
+        self._tools = {tool.name: tool for tool in self._agent.tools}
+        self.specs = specs_of(self._tools.values())
 
     @property
     def agent(self) -> AgentSpec:
@@ -244,6 +254,11 @@ class Session:
         return self.usage + self._children.usage
 
     @property
+    def context(self) -> ContextUsage:
+        """How much of the model's context window the next request takes, and what takes it. Needs no network."""
+        return self._compactor.usage()
+
+    @property
     def store(self) -> AttachmentStore:
         """The store that holds the files of the conversation."""
         return self._environment.store
@@ -265,6 +280,18 @@ class Session:
     async def act(self) -> Results:
         """Run the pending calls, and add one user message with their results."""
         return await self._run_exclusively(self._act(self.history.pending))
+
+    async def compact(self, focus: str = "") -> Compacted:
+        """Summarise the conversation now, all but its newest messages. `focus` says what the summary must keep.
+
+        The history stays whole; only what is sent changes. Raises ConversationError if there is nothing to summarise.
+        """
+
+        async def work() -> Compacted:
+            await self.load_history()
+            return await self._compactor.compact("manual", focus)
+
+        return await self._run_exclusively(work())
 
     async def run(self, prompt: Prompt = (), *, limits: Limits | None = None) -> RunResult:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
@@ -406,30 +433,14 @@ class Session:
 
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
-        await self._load_history()
-        messages = self.history.sendable()
-        if not messages:
-            raise ConversationError("there is nothing to answer: the messages are blank")
+        await self.load_history()
+        await self._compactor.make_room()
         settings = self.agent.settings if first else self.agent.settings.after_first
-        idle = self.agent.retry.idle_seconds
-        request = Request(
-            messages,
-            self.store,
-            self.agent.instructions,
-            self._specs,
-            reminder,
-            self._memory,
-            settings,
-            idle,
-            self.agent.answer.schema if self.agent.answer else None,
-            self.agent.server_tools,
-        )
-        receiver = Receiver(self.provider, self._emit, self.agent.retry, self._record_failure)
         try:
-            reply = await receiver.receive(request)
-        except asyncio.CancelledError:
-            await self._keep_partial_reply(clean(receiver.words))
-            raise
+            reply = await self._receive(reminder, settings)
+        except ContextExceededError as error:
+            await self._compactor.after_refusal(error)
+            reply = await self._receive(reminder, settings)
         reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
         if reply.message.tool_calls:
@@ -440,10 +451,37 @@ class Session:
             self._emit(ReplyDiscarded(str(error)))
             raise
         self.history.append(reply.message)
+        self._compactor.measure(reply.message, reply.usage)
         self._emit(MessageAdded(reply.message, reply.usage))
         if remark := REMARKABLE.get(reply.stop_reason):
             self._emit(Notice(remark))
         return reply
+
+    async def _receive(self, reminder: str, settings: ModelSettings) -> Reply:
+        """Request one reply, and show its deltas."""
+        messages = self.history.sendable()
+        if not messages:
+            raise ConversationError("there is nothing to answer: the messages are blank")
+        receiver = Receiver(self.provider, self._emit, self.agent.retry, self._record_failure)
+        try:
+            return await receiver.receive(self._request(messages, reminder, settings))
+        except asyncio.CancelledError:
+            await self._keep_partial_reply(clean(receiver.words))
+            raise
+
+    def _request(self, messages: Sequence[Message], reminder: str, settings: ModelSettings) -> Request:
+        return Request(
+            messages,
+            self.store,
+            self.agent.instructions,
+            self.specs,
+            reminder,
+            self._memory,
+            settings,
+            self.agent.retry.idle_seconds,
+            self.agent.answer.schema if self.agent.answer else None,
+            self.agent.server_tools,
+        )
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
@@ -519,17 +557,17 @@ class Session:
             return await self._environment.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         return part
 
-    async def _load_history(self) -> None:
-        """Load the whole of a long conversation in a thread. A cancel leaves everything unchanged."""
-        if not self.history.is_loaded:
+    async def load_history(self) -> None:
+        """Load in a thread what a request sends. A cancel leaves everything unchanged."""
+        if not self.history.is_ready:
             tail = self.history.tail
             self.history.replace_with(await self._environment.threads.run(self.history.loaded, tail), len(tail))
 
-    async def _all_messages(self) -> list[Message]:
-        """Return all messages, or only the newest if the log cannot be read."""
+    async def _all_messages(self) -> Sequence[Message]:
+        """Return all messages, or only the newest if the log cannot be read. Of a compacted session they come late."""
         try:
-            await self._load_history()
-            return self.messages
+            await self.load_history()
+            return self.history.late_messages
         except LogError:
             return self.history.tail
 
@@ -573,12 +611,48 @@ class Session:
     async def _record_failure(self, failed: AttemptFailed) -> None:
         """Count what a failed request has used, and store it."""
         if failed.usage:
-            self.usage += failed.usage
-            if self._progress:
-                self._progress.use(failed.usage)
+            self._count(failed.usage)
         if journal := self._environment.journal:
             with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
                 await journal.write(failed).finished()
+
+    def _count(self, usage: Usage) -> None:
+        """Count the usage of a request that is not a turn."""
+        self.usage += usage
+        if self._progress:
+            self._progress.use(usage)
+
+    # For the compactor
+
+    async def ask_aside(
+        self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None
+    ) -> Reply:
+        """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
+        settings = self.agent.settings.after_first
+        if tool_choice and self.specs:
+            settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
+        if max_tokens:
+            settings = msgspec.structs.replace(settings, max_tokens=max_tokens)
+        request = self._request(messages, ask, settings)
+        if request.output_schema is not None:
+            request = msgspec.structs.replace(request, output_schema=None)
+        receiver = Receiver(self.provider, self._emit_aside, self.agent.retry, self._record_failure)
+        reply = await receiver.receive(request)
+        self._count(reply.usage)
+        return reply
+
+    def _emit_aside(self, event: Event) -> None:
+        if isinstance(event, Retrying | Notice):
+            self._emit(event)
+
+    async def record(self, entry: Entry) -> None:
+        """Store an entry in the log, if there is one. Return when it is on disk."""
+        if journal := self._environment.journal:
+            await journal.write(entry).finished()
+
+    def emit(self, event: Event) -> None:
+        """Send an event to the observers."""
+        self._emit(event)
 
     # The log
 
@@ -588,8 +662,11 @@ class Session:
 
         if changed := changes(journal.settings, settings_of(self.agent, self._environment.cwd)):
             journal.write_now(changed)
-        self.history, known = resume(log, journal)
+        self.history, known, measured = resume(log, journal)
         self._calls = ReplyCalls(known)
+        if measured:
+            self._compactor.meter.measure(*measured)
+        self.offer_tools()
         self.id = journal.id
         self.usage = journal.usage
         self._children.usage = log.usage_of_children(journal.id) if self.history.last else Usage()

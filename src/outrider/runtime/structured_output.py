@@ -169,16 +169,16 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     clock = asyncio.get_running_loop().time
     began = clock()
     first = await session.run(prompt)
-    report.recall(first.conversation)
+    report.recall(first.messages)
     if session.agent.answer and _is_refused_schema(first):
         session.agent = report.with_tool(session.agent)  # the API does not take the schema after all
         first = await session.run()
-        report.recall(first.conversation)
+        report.recall(first.messages)
     elif session.agent.answer and not report.has_data:
-        report.recall_answer(session.agent.answer, first.conversation)
-        is_short = first.status not in ("done", "error", "cancelled") and first.conversation[-1].role == "assistant"
+        report.recall_answer(session.agent.answer, first.messages)
+        is_short = first.status not in ("done", "error", "cancelled") and first.messages[-1].role == "assistant"
         return _reported(msgspec.structs.replace(first, error=NO_TURNS_LEFT) if is_short else first, report)
-    if report.has_data or first.status != "done" or _was_reminded(first.conversation):
+    if report.has_data or first.status != "done" or _was_reminded(first.messages):
         return _reported(first, report)
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
@@ -187,13 +187,13 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
         # Only the report is left: the server decodes it by its schema.
         session.agent = session.agent.replace(tool_choice=TOOL)
     second = await session.run(prompt_text("report_reminder"), limits=left)
-    report.recall(second.conversation)
+    report.recall(second.messages)
     return _reported(_joined(first, second), report)
 
 
 def _is_refused_schema(result: RunResult) -> bool:
     """Whether the API refused the first request because of the schema: not every model and server is known."""
-    is_first = bool(result.conversation) and result.conversation[-1].role == "user"
+    is_first = bool(result.messages) and result.messages[-1].role == "user"
     return result.status == "error" and is_first and bool(_SCHEMA_WORDS.search(result.error))
 
 

@@ -43,6 +43,7 @@ def with_subagents(
                 tools=profile.tools_of(tools),
                 limits=profile.limits_within(agent.limits),
                 retry=agent.retry,
+                compaction=agent.compaction,
                 name=profile.name,
             )
         )

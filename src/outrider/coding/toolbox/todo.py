@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from outrider.coding.toolbox.workspace import Todo, Workspace
 from outrider.text import counted
 from outrider.tools.decorator import tool
@@ -31,7 +33,7 @@ def todo(workspace: Workspace) -> Tool:
         steps = [{"content": step.content, "status": step.status} for step in todos]
         return ToolResult(_summary(todos), details={"todos": steps})
 
-    return plan
+    return msgspec.structs.replace(plan, lasting=True)
 
 
 def _problem(todos: list[Todo]) -> str:

@@ -81,9 +81,16 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, steps: Iterable[Step] | Callable[[Request], Step], *, usage: Usage | None = None, chunk: int = 0
+        self,
+        steps: Iterable[Step] | Callable[[Request], Step],
+        *,
+        usage: Usage | None = None,
+        chunk: int = 0,
+        window: int | None = None,
     ) -> None:
         self.name = "scripted"
+        self.window = window
+        """The context window in tokens. None: unknown, so that conversations are not compacted."""
         self.requests: list[Request] = []
         """The requests, in order."""
         self._steps = steps if callable(steps) else list(steps)

@@ -1,0 +1,211 @@
+"""Keeps the requests of a session within the context window of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from outrider.conversation.history import repair
+from outrider.conversation.messages import Message, Usage
+from outrider.conversation.view import cleared, cuts
+from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
+from outrider.log.entries import CompactionEntry, ResultsClearedEntry
+from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, window_of
+from outrider.runtime.compaction import WORTH_CLEARING, Room, clearing, kept_messages
+from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
+from outrider.runtime.events import Compacted, CompactionReason, CompactionStarted, ResultsCleared
+from outrider.runtime.summary import request_text, summary_message, summary_without_model
+
+if TYPE_CHECKING:
+    from outrider.runtime.session import Session
+
+FITS_ANY_WINDOW = 1_000
+"""Tokens that fit into the window of every model: a short session is not measured at all."""
+MAX_FUTILE = 2
+"""Compactions in a row that may save too little before no other is tried."""
+LEAST_SAVING = 0.1
+"""The share of the window that a compaction must save to be of use."""
+
+
+class Compactor:
+    """Counts the tokens of a session, clears old results, and replaces old messages by a summary."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.meter = ContextMeter()
+        self._window: int | None = None
+        """The window that the API has named in an error."""
+        self._futile = 0
+        self._counted: tuple[object, object, int, int] = None, None, 0, 0
+
+    # Counting
+
+    def usage(self) -> ContextUsage:
+        """Return how the tokens of the next request are divided."""
+        system, tools = self._fixed()
+        history = self._session.history
+        return usage_of(history, self.tokens(), self._known_window(), system, tools)
+
+    def tokens(self) -> int:
+        """Return the tokens of the next request."""
+        return self.meter.tokens(self._session.history, sum(self._fixed()))
+
+    def measure(self, reply: Message, usage: Usage) -> None:
+        """Take the usage of a reply that was just added."""
+        self.meter.measure(reply, usage, self._session.history, sum(self._fixed()))
+
+    def _fixed(self) -> tuple[int, int]:
+        """Return the estimated tokens of the system prompt and of the tools."""
+        system, specs = self._session.agent.instructions, self._session.specs
+        if self._counted[0] is not system or self._counted[1] is not specs:
+            self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
+        return self._counted[2], self._counted[3]
+
+    def _known_window(self) -> int | None:
+        window = window_of(self._session.provider)
+        return min(window, self._window) if window and self._window else window or self._window
+
+    def _room(self) -> Room | None:
+        """Return how the window is divided, or None if it is unknown."""
+        window = self._known_window()
+        if window is None:
+            return None
+        session = self._session
+        reply = session.agent.max_tokens or reply_tokens_of(session.provider) or window // 8
+        fixed = self.meter.scaled(sum(self._fixed()))
+        return Room(window, min(reply, window // 2), fixed, session.agent.compaction)
+
+    # Making room
+
+    async def make_room(self) -> None:
+        """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is."""
+        used = self.tokens()
+        if used < FITS_ANY_WINDOW or self._surely_fits(used):
+            return
+        room = self._room()
+        if room is None or used < min(room.clear_at, room.full):
+            return
+        await self._session.load_history()
+        if used >= room.clear_at:
+            await self._clear(room.tail, WORTH_CLEARING * room.window)
+        if self.tokens() >= room.full and self._futile < MAX_FUTILE:
+            await self.compact("threshold")
+        if self.tokens() > room.most:
+            await self._clear(None)  # the newest results as well
+        if (used := self.tokens()) > room.most:
+            raise self._does_not_fit(used, room)
+
+    def _surely_fits(self, used: int) -> bool:
+        """Return whether the first request fits, without the price list, which takes a while to load."""
+        capabilities = getattr(self._session.provider, "capabilities", None)
+        window = getattr(capabilities, "context_tokens", None)
+        return self.meter.is_new and window is not None and used < window // 8
+
+    async def _clear(self, tail: int | None, least: float = 0) -> None:
+        """Clear the results before the newest messages, or all (`tail` is None), if that saves at least so much."""
+        found = clearing(self._messages(), tail)
+        if not found.count or self.meter.scaled(found.tokens) < least:
+            return
+        await self._session.record(ResultsClearedEntry(found.kept, found.tokens, found.count))
+        self._session.history.clear_results(found.kept)
+        self._view_changed()
+        self._session.emit(ResultsCleared(found.count, found.tokens))
+
+    def _view_changed(self) -> None:
+        self.meter.forget()
+        self._session.offer_tools()
+
+    def _does_not_fit(self, used: int, room: Room) -> ContextExceededError:
+        name = self._session.provider.name
+        if room.fixed > room.most // 2:
+            advice = f"the system prompt and the tools alone take {room.fixed:,}; give the agent fewer tools"
+        else:
+            advice = "the newest messages alone are too long; send less at once"
+        return ContextExceededError(
+            f"the conversation has {used:,} tokens and {name} takes {room.most:,} beside a reply, even after a "
+            f"compaction: {advice}, or choose a model with a larger context window"
+        )
+
+    async def after_refusal(self, error: ContextExceededError) -> None:
+        """Compact because the API refused a request as too long. Raise the error if that cannot help."""
+        used = self.tokens()
+        known = self._known_window()
+        # What the API says counts. If it names no number, the window is smaller than what was sent.
+        self._window = error.window or min(known or used, max(1, int(used * 0.9)))
+        if self._futile >= MAX_FUTILE:
+            raise error
+        await self._session.load_history()
+        try:
+            await self.compact("too_long")
+        except ConversationError:
+            await self._clear(None)
+            if self.tokens() >= used:
+                raise error from None
+
+    # The compaction
+
+    def _messages(self) -> list[Message]:
+        """Return the messages that are sent, without the summary."""
+        history = self._session.history
+        return history.shown()[0 if history.summary is None else 1 :]
+
+    async def compact(self, reason: CompactionReason, focus: str = "") -> Compacted:
+        """Replace all but the newest messages by a summary. Raise ConversationError if there is nothing to replace."""
+        session = self._session
+        before = self.tokens()
+        room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, session.agent.compaction)
+        messages, former = self._messages(), session.history.summary
+        tail = room.tail if reason != "manual" else min(room.tail, sum(map(message_tokens, messages)) // 4)
+        kept = kept_messages(messages, tail)
+        if kept == len(messages):
+            raise ConversationError("there is nothing to compact: the conversation has only its newest messages")
+        old, new = messages[: len(messages) - kept], messages[len(messages) - kept :]
+        session.emit(CompactionStarted(reason, before))
+        text, usage, model = await self._summary(room, old, focus)
+        lasting = {tool.name for tool in session.agent.tools if tool.lasting}
+        summary = summary_message(text, former, old, lasting, room.summary)
+        after = self.meter.scaled(sum(self._fixed()) + sum(map(message_tokens, [summary, *new])))
+        await session.record(CompactionEntry(summary, kept, reason, before, after, usage, model))
+        session.history.compact(summary, kept)
+        self._view_changed()
+        self._futile = self._futile + 1 if before - after < LEAST_SAVING * room.window else 0
+        done = Compacted(reason, before, after, summary.text, usage)
+        session.emit(done)
+        return done
+
+    async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
+        """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""
+        session, used = self._session, Usage()
+        ask = request_text(room.summary, focus)
+        for sent, longest in self._shorter_and_shorter(room, estimated_tokens(ask)):
+            try:
+                for choice in (None, "none"):
+                    reply = await session.ask_aside(sent, ask, choice, longest)
+                    used += reply.usage
+                    if text := reply.message.text.strip():
+                        return text, used, session.provider.name
+            except ContextExceededError:
+                continue
+            except RequestRefusedError:
+                break
+        text = summary_without_model(session.history.summary, messages, room.summary)
+        return text, used if used != Usage() else None, ""
+
+    def _shorter_and_shorter(self, room: Room, asking: int) -> Iterator[tuple[Sequence[Message], int | None]]:
+        """Yield what the request for a summary may send: all, with results cleared, and without the oldest messages.
+
+        The first one extends the request before it, so that the prompt cache is used. If it leaves less room than other
+        replies have, the second item is what is left for the summary.
+        """
+        history = self._session.history
+        left = room.window - self.tokens() - asking
+        if left >= min(room.reply, 2 * room.summary):
+            yield history.sendable(), None if left >= room.reply else left
+        head = [history.summary] if history.summary is not None else []
+        rest = [cleared(message) for message in self._messages()]
+        while rest:
+            size = sum(self._fixed()) + sum(map(message_tokens, [*head, *rest])) + asking
+            if self.meter.scaled(size) <= room.most:
+                yield repair([*head, *rest]), None
+            half = next((cut for cut in cuts(rest) if cut >= max(1, len(rest) // 2)), len(rest))
+            rest = rest[half:]
