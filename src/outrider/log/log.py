@@ -18,14 +18,21 @@ from outrider.conversation.search_query import SearchQuery
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.database import explain_errors, reading
-from outrider.log.entries import Record, SessionSettings, SessionStarted, SubagentLinked
+from outrider.log.entries import (
+    CompactionEntry,
+    Record,
+    ResultsClearedEntry,
+    SessionSettings,
+    SessionStarted,
+    SubagentLinked,
+)
 from outrider.log.files import SessionFiles, remove_unreferenced
 from outrider.log.filesystem import network_file_system
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.journal import Append, Journal
 from outrider.log.lock import acquire, check_free, encode_holder, heartbeat, release
 from outrider.log.replay import Replay, start_of_tail
-from outrider.log.rows import Extent, Row, known_records, read_newest, read_rows, records
+from outrider.log.rows import Extent, Row, known_records, read_kinds, read_newest, read_rows, records
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.summary_update import references
 from outrider.log.writer import Writer
@@ -143,9 +150,22 @@ class Log:
 
     def messages(self, id: str, upto: int | None = None) -> list[Message]:
         """Return the conversation, or its beginning. Raise NewerLogError if this version cannot read all of it."""
+        return self.replay(id, upto).messages
+
+    def replay(self, id: str, upto: int | None = None) -> Replay:
+        """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
         extent = self._find(id).extent
         with reading(self.path) as connection:
-            return Replay(record.entry for record in records(read_rows(connection, extent, upto=upto))).messages
+            return Replay(record.entry for record in records(read_rows(connection, extent, upto=upto)))
+
+    def shortenings(self, id: str) -> list[Record]:
+        """Return the compactions of a session and the clearings of its old results, in order."""
+        row = self._find(id)
+        if not row.settings.abridged:
+            return []
+        with reading(self.path) as connection:
+            kinds = CompactionEntry.kind, ResultsClearedEntry.kind
+            return list(known_records(read_kinds(connection, row.extent, kinds)))
 
     def files(self, id: str) -> SessionFiles:
         """Return the attachments of a session, for reading."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from outrider.errors import DamagedLogError, NewerLogError
@@ -70,6 +70,12 @@ def read_row(connection: sqlite3.Connection, extent: Extent, seq: int) -> Row | 
     if found is not None and not is_intact(found):
         raise _damaged(seq)
     return found
+
+
+def read_kinds(connection: sqlite3.Connection, extent: Extent, kinds: Sequence[str]) -> list[Row]:
+    """Return the intact rows of these kinds, in order."""
+    query = f"{_SELECT} WHERE session = ? AND kind IN ({', '.join('?' for _ in kinds)}) ORDER BY seq"
+    return [each for each in connection.execute(query, (extent.session, *kinds)) if is_intact(each)]
 
 
 def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:

@@ -164,7 +164,8 @@ class Compactor:
         text, usage, model = await self._summary(room, old, focus)
         lasting = {tool.name for tool in session.agent.tools if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
-        after = self.meter.scaled(sum(self._fixed()) + sum(map(message_tokens, [summary, *new])))
+        fixed = sum(self._fixed()) + tool_tokens(session.specs_to_come)
+        after = self.meter.scaled(fixed + sum(map(message_tokens, [summary, *new])))
         await session.record(CompactionEntry(summary, kept, reason, before, after, usage, model))
         session.history.compact(summary, kept)
         self._view_changed()
