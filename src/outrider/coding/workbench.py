@@ -153,6 +153,7 @@ class Workbench:
             situation=self._environment_section(),
             tools=tools,
             limits=self.settings.limits,
+            compaction=self.settings.context.compaction,
             retry=self.settings.retry,
             effort=offered(provider, effort) if effort else None,
         )
@@ -200,6 +201,7 @@ class Workbench:
             situation=self._environment_section(),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             limits=profile.limits_within(self.settings.limits),
+            compaction=self.settings.context.compaction,
             retry=self.settings.retry,
             name=profile.name,
         )

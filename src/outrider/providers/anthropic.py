@@ -124,7 +124,7 @@ class Anthropic(ApiProvider):
         """Return the fields that every request has."""
         return {
             "model": self.model,
-            "max_tokens": self.capabilities.output_tokens,
+            "max_tokens": self.reply_tokens,
             "stream": True,
             "cache_control": EPHEMERAL,
         }
@@ -142,7 +142,7 @@ class Anthropic(ApiProvider):
             if choice not in ("auto", "none"):
                 fields.pop("thinking", None)  # the API refuses to think before a call that it must make
         thinking = fields.get("thinking", {})
-        if thinking.get("budget_tokens", 0) >= (longest := settings.max_tokens or self.capabilities.output_tokens):
+        if thinking.get("budget_tokens", 0) >= (longest := settings.max_tokens or self.reply_tokens):
             fields["thinking"] = thinking | {"budget_tokens": max(_LEAST_BUDGET, longest // 2)}
         return fields
 

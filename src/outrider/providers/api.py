@@ -26,7 +26,7 @@ from outrider.errors import (
 )
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body, Rendered, encode_items
-from outrider.providers.capabilities import Capabilities, capabilities_of
+from outrider.providers.capabilities import Capabilities, capabilities_of, is_overridden
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
@@ -37,6 +37,7 @@ from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, U
 from outrider.providers.secrets import masked
 from outrider.providers.server_tools import check_server_tools, portable
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
+from outrider.providers.too_long import too_long
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
 
@@ -167,8 +168,17 @@ class ApiProvider(ABC):
 
     @property
     def window(self) -> int | None:
-        """The context window of the model in tokens, or None if it is unknown."""
-        return context_tokens(self.prefix, self.model) or self.capabilities.context_tokens
+        """The context window of the model in tokens, or None if it is unknown. What the user says counts most."""
+        said = self.capabilities.context_tokens
+        if said and is_overridden(self.prefix, self.model, self.base_url):
+            return said
+        return context_tokens(self.prefix, self.model) or said
+
+    @property
+    def reply_tokens(self) -> int:
+        """The longest reply in tokens, if the agent sets no limit: at most a quarter of the context window."""
+        window = self.capabilities.context_tokens
+        return min(self.capabilities.output_tokens, window // 4) if window else self.capabilities.output_tokens
 
     @property
     def _memory_key(self) -> str:
@@ -278,7 +288,7 @@ class ApiProvider(ABC):
                     rest = parser.feed(error.body) + parser.finish()
                 elif not parser.complete:
                     error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
-                    yield Notice(await self._without_images(error, request, prepared, shown))
+                    yield Notice(await self._without_images(too_long(error) or error, request, prepared, shown))
                     continue
                 else:
                     rest = parser.finish()  # the failure came after the reply

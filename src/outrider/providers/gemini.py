@@ -82,7 +82,7 @@ class Gemini(ApiProvider):
         if tools:
             head["tools"] = tools
         options = self._options | request.settings.options
-        config = {"maxOutputTokens": self.capabilities.output_tokens} | self._generation_config(request.settings)
+        config = {"maxOutputTokens": self.reply_tokens} | self._generation_config(request.settings)
         if schema := self.output_schema(request):
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         head |= _tool_config(request) | options

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outrider.conversation.history import repair
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message, Usage, files_in
 from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry
+from outrider.providers.base import ModelSettings
 from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, window_of
 from outrider.runtime.compaction import WORTH_CLEARING, Room, clearing, kept_messages
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
@@ -75,6 +79,12 @@ class Compactor:
         fixed = self.meter.scaled(sum(self._fixed()))
         return Room(window, min(reply, window // 2), fixed, session.agent.compaction)
 
+    def bounded(self, settings: ModelSettings) -> ModelSettings:
+        """Return the settings with a reply of at most half of the context window."""
+        if not settings.max_tokens or not (window := self._known_window()) or settings.max_tokens <= window // 2:
+            return settings
+        return msgspec.structs.replace(settings, max_tokens=window // 2)
+
     # Making room
 
     async def make_room(self) -> None:
@@ -89,10 +99,12 @@ class Compactor:
         if used >= room.clear_at:
             await self._clear(room.tail, WORTH_CLEARING * room.window)
         if self.tokens() >= room.full and self._futile < MAX_FUTILE:
-            await self.compact("threshold")
+            with suppress(ConversationError):  # there is nothing but the newest messages
+                await self.compact("threshold")
         if self.tokens() > room.most:
             await self._clear(None)  # the newest results as well
-        if (used := self.tokens()) > room.most:
+        if (used := self.tokens()) > room.most and not any(map(files_in, self._messages())):
+            # What files take is a rough guess, so a request with files is left to the API.
             raise self._does_not_fit(used, room)
 
     def _surely_fits(self, used: int) -> bool:
@@ -129,9 +141,8 @@ class Compactor:
     async def after_refusal(self, error: ContextExceededError) -> None:
         """Compact because the API refused a request as too long. Raise the error if that cannot help."""
         used = self.tokens()
-        known = self._known_window()
         # What the API says counts. If it names no number, the window is smaller than what was sent.
-        self._window = error.window or min(known or used, max(1, int(used * 0.9)))
+        self._window = error.window or min(self._known_window() or used, int(used * 0.9))
         if self._futile >= MAX_FUTILE:
             raise error
         await self._session.load_history()

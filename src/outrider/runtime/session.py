@@ -445,7 +445,7 @@ class Session:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
         await self.load_history()
         await self._compactor.make_room()
-        settings = self.agent.settings if first else self.agent.settings.after_first
+        settings = self._compactor.bounded(self.agent.settings if first else self.agent.settings.after_first)
         try:
             reply = await self._receive(reminder, settings)
         except ContextExceededError as error:
@@ -638,7 +638,7 @@ class Session:
         self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None
     ) -> Reply:
         """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
-        settings = self.agent.settings.after_first
+        settings = self._compactor.bounded(self.agent.settings.after_first)
         if tool_choice and self.specs:
             settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
         if max_tokens:

@@ -86,7 +86,8 @@ def test_a_variable_can_say_that_there_are_no_tools(home: Home) -> None:
 
 
 def test_every_variable_is_heeded(home: Home) -> None:
-    samples = {"Text": "demo", "Choice": "", "Boolean": "yes", "Number": "7", "Seconds": "7", "ToolNameList": "Read"}
+    samples = {"Text": "demo", "Choice": "", "Boolean": "yes", "Number": "7", "Seconds": "7", "Share": "0.7"}
+    samples |= {"ToolNameList": "Read"}
     for key, setting in SETTINGS.items():
         if setting.variable:
             kind = setting.value_type
@@ -97,6 +98,7 @@ def test_every_variable_is_heeded(home: Home) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
+        ("OUTRIDER_COMPACT_AT", "85", 'OUTRIDER_COMPACT_AT must be a share, a number over 0 and at most 1, or "none"'),
         ("OUTRIDER_MAX_TURNS", "many", 'OUTRIDER_MAX_TURNS must be a whole number over 0, or "none" for no limit'),
         ("OUTRIDER_MAX_TURNS", "0", "OUTRIDER_MAX_TURNS must be a whole number over 0"),
         ("OUTRIDER_MAX_COST", "nan", "OUTRIDER_MAX_COST must be a number over 0"),

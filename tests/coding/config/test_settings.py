@@ -14,14 +14,23 @@ from outrider.coding.config.value_types import Boolean, Choice, Number, PathList
 from outrider.runtime.limits import Limits
 from tests.cli.program import outrider
 
-FREE = {"lean", "permissions.ask", "permissions.deny", "chat.show_thinking", "acp.full_updates", "acp.update_interval"}
+FREE = {
+    "lean",
+    "permissions.ask",
+    "permissions.deny",
+    "context.compact_at",
+    "context.clear_at",
+    "chat.show_thinking",
+    "acp.full_updates",
+    "acp.update_interval",
+}
 """The settings that a project may set to any value."""
 
 
 def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> None:
     assert list(SETTINGS) == list(DEFAULTS) == list(flatten(Settings()))
     assert {key for key, setting in SETTINGS.items() if setting.consent is None} == FREE
-    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "retry", "subagents", "chat", "acp"}
+    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "retry", "context", "subagents", "chat", "acp"}
 
 
 def test_the_type_of_a_field_decides_what_it_accepts() -> None:

@@ -27,11 +27,13 @@ from outrider.coding.config.value_types import (
     PythonFiles,
     Rules,
     Seconds,
+    Share,
     TextList,
     ToolNames,
 )
 from outrider.coding.permissions.question import Mode
 from outrider.providers.base import Effort
+from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 
@@ -40,6 +42,7 @@ SandboxUse: TypeAlias = Literal["auto", "off", "require"]
 _LONGER_RUN = "a run may take longer, or cost more, than you have set"
 _LIMITS = Limits()
 _RETRY = Retry()
+_COMPACTION = Compaction()
 
 
 class PermissionSettings(msgspec.Struct, frozen=True):
@@ -212,6 +215,36 @@ class RetrySettings(Retry, frozen=True):
     ] = _RETRY.idle_seconds
 
 
+class ContextSettings(msgspec.Struct, frozen=True):
+    """When a conversation is shortened because the model's context window fills up."""
+
+    compact_at: Annotated[
+        float | None,
+        Share(),
+        Setting(
+            variable="OUTRIDER_COMPACT_AT",
+            help="the share of the model's context window at which the conversation is summarised; `none` waits until "
+            "the API refuses a request",
+            consent=None,
+        ),
+    ] = _COMPACTION.threshold
+    clear_at: Annotated[
+        float | None,
+        Share(),
+        Setting(
+            variable="OUTRIDER_CLEAR_AT",
+            help="the share of the context window at which old results are replaced by one line each, if that saves a "
+            "fifth of the window; `none` for never",
+            consent=None,
+        ),
+    ] = _COMPACTION.clear_threshold
+
+    @property
+    def compaction(self) -> Compaction:
+        """The policy of agents."""
+        return Compaction(threshold=self.compact_at, clear_threshold=self.clear_at)
+
+
 class SubagentSettings(msgspec.Struct, frozen=True):
     """How sub-agents answer."""
 
@@ -320,6 +353,7 @@ class Settings(msgspec.Struct, frozen=True):
     web: WebSettings = WebSettings()
     limits: Annotated[Limits, LimitSettings()] = Limits()
     retry: Annotated[Retry, RetrySettings()] = Retry()
+    context: ContextSettings = ContextSettings()
     subagents: SubagentSettings = SubagentSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()

@@ -137,6 +137,29 @@ class Seconds(ValueType, frozen=True):
             return text.strip()
 
 
+class Share(ValueType, frozen=True):
+    """A part of a whole: a number over 0, at most 1. "none" is accepted."""
+
+    def check(self, value: Any, base: Path | None) -> float | None:
+        """Return the share; None for none."""
+        if value == NO_LIMIT:
+            return None
+        wanted = f"must be a share, a number over 0 and at most 1, or {quoted(NO_LIMIT)}"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            found = quoted(value) if isinstance(value, str) else describe_type(value)
+            raise InvalidValueError(f"{wanted}, not {found}")
+        if not 0 < value <= 1:
+            raise InvalidValueError(f"{wanted}, not {value:g}")
+        return float(value)
+
+    def parse(self, text: str) -> Any:
+        """Parse digits; return other text as it is."""
+        try:
+            return float(text)
+        except ValueError:
+            return text.strip()
+
+
 class TextList(ValueType, frozen=True):
     """A list of texts."""
 
