@@ -216,7 +216,8 @@ class Commands:
     def _context(self, _: str) -> None:
         from outrider.cli.chat.context_lines import context_lines
 
-        self._view.write(f"  {line}".rstrip() for line in context_lines(self._current.context, self._view.region.width))
+        lines = context_lines(self._current.context, self._view.region.width)
+        self._view.write([*(f"  {line}".rstrip() for line in lines), ""])
 
     def _compact(self, focus: str) -> Next:
         if self._current.session:
