@@ -13,7 +13,7 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -104,9 +104,14 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class ModelServer:
-    """Plays its steps, one a request; a request after the last step gets a 418, which nobody retries."""
+    """Plays its steps, one a request; a request after the last step gets a 418, which nobody retries.
 
-    def __init__(self, steps: Sequence[Step] = (), *, tls: ssl.SSLContext | None = None) -> None:
+    A function instead of steps decides about each request.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step] | Callable[[Recorded], Step] = (), *, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.requests: list[Recorded] = []
         self.release = asyncio.Event()
         self.held = asyncio.Event()
@@ -114,7 +119,8 @@ class ModelServer:
         self.left = asyncio.Event()
         """Set when a client closed its connection in the middle of an answer."""
         self.connections = 0
-        self._steps = list(steps)
+        left = [] if callable(steps) else list(steps)
+        self._decide = steps if callable(steps) else lambda _: left.pop(0) if left else Status(418)
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -149,7 +155,7 @@ class ModelServer:
         try:
             while request := await _read_request(reader, number):
                 self.requests.append(request)
-                step = self._steps.pop(0) if self._steps else Status(418)
+                step = self._decide(request)
                 if not await self._play(step, request, reader, writer):
                     return
         except ConnectionError:

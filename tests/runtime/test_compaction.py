@@ -116,7 +116,7 @@ def test_there_is_nothing_to_compact_in_a_new_session() -> None:
 
 def test_a_resumed_session_sends_the_summary_without_reading_the_rest(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
-        agent = Agent(ScriptedModel(working(300), window=8_000), tools=[look], limits=Limits(max_turns=None))
+        agent = Agent(ScriptedModel(working(120), window=8_000), tools=[look], limits=Limits(max_turns=None))
         with Session.open(log, agent=agent) as session:
             asyncio.run(session.run("Count the files."))
             name, before, sent = session.id, session.messages, list(session.history.sendable())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.messages import Usage
 from outrider.errors import LogError
-from outrider.runtime.events import Event, MessageAdded, OwnEvent, ReplyDiscarded, SubagentEvent
+from outrider.runtime.events import Compacted, Event, MessageAdded, OwnEvent, ReplyDiscarded, SubagentEvent
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
 
@@ -46,7 +46,7 @@ class Children:
 
     def relay(self, task: SubagentTask, child: str, event: Event) -> None:
         """Count the usage of a sub-agent, and send its own events on while its task runs."""
-        if isinstance(event, MessageAdded | ReplyDiscarded) and event.usage:
+        if isinstance(event, MessageAdded | ReplyDiscarded | Compacted) and event.usage:
             self.usage += event.usage
         if isinstance(event, OwnEvent) and not task.is_over():
             self._emit(SubagentEvent(task.call_id, child, event))

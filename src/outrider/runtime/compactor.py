@@ -56,7 +56,9 @@ class Compactor:
 
     def measure(self, reply: Message, usage: Usage) -> None:
         """Take the usage of a reply that was just added."""
-        self.meter.measure(reply, usage, self._session.history, sum(self._fixed()))
+        self.meter.measure(reply, usage)
+        if self.meter.is_new:
+            self.meter.calibrate(reply, usage, self._session.history, sum(self._fixed()))
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
@@ -189,7 +191,7 @@ class Compactor:
         """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""
         session, used = self._session, Usage()
         ask = request_text(room.summary, focus)
-        for sent, longest in self._shorter_and_shorter(room, estimated_tokens(ask)):
+        for sent, longest in self._shorter_and_shorter(room, self.meter.scaled(estimated_tokens(ask))):
             try:
                 for choice in (None, "none"):
                     reply = await session.ask_aside(sent, ask, choice, longest)
@@ -216,8 +218,8 @@ class Compactor:
         head = [history.summary] if history.summary is not None else []
         rest = [cleared(message) for message in self._messages()]
         while rest:
-            size = sum(self._fixed()) + sum(map(message_tokens, [*head, *rest])) + asking
-            if self.meter.scaled(size) <= room.most:
+            size = sum(self._fixed()) + sum(map(message_tokens, [*head, *rest]))
+            if self.meter.scaled(size) + asking <= room.most:
                 yield repair([*head, *rest]), None
             half = next((cut for cut in cuts(rest) if cut >= max(1, len(rest) // 2)), len(rest))
             rest = rest[half:]

@@ -11,6 +11,8 @@ from outrider.providers.windows import estimated_tokens, file_tokens, message_to
 
 HIGHEST_SCALE = 2.5
 """How many times more tokens than estimated a text may have. More is a count of something else."""
+LEAST_TRUSTED = 0.6
+"""The share of an estimate below which a server's count is not believed."""
 
 
 class ContextUsage(msgspec.Struct, frozen=True):
@@ -36,49 +38,75 @@ class ContextUsage(msgspec.Struct, frozen=True):
 
 
 class ContextMeter:
-    """Counts the tokens of a session's next request: those of the newest reply, and what was added since."""
+    """Counts the tokens of a session's next request: the usage of the newest reply, and an estimate of what followed.
+
+    If a server counts far less than we estimate, it leaves out something, such as what it had cached or cut off. Then
+    the estimate counts.
+    """
 
     def __init__(self) -> None:
         self._reply: Message | None = None
         """The newest reply whose usage is known."""
-        self._tokens = 0
+        self._used = 0
         """The tokens of the conversation up to it."""
-        self._scale = 1.0
-        """How many times more tokens than estimated this model counts."""
-        self._is_scaled = False
+        self._scale: float | None = None
+        """How many times more tokens than estimated this model counts, once it is known."""
+        self._newest: Message | None = None
+        """The newest message that is part of the estimate."""
+        self._estimate = 0
 
     @property
     def is_new(self) -> bool:
-        """Whether no usage is known yet."""
-        return not self._is_scaled
+        """Whether no usage was measured yet."""
+        return self._scale is None
 
-    def measure(self, reply: Message, usage: Usage, history: History | None = None, fixed: int = 0) -> None:
-        """Take the usage of a reply that was just added. The first one of a history shows how well we estimate."""
-        if usage.input_tokens <= 0:
-            return
-        self._reply, self._tokens = reply, usage.total_tokens
-        if history is not None and not self._is_scaled:
-            estimate = fixed + sum(map(message_tokens, history.shown()[:-1]))
+    def measure(self, reply: Message, usage: Usage) -> None:
+        """Take the usage of a reply."""
+        if usage.input_tokens > 0:
+            self._reply, self._used = reply, usage.total_tokens
+
+    def calibrate(self, reply: Message, usage: Usage, history: History, fixed: int) -> None:
+        """Compare the first usage with the estimate. `reply` is the newest message."""
+        if self._scale is None and usage.input_tokens > 0:
+            estimate = fixed + self._estimated(history) - message_tokens(reply)
             self._scale = min(max(1.0, usage.input_tokens / max(1, estimate)), HIGHEST_SCALE)
-            self._is_scaled = True
 
     def forget(self) -> None:
-        """Forget the newest reply, because what is sent has changed."""
-        self._reply = None
+        """Forget what was counted, because what is sent has changed."""
+        self._reply = self._newest = None
 
     def tokens(self, history: History, fixed: int) -> int:
         """Return the tokens of the next request. `fixed` is the estimate for system prompt and tools."""
-        if self._reply is not None:
-            added = 0
-            for message in history.newest_first():
-                if message is self._reply:
-                    return self._tokens + self.scaled(added)
-                added += message_tokens(message)
-        return self.scaled(fixed + sum(map(message_tokens, history.shown())))
+        used = self._since_reply(history)
+        if used is not None and not history.is_ready:
+            return used
+        whole = self.scaled(fixed + self._estimated(history))
+        return whole if used is None else max(used, int(whole * LEAST_TRUSTED))
 
     def scaled(self, estimate: int) -> int:
         """Return an estimate in the tokens of this model."""
-        return round(estimate * self._scale)
+        return round(estimate * (self._scale or 1.0))
+
+    def _since_reply(self, history: History) -> int | None:
+        added = 0
+        for message in history.newest_first() if self._reply is not None else ():
+            if message is self._reply:
+                return self._used + self.scaled(added)
+            added += message_tokens(message)
+        return None
+
+    def _estimated(self, history: History) -> int:
+        """Return the estimate for all messages that are sent. Only new ones are counted."""
+        added = 0
+        for message in history.newest_first() if self._newest is not None else ():
+            if message is self._newest:
+                self._estimate += added
+                break
+            added += message_tokens(message)
+        else:
+            self._estimate = sum(map(message_tokens, history.shown()))
+        self._newest = history.last
+        return self._estimate
 
 
 def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
