@@ -453,8 +453,6 @@ class Session:
             reply = await self._receive(reminder, settings)
         reply = msgspec.structs.replace(reply, message=self.history.normalized(reply.message))
         self.usage += reply.usage
-        if reply.message.tool_calls:
-            self._fit_results()
         try:
             await self._record_reply(reply, acting)
         except LogError as error:
@@ -519,6 +517,8 @@ class Session:
         return (await self._act(uses)).final if uses else self._calls.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
+        if uses:
+            self._fit_results()
         calls = self._calls.make(uses, self._tools, self._environment)
         try:
             await run_calls(calls, self._tools)
