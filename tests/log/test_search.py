@@ -217,6 +217,9 @@ def test_a_damaged_missing_or_old_index_is_built_again(log: Log, damage: str) ->
             connection.close()
     assert found(log, "content 299", name) == ["c299"]
     assert found(log, "content 278", name) == ["c278"]
+    with sqlite3.connect(index) as connection:
+        assert connection.execute("SELECT id, messages FROM session").fetchall() == [(name, 1200)]
+    connection.close()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -263,6 +266,8 @@ def test_forks_imports_and_other_logs_are_searched_as_they_are(log: Log, tmp_pat
     (other.folder / "search.db").replace(log.folder / "search.db")  # as after a recovery that numbers sessions anew
     assert {hit.session for hit in log.search("zebra")} == {fork, name}
     assert replaced not in {fork, name}
+    assert found(log, '"third zebra"', fork) == []
+    assert found(log, '"first zebra"', fork) == ["#1"]
 
 
 def test_a_long_session_is_indexed_in_steps_and_an_interruption_loses_none(

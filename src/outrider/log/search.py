@@ -148,7 +148,10 @@ class SearchIndex:
         except sqlite3.Error as error:
             if not is_damage(error) and not is_unusable(error):
                 raise LogError(f"the search index {self.path} is in use ({error}); try again") from error
+        try:
             return self._on(Path(":memory:"), work)
+        except sqlite3.Error as error:
+            raise LogError(f"the log cannot be searched: {error}") from error
 
     def _on(self, path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
         with closing(open_index(path, self._trigrams)) as index:
