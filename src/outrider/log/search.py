@@ -180,7 +180,8 @@ class SearchIndex:
     def _is_stale(self, states: dict[int, _State]) -> bool:
         """Return whether the index knows a session that the log does not have as it was indexed."""
         with reading(self._log) as log:
-            rows = {row.number: row for row in find(log, "1")} if states else {}
+            known = msgspec.json.encode(list(states)).decode()
+            rows = {row.number: row for row in find(log, "number IN (SELECT value FROM json_each(?))", known)}
             for number, state in states.items():
                 row = rows.get(number)
                 if row is None or row.summary.id != state.id:

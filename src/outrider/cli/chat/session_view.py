@@ -91,7 +91,8 @@ class SessionView:
         """Show one event."""
         self._last_event = time.monotonic()
         self._retry = (event, self._last_event + event.delay) if isinstance(event, Retrying) else None
-        self._compacting = event.tokens if isinstance(event, CompactionStarted) else None
+        if not isinstance(event, Retrying | Notice):  # they come while the summary is requested, too
+            self._compacting = event.tokens if isinstance(event, CompactionStarted) else None
         match event:
             case TextDelta(text=text):
                 self._fold_thinking()
