@@ -94,6 +94,17 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def thousands(number: int) -> str:
+    """Format a large number for people, in thousands or millions.
+
+    >>> thousands(9_812), thousands(171_400), thousands(1_048_576)
+    ('9,812', '171k', '1.05M')
+    """
+    if number >= 1_000_000:
+        return f"{number / 1_000_000:.3g}M"
+    return f"{number / 1000:.0f}k" if number >= 10_000 else f"{number:,}"
+
+
 def dollars(cost: float | None) -> str:
     """Format a cost for people; empty if it is unknown.
 

@@ -28,6 +28,7 @@ class Seen:
         self.plan: list[Json] = []
         self.commands: list[str] = []
         self.notices: list[str] = []
+        self.compactions: dict[str, Json] = {}
         self.usage: Json = {}
         self.title = ""
         self.mode = ""
@@ -95,6 +96,10 @@ class Seen:
                 self.usage = update
             case "notice":
                 self.notices.append(update["title"])
+            case "compaction_update":
+                known = self.compactions.setdefault(update["compactionId"], {})
+                assert known.get("status") in (None, "in_progress"), f"after its end: {update}"
+                known |= update
             case _:
                 raise AssertionError(f"an update of an unknown kind: {kind}")
 

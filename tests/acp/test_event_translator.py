@@ -19,10 +19,13 @@ from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.runtime.events import (
+    Compacted,
+    CompactionStarted,
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    ResultsCleared,
     Retrying,
     RunFinished,
     SubagentEvent,
@@ -67,6 +70,9 @@ own = st.one_of(
     st.builds(ToolProgress, ids, progress),
     st.builds(ToolFinished, ids, names, results, details),
     st.builds(Notice, words),
+    st.builds(CompactionStarted, st.just("threshold"), st.integers(0, 10**6)),
+    st.builds(Compacted, st.just("threshold"), st.integers(0, 10**6), st.integers(0, 10**6), words),
+    st.builds(ResultsCleared, st.integers(1, 9), st.integers(0, 10**6)),
     st.builds(RunFinished, st.just("done"), st.just(1), st.just(Usage())),
 )
 events = st.one_of(

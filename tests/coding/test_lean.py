@@ -10,13 +10,18 @@ import pytest
 
 from outrider.coding.config.settings import PermissionSettings, Settings
 from outrider.coding.workbench import Workbench
+from outrider.conversation.store import MemoryStore
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.openai_compatible import CompatibleServer
 from outrider.providers.windows import estimated_tokens
 from outrider.runtime.agent import Agent
+from outrider.runtime.context import tool_tokens
+from outrider.runtime.past import RememberedPast
+from outrider.runtime.recall import recall_tool
 from outrider.runtime.session import Session, specs_of
 from tests.smallmodel import SmallModel, running
 
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 FEW = ["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
 
 
@@ -34,6 +39,17 @@ def test_the_lean_form_has_at_most_a_thousand_tokens(tmp_path: Path) -> None:
     assert [tool.name for tool in lean.tools] == FEW
     assert tokens(lean) <= 1_000
     assert tokens(full) <= 3_500
+
+
+def test_the_page_says_how_many_tokens_each_form_has(tmp_path: Path) -> None:
+    page = " ".join(PAGE.read_text().split())
+    said = re.search(r"about ([\d,]+) tokens, against ([\d,]+) in the full form .* `Recall` adds about (\d+)", page)
+    assert said
+    store = MemoryStore()
+    recall = specs_of([recall_tool(RememberedPast("", list, store), store)])
+    forms = tokens(agent(tmp_path, lean="on")), tokens(agent(tmp_path, lean="off")), tool_tokens(recall)
+    for number, form in zip(said.groups(), forms, strict=True):
+        assert int(number.replace(",", "")) == pytest.approx(form, rel=0.08)
 
 
 @pytest.mark.parametrize(

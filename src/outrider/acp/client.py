@@ -47,6 +47,12 @@ class Client:
         return session is not None and session.notices is not None
 
     @property
+    def takes_compactions(self) -> bool:
+        """Whether the client shows compactions as a part of the conversation."""
+        session = self.capabilities.session
+        return session is not None and session.compaction is not None
+
+    @property
     def appends_output(self) -> bool:
         """Whether the client appends terminal output. Not used if it runs the commands in terminals of its own."""
         meta = self.capabilities.meta or {}

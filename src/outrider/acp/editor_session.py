@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
@@ -23,21 +24,30 @@ from outrider.acp.schema.notifications import (
     SessionInfoUpdate,
 )
 from outrider.acp.schema.requests import ConfigOption, OpenSessionResponse, StopReason
-from outrider.acp.slash_commands import CONTINUE, available_commands, run_command
+from outrider.acp.slash_commands import CONTINUE, available_commands, focus_of, run_command
 from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
+from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.permissions.question import Mode
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Usage
-from outrider.errors import AuthenticationError, LogError, OutriderError, SessionBusyError
+from outrider.errors import (
+    AuthenticationError,
+    ConversationError,
+    LogError,
+    OutriderError,
+    SessionBusyError,
+    SessionCancelledError,
+)
 from outrider.log.log import Log
 from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
+from outrider.runtime.context import ContextUsage
 from outrider.runtime.events import Event
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
@@ -79,7 +89,7 @@ class EditorSession:
         self._use_editor()
         self.notes: Sequence[str] = ()
         """Notices to send right after the session was opened."""
-        self._run: asyncio.Future[RunResult] | None = None
+        self._run: asyncio.Future[StopReason] | None = None
         self._run_started = False
         self._title_sent = self.session.history.last is not None
 
@@ -128,6 +138,11 @@ class EditorSession:
     def total_usage(self) -> Usage:
         """The tokens and cost of the session so far."""
         return self.session.total_usage
+
+    @property
+    def context(self) -> ContextUsage:
+        """What fills the context window."""
+        return self.session.context
 
     @property
     def is_unfinished(self) -> bool:
@@ -196,29 +211,48 @@ class EditorSession:
             self.sender.send_text(output)
             self.sender.flush()
             return "end_turn"
+        if len(parts) == 1 and isinstance(parts[0], str) and (focus := focus_of(parts[0])) is not None:
+            return await self._work(self._compact(focus))
         if parts == [f"/{CONTINUE}"] and self.session.is_unfinished:
             parts = []
+        return await self._work(self._run_session(parts))
+
+    async def _work(self, work: Coroutine[Any, Any, StopReason]) -> StopReason:
+        """Run a turn, which can be cancelled from now on."""
         self._run_started = False
-        self._run = asyncio.ensure_future(self._run_session(parts))
+        self._run = asyncio.ensure_future(work)
         try:
-            return self._stop_reason(await self._wait_for(self._run))
+            return await self._wait_for(self._run)
         finally:
             self._run = None
             self.translator.end()
             self.sender.flush()
             self._send_title()
 
-    async def _wait_for(self, run: asyncio.Future[RunResult]) -> RunResult:
-        """Return the result of the run. If the caller is cancelled, cancel the run and still return its result."""
+    async def _wait_for(self, run: asyncio.Future[StopReason]) -> StopReason:
+        """Return the stop reason of the run. If the caller is cancelled, cancel the run and still return its reason."""
         try:
             return await asyncio.shield(run)
         except asyncio.CancelledError:
             self.cancel()
             return await run
 
-    async def _run_session(self, parts: Sequence[str | Attachment]) -> RunResult:
+    async def _run_session(self, parts: Sequence[str | Attachment]) -> StopReason:
         self._run_started = True
-        return await self.session.run(parts)
+        return self._stop_reason(await self.session.run(parts))
+
+    async def _compact(self, focus: str) -> StopReason:
+        self._run_started = True
+        try:
+            done = await self.session.compact(focus)
+        except SessionCancelledError:
+            self.translator.end("cancelled")
+            return "cancelled"
+        except ConversationError as error:  # there is nothing to summarise
+            self.sender.send_text(f"{str(error).capitalize()}.")
+        else:
+            self.sender.send_text(f"{sentences.shortened(done)}.")
+        return "end_turn"
 
     def cancel(self) -> None:
         """Cancel the current turn. Every open call gets a result, and the prompt ends as cancelled."""

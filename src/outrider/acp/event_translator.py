@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from outrider.acp.compactions import Compactions
 from outrider.acp.streamed_arguments import StreamedArguments
 from outrider.acp.subagent_activity import SubagentActivity
 from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_call, partial_fields, status_of
@@ -16,10 +17,13 @@ from outrider.acp.updates.call_state import CallState, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.runtime.events import (
+    Compacted,
+    CompactionStarted,
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    ResultsCleared,
     Retrying,
     RunFinished,
     ServerToolFinished,
@@ -52,6 +56,7 @@ class EventTranslator:
         """The open calls as they were announced, with the ids that the editor knows."""
         self._arguments: dict[str, StreamedArguments] = {}
         self._activities: dict[str, SubagentActivity] = {}
+        self._compactions = Compactions(sender)
         self._with_output: set[str] = set()
         """The ids of calls whose output is being shown."""
         self._shown = False
@@ -87,7 +92,7 @@ class EventTranslator:
                 self._shown = False
                 self.end("cancelled" if status == "cancelled" else "failed")
             case _:
-                self._on_call_event(event)
+                self._on_step(event)
 
     def _on_retry(self, event: Retrying) -> None:
         """Send one notice for a row of failures, and another if a part of a reply is discarded."""
@@ -96,7 +101,7 @@ class EventTranslator:
             self._sender.send_notice(f"{event.text}. {DISCARDED}" if self._shown else event.text)
         self._shown = False
 
-    def _on_call_event(self, event: Event) -> None:
+    def _on_step(self, event: Event) -> None:
         match event:
             case ToolCallDelta():
                 self._on_arguments(event)
@@ -113,6 +118,9 @@ class EventTranslator:
                 self._on_finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
             case SubagentStarted() | SubagentEvent():
                 self._on_subagent(event)
+            case CompactionStarted() | Compacted() | ResultsCleared():
+                self._engine.flush()
+                self._compactions.handle(event, is_replaying=self.is_replaying)
 
     def announce(self, use: ToolUseBlock) -> None:
         """Announce a call with all its arguments, or complete the arguments of one that is announced already."""
@@ -135,6 +143,7 @@ class EventTranslator:
 
     def end(self, status: Status = "failed") -> None:
         """End the turn: end every open call and send everything that is queued."""
+        self._compactions.end(status)
         self._end_open_calls(UNFINISHED, status)
         self._engine.flush()
 
@@ -160,7 +169,7 @@ class EventTranslator:
             self._engine.flush()
             self._sender.send_user_message(message)
         if event.usage:
-            self._sender.send_usage(event.usage)
+            self._sender.send_usage(event.usage.total_tokens)
 
     def _match_renamed(self, uses: Sequence[ToolUseBlock]) -> None:
         """Match streamed calls to the final ones. Calls with duplicate ids get new ids when the reply is complete."""

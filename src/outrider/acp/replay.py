@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from outrider.conversation.messages import Message, ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
-from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
+from outrider.log.entries import CallResult, CompactionEntry, Entry, Intent, MessageEntry
 from outrider.prompts import prompt
 from outrider.runtime.events import (
+    Compacted,
     Event,
     MessageAdded,
     ServerToolFinished,
@@ -31,6 +32,8 @@ def replay_events(entries: Iterable[Entry]) -> Iterator[Event]:
                 yield MessageAdded(message, usage)
             case MessageEntry(message=message) if message.text != interrupted:
                 yield MessageAdded(message)
+            case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after):
+                yield Compacted("manual", before, after, summary.text)
             case Intent(call_id=call_id, name=name, input=input, effect=effect):
                 yield ToolStarted(call_id, name, input, effect)
             case CallResult(result=result, details=details):

@@ -14,12 +14,13 @@ from outrider.coding.permissions.question import Mode
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice
-from outrider.text import dollars
+from outrider.runtime.context import ContextUsage
+from outrider.text import dollars, thousands
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
-CONTINUE = "continue"
-"""The command that the session runs itself, because it starts a turn."""
+CONTINUE, COMPACT = "continue", "compact"
+"""The commands that the session runs itself, because they ask the model."""
 
 
 class CommandTarget(Protocol):
@@ -46,6 +47,10 @@ class CommandTarget(Protocol):
         """The tokens and cost of the session so far."""
 
     @property
+    def context(self) -> ContextUsage:
+        """What fills the context window."""
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether the last turn was interrupted and can be continued."""
 
@@ -69,7 +74,14 @@ def available_commands() -> list[AvailableCommand]:
         AvailableCommand(name, sentences.COMMANDS[name], AvailableCommandInput(hint) if hint else UNSET)
         for name, (hint, _) in _COMMANDS.items()
     ]
-    return [*commands, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+    compact = AvailableCommand(COMPACT, sentences.COMMANDS[COMPACT], AvailableCommandInput("what to keep"))
+    return [*commands, compact, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+
+
+def focus_of(text: str) -> str | None:
+    """Return what a summary must keep if the text is the command for one; None if it is not."""
+    name, _, focus = text.strip().partition(" ")
+    return focus.strip() if name == f"/{COMPACT}" else None
 
 
 def run_command(session: CommandTarget, text: str) -> str | None:
@@ -115,6 +127,16 @@ def _tools(session: CommandTarget, _: str) -> str:
     return "\n".join(f"- **{name}**: {text}" for name, text in described)
 
 
+def _context(session: CommandTarget, _: str) -> str:
+    usage = session.context
+    total = usage.window or usage.used
+    rows = (
+        f"| {name} | {thousands(tokens)} | {tokens / max(1, total):.1%} |"
+        for name, tokens in sentences.context_parts(usage).items()
+    )
+    return "\n".join([f"{sentences.context_is(usage)}.\n", "| part | tokens | share |", "|---|---:|---:|", *rows])
+
+
 def _cost(session: CommandTarget, _: str) -> str:
     usage = session.total_usage
     cost = dollars(usage.cost) or "unknown"
@@ -126,6 +148,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[CommandTarget, str], str]]] = {
     "effort": ("none, low, medium, high, max or default", _effort),
     "permissions": ("ask, edits, all or plan", _permissions),
     "tools": ("", _tools),
+    "context": ("", _context),
     "cost": ("", _cost),
 }
 """The hint for the argument of each command, and its function."""

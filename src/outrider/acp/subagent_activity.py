@@ -5,8 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.acp.tool_calls import single_line
+from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
-from outrider.runtime.events import Notice, Retrying, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
+from outrider.runtime.events import (
+    Compacted,
+    Notice,
+    Retrying,
+    SubagentEvent,
+    SubagentStarted,
+    ToolFinished,
+    ToolStarted,
+)
 
 SHOWN_LINES, MAX_LINE = 20, 200
 """How many of the newest lines are shown, and the characters of each."""
@@ -45,6 +54,9 @@ class SubagentActivity:
             case Notice(text=text):
                 self._notices += 1
                 self._lines[f"{session}/notice{self._notices}"] = f"! {_shorten(text)}"
+            case Compacted():
+                self._notices += 1
+                self._lines[f"{session}/notice{self._notices}"] = sentences.shortened(event)
             case Retrying(text=text):
                 self._lines.pop(f"{session}/retry", None)
                 self._lines[f"{session}/retry"] = f"! {_shorten(text)}"

@@ -21,6 +21,7 @@ _KINDS = {
     "Edit": "edit",
     "Glob": "search",
     "Grep": "search",
+    "Recall": "search",
     "Bash": "execute",
     "WebFetch": "fetch",
     "Todo": "think",
@@ -32,7 +33,7 @@ _KINDS = {
     "text_editor_code_execution": "execute",
 }
 _FILE_TOOLS = ("Read", "Write", "Edit")
-_VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash")
+_VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash", "Recall")
 """Tools whose results are not Markdown."""
 _CONTROL_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 MAX_TITLE = 400

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from outrider.acp.client import Client
 from outrider.acp.connection import ClosedError
@@ -15,6 +15,7 @@ from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import (
     AgentMessageChunk,
     AgentThoughtChunk,
+    CompactionUpdate,
     Cost,
     NoticeUpdate,
     Plan,
@@ -23,7 +24,7 @@ from outrider.acp.schema.notifications import (
     UsageUpdate,
     UserMessageChunk,
 )
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.providers.server_tools import source_lines
 from outrider.text import clean
 
@@ -109,10 +110,10 @@ class UpdateSender:
             return TextContent(block.text)
         return file_content(block, self._read_attachment) if isinstance(block, AttachmentBlock) else None
 
-    def send_notice(self, text: str) -> None:
+    def send_notice(self, text: str, severity: str = "warning") -> None:
         """Send a notice; as a thought to editors that do not support notices."""
         if self._client.takes_notices:
-            self.send(NoticeUpdate("warning", clean(text)))
+            self.send(NoticeUpdate(severity, clean(text)))
         else:
             self.send(AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
 
@@ -126,8 +127,18 @@ class UpdateSender:
         ]
         self.send(Plan(entries))
 
-    def send_usage(self, usage: Usage) -> None:
-        """Send how full the context window is, if its size is known."""
+    def send_usage(self, used: int) -> None:
+        """Send how many tokens of the context window are used, if its size is known."""
         window, cost = self._context_usage()
         if window:
-            self.send(UsageUpdate(usage.total_tokens, window, UNSET if cost is None else Cost(cost, "USD")))
+            self.send(UsageUpdate(used, window, UNSET if cost is None else Cost(cost, "USD")))
+
+    @property
+    def takes_compactions(self) -> bool:
+        """Whether the editor shows compactions as a part of the conversation."""
+        return self._client.takes_compactions
+
+    def send_compaction(self, id: str, status: str, summary: str = "", error: str = "") -> None:
+        """Send the state of a compaction, to an editor that takes it."""
+        blocks: list[ContentBlock] | UnsetType = [TextContent(clean(summary))] if summary else UNSET
+        self.send(CompactionUpdate(id, status, blocks, clean(error) or UNSET))

@@ -15,13 +15,16 @@ from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import source_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
+from outrider.coding import sentences
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.runtime.events import (
+    Compacted,
     Event,
     MessageAdded,
     Notice,
+    ResultsCleared,
     Retrying,
     RunFinished,
     ServerToolFinished,
@@ -91,6 +94,8 @@ class EventPrinter:
                 self.failure(safe_lines(text))
             case Retrying():
                 self._count_down(event)
+            case Compacted() | ResultsCleared():
+                self.line(self._styled(DIM, sentences.shortened(event)))
             case RunFinished():
                 self._finish_calls()
 
@@ -147,6 +152,8 @@ class EventPrinter:
             self.line(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}")
         elif isinstance(event.event, Notice | Retrying):
             self.failure(f"{subagent.name}: {safe_lines(event.event.text)}")
+        elif isinstance(event.event, Compacted):
+            self.line(f"    {subagent.name}: {sentences.shortened(event.event)}")
 
     def heading(self, title: str, subtitle: str) -> None:
         """Print a title and a subtitle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -36,7 +36,7 @@ from outrider.log.entries import (
     UnknownEntry,
 )
 from outrider.log.summary import Summary
-from outrider.text import counted, dollars, human_size
+from outrider.text import counted, dollars, human_size, thousands
 
 LINES, CHARACTERS = 8, 600
 """Maximum lines of a text and characters of a line, unless --full is set."""
@@ -57,12 +57,12 @@ def format_list(summaries: Sequence[Summary]) -> Iterator[str]:
         )
 
 
-def format_header(branch: Branch) -> Iterator[str]:
-    """Yield the header of a session: its details, and the tree of its sub-agents with their costs."""
-    return map(safe_line, _header_lines(branch))
+def format_header(branch: Branch, context: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the header of a session: its details, its context, and the tree of its sub-agents with their costs."""
+    return map(safe_line, _header_lines(branch, context))
 
 
-def _header_lines(branch: Branch) -> Iterator[str]:
+def _header_lines(branch: Branch, context: Iterable[str]) -> Iterator[str]:
     summary = branch.summary
     yield summary.title or "(empty session)"
     yield f"  id        {summary.id}"
@@ -71,6 +71,7 @@ def _header_lines(branch: Branch) -> Iterator[str]:
     usage = summary.usage
     tokens = f"{counted(usage.input_tokens, 'token')} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
     yield f"  used      {counted(summary.turns, 'turn')}, {tokens}, {dollars(usage.cost) or '–'}"
+    yield from context
     yield f"  size      {human_size(summary.size)}"
     if summary.holder:
         state = "open in" if summary.holder.is_alive() is not False else "was left open by"
@@ -98,12 +99,17 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield from _message(message, full)
         case CallResult(result=result):
             yield from _block(result, full)
-        case CompactionEntry(tokens_before=before, tokens_after=after, reason=reason):
-            yield "compacted", f"{before:,} tokens to {after:,} ({reason.replace('_', ' ')})"
-        case ResultsClearedEntry(count=count, tokens=tokens):
-            yield "cleared", f"{counted(count, 'result')}, {tokens:,} tokens"
+        case CompactionEntry() | ResultsClearedEntry():
+            yield format_shortening(entry)
         case _:
             yield _event(entry, full)
+
+
+def format_shortening(entry: CompactionEntry | ResultsClearedEntry) -> tuple[str, str]:
+    """Return what was done to make room in the context window, and how much it saved."""
+    if isinstance(entry, CompactionEntry):
+        return "compacted", f"{thousands(entry.tokens_before)} → {thousands(entry.tokens_after)} tokens"
+    return "cleared", f"{counted(entry.count, 'old result')}, {thousands(entry.tokens)} tokens"
 
 
 def _event(entry: Entry, full: bool) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from outrider.cli.sanitize import safe_line
+from outrider.cli.session_context import context_lines
 from outrider.cli.session_format import format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
 from outrider.cli.stdin import confirm, stdin_bytes
@@ -142,7 +143,7 @@ def _list(log: Log, options: argparse.Namespace) -> None:
 
 def _show(log: Log, options: argparse.Namespace) -> None:
     summary = log.session(options.id)
-    for line in format_header(tree_of(log, summary.id)):
+    for line in format_header(tree_of(log, summary.id), context_lines(log, summary)):
         print(line)
     records = log.records(summary.id) if options.all else log.newest(summary.id, SHOWN)
     if not options.all and summary.last > SHOWN:

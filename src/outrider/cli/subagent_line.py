@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.cli.sanitize import safe_line
+from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Usage
 from outrider.runtime.events import (
+    Compacted,
+    CompactionStarted,
     MessageAdded,
     OwnEvent,
     ReplyDiscarded,
@@ -44,6 +47,8 @@ class SubagentLine:
                 self._doing = "waiting"
             case Retrying(delay=delay, reason=reason):
                 self._doing = safe_line(f"retrying in {delay:.0f} s: {reason}")
+            case CompactionStarted(tokens=tokens):
+                self._doing = sentences.compacting(tokens).lower()
             case ThinkingDelta():
                 self._doing = "thinking"
             case TextDelta():
@@ -54,7 +59,7 @@ class SubagentLine:
                 self._running[call_id] = safe_line(title(name, input, self._folder))
             case ToolFinished(call_id=call_id):
                 self._running.pop(call_id, None)
-            case MessageAdded(usage=usage) if usage:
+            case MessageAdded(usage=usage) | Compacted(usage=usage) if usage:
                 self.usage += usage
                 self._doing = "waiting"
             case RunFinished(status=status):

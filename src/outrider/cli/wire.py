@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from outrider.coding.config.settings import Settings
 from outrider.coding.tool_files import read_tools
 from outrider.coding.workbench import Workbench
 from outrider.conversation.codec import from_json
-from outrider.conversation.history import repair
-from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.history import History
+from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
 from outrider.environment import data_folder
 from outrider.errors import (
@@ -29,6 +28,7 @@ from outrider.errors import (
     UnknownModelError,
     UnknownSessionError,
 )
+from outrider.log.resume import history_of
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
@@ -36,6 +36,8 @@ from outrider.providers.environment import without_password
 from outrider.providers.secrets import MASK
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import cwd_of
+from outrider.runtime.past import RememberedPast
+from outrider.runtime.recall import recall_tool
 from outrider.runtime.session import specs_of
 from outrider.sync import default_log
 from outrider.text import human_size
@@ -130,13 +132,16 @@ def sending_provider(model: str) -> ApiProvider:
 
 
 def _request(options: argparse.Namespace) -> Request:
-    messages, store = _conversation(options.conversation)
-    if not (sendable := repair(messages)):
+    history, store = _conversation(options.conversation)
+    if not (sendable := history.sendable()):
         raise ConversationError("the conversation is empty; there is nothing to send")
     system, tools = options.system, read_tools(options.tools)
     if _is_session(options.conversation):
         recorded = _recorded(options.conversation, options.model)
-        system, tools = system or recorded.instructions, tools or specs_of(recorded.tools)
+        own = [*recorded.tools]
+        if history.is_abridged:
+            own.append(recall_tool(RememberedPast(options.conversation, lambda: history.messages, store), store))
+        system, tools = system or recorded.instructions, tools or specs_of(own)
     return Request(sendable, store, system, tools)
 
 
@@ -156,13 +161,13 @@ def _recorded(session: str, model: str) -> Agent:
     return Agent(model=model, system=settings.system or "", tools=tools)
 
 
-def _conversation(named: str) -> tuple[Sequence[Message], AttachmentStore]:
+def _conversation(named: str) -> tuple[History, AttachmentStore]:
     """Return the conversation of a session or of a file, with its attachments."""
     if _is_session(named):
         with default_log() as log:
-            return log.messages(named), log.files(named)
+            return history_of(log.replay(named)), log.files(named)
     store = _Files()
-    return from_json(_read(named), store), store
+    return History(from_json(_read(named), store)), store
 
 
 def _read(path: str) -> bytes:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode
+from outrider.runtime.events import Compacted, ResultsCleared
+from outrider.text import counted, thousands
+
+if TYPE_CHECKING:
+    from outrider.runtime.context import ContextUsage
 
 COMMANDS = {
     "model": "show or change the model",
     "effort": "show or change how much the model thinks",
     "permissions": "show or change the permission mode",
     "tools": "list the tools of the agent",
+    "context": "show what fills the context window",
+    "compact": "summarise the conversation to make room",
     "cost": "show the tokens and cost of this session",
     "continue": "continue an interrupted turn",
 }
@@ -31,3 +40,33 @@ def mode_is(mode: Mode) -> str:
 def unknown_mode(name: str) -> str:
     """Return what to do about a mode that does not exist."""
     return f"Unknown permission mode {name!r}; choose one of {', '.join(MODES)}."
+
+
+def compacting(tokens: int) -> str:
+    """Return that the conversation is being summarised."""
+    return f"Compacting {thousands(tokens)} tokens"
+
+
+def shortened(event: Compacted | ResultsCleared) -> str:
+    """Return what a compaction or a clearing of old results has done."""
+    if isinstance(event, ResultsCleared):
+        return f"Cleared {counted(event.count, 'old result')}: {thousands(event.tokens)} tokens less"
+    return f"Compacted: {thousands(event.tokens_before)} → {thousands(event.tokens_after)} tokens"
+
+
+def context_is(usage: ContextUsage) -> str:
+    """Return how full the context window is."""
+    if usage.window is None:
+        return f"{thousands(usage.used)} tokens; the context window of this model is not known"
+    return f"{thousands(usage.used)} of {thousands(usage.window)} tokens ({usage.used / usage.window:.0%})"
+
+
+def context_parts(usage: ContextUsage) -> dict[str, int]:
+    """Return the tokens of each part of the context, with what is free if that is known."""
+    parts = {
+        "system prompt": usage.system,
+        "tools": usage.tools,
+        "files": usage.files,
+        "conversation": usage.conversation,
+    }
+    return parts if usage.free is None else parts | {"free": usage.free}

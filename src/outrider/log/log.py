@@ -6,24 +6,33 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, Usage
+from outrider.conversation.passages import Found
+from outrider.conversation.search_query import SearchQuery
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.database import explain_errors, reading
-from outrider.log.entries import Record, SessionSettings, SessionStarted, SubagentLinked
+from outrider.log.entries import (
+    CompactionEntry,
+    Record,
+    ResultsClearedEntry,
+    SessionSettings,
+    SessionStarted,
+    SubagentLinked,
+)
 from outrider.log.files import SessionFiles, remove_unreferenced
 from outrider.log.filesystem import network_file_system
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.journal import Append, Journal
 from outrider.log.lock import acquire, check_free, encode_holder, heartbeat, release
 from outrider.log.replay import Replay, start_of_tail
-from outrider.log.rows import Extent, Row, known_records, read_newest, read_rows, records
+from outrider.log.rows import Extent, Row, known_records, read_kinds, read_newest, read_rows, records
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.summary_update import references
 from outrider.log.writer import Writer
@@ -32,6 +41,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.log.copying import ImportedEntry
+    from outrider.log.search import SearchIndex
 
 ID = re.compile("[0-9a-f]{32}")
 PAGE = 200
@@ -140,9 +150,22 @@ class Log:
 
     def messages(self, id: str, upto: int | None = None) -> list[Message]:
         """Return the conversation, or its beginning. Raise NewerLogError if this version cannot read all of it."""
+        return self.replay(id, upto).messages
+
+    def replay(self, id: str, upto: int | None = None) -> Replay:
+        """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
         extent = self._find(id).extent
         with reading(self.path) as connection:
-            return Replay(record.entry for record in records(read_rows(connection, extent, upto=upto))).messages
+            return Replay(record.entry for record in records(read_rows(connection, extent, upto=upto)))
+
+    def shortenings(self, id: str) -> list[Record]:
+        """Return the compactions of a session and the clearings of its old results, in order."""
+        row = self._find(id)
+        if not row.settings.abridged:
+            return []
+        with reading(self.path) as connection:
+            kinds = CompactionEntry.kind, ResultsClearedEntry.kind
+            return list(known_records(read_kinds(connection, row.extent, kinds)))
 
     def files(self, id: str) -> SessionFiles:
         """Return the attachments of a session, for reading."""
@@ -155,6 +178,36 @@ class Log:
     def usage_of_children(self, id: str) -> Usage:
         """Return the total usage of a session's sub-agents."""
         return sum((child.usage for child in self.children(id)), Usage())
+
+    # Searching
+
+    def search(
+        self,
+        query: str,
+        session: str | None = None,
+        *,
+        limit: int = 20,
+        without: str = "",
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[Found]:
+        """Return what was said, called or returned that contains all words of the query, the newest first.
+
+        It covers one session by its id, or all. Words in double quotes are one phrase. `without` is a tool whose calls
+        and results are left out. `progress` is called between steps with the number of new entries that are indexed,
+        and of all that must be.
+        """
+        rows = self._all() if session is None else [self._find(session)]
+        return self._index.search(SearchQuery(query), rows, limit, progress, without)
+
+    def recall(
+        self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> list[Message]:
+        """Return message N of a session by `#N`, or a call and its result by the call's id. Empty if there is none."""
+        return self._index.recall(self._find(id), reference, progress)
+
+    def references(self, id: str) -> list[str]:
+        """Return the newest references of a session that was searched, the newest first."""
+        return self._index.references(self._find(id))
 
     # Opening
 
@@ -247,6 +300,7 @@ class Log:
                     connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
 
         self._writer.run(work)
+        self._index.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
@@ -258,6 +312,18 @@ class Log:
         return self._writer.run(work) if self._exists() else (0, 0)
 
     # Internals
+
+    @cached_property
+    def _index(self) -> SearchIndex:
+        from outrider.log.search import SearchIndex  # few programs search
+
+        return SearchIndex(self.path, self._files)
+
+    def _all(self) -> list[SessionRow]:
+        if not self._exists():
+            return []
+        with reading(self.path) as connection:
+            return find(connection, "1")
 
     def _exists(self) -> bool:
         with explain_errors(self.path, "read"):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.conversation.history import History
@@ -43,11 +43,17 @@ def resume(log: Log, journal: Journal) -> Resumed:
     def earlier() -> Iterable[Message]:
         return log.messages(journal.id, upto=before)
 
-    history = History(replay.messages, earlier if before else None)
+    history = history_of(replay, earlier if before else None)
+    calls = OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
+    measured = (replay.messages[replay.measured[0]], replay.measured[1]) if replay.measured else None
+    return Resumed(history, calls, measured)
+
+
+def history_of(replay: Replay, earlier: Callable[[], Iterable[Message]] | None = None) -> History:
+    """Return the replayed messages, with what is sent of them after compactions and clearings."""
+    history = History(replay.messages, earlier)
     if replay.summary is not None:
         history.compact(replay.summary, len(replay.messages) - replay.start)
     if replay.cleared:
         history.clear_results(len(replay.messages) - replay.cleared)
-    calls = OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
-    measured = (replay.messages[replay.measured[0]], replay.measured[1]) if replay.measured else None
-    return Resumed(history, calls, measured)
+    return history

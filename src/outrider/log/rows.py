@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from outrider.errors import DamagedLogError, NewerLogError
@@ -55,6 +55,27 @@ def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None =
         f"{_SELECT} WHERE session = ? AND seq <= ? ORDER BY seq", (extent.session, LAST_SEQ if upto is None else upto)
     )
     return _in_order(rows, extent, 0, min(extent.last, upto or extent.last))
+
+
+def read_after(connection: sqlite3.Connection, extent: Extent, after: int, count: int) -> Iterator[Row]:
+    """Iterate over the next rows after a seq, in order. Raise DamagedLogError if any is missing or damaged."""
+    query = f"{_SELECT} WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+    rows = connection.execute(query, (extent.session, after, count))
+    return _in_order(rows, extent, after, min(extent.last, after + 1))
+
+
+def read_row(connection: sqlite3.Connection, extent: Extent, seq: int) -> Row | None:
+    """Return one row, or None if it does not exist."""
+    found: Row | None = connection.execute(f"{_SELECT} WHERE session = ? AND seq = ?", (extent.session, seq)).fetchone()
+    if found is not None and not is_intact(found):
+        raise _damaged(seq)
+    return found
+
+
+def read_kinds(connection: sqlite3.Connection, extent: Extent, kinds: Sequence[str]) -> list[Row]:
+    """Return the intact rows of these kinds, in order."""
+    query = f"{_SELECT} WHERE session = ? AND kind IN ({', '.join('?' for _ in kinds)}) ORDER BY seq"
+    return [each for each in connection.execute(query, (extent.session, *kinds)) if is_intact(each)]
 
 
 def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:

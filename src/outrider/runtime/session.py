@@ -55,6 +55,9 @@ from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Inbox, Observers
 from outrider.runtime.opening import SessionOpening
+from outrider.runtime.past import LoggedPast, Past, RememberedPast
+from outrider.runtime.recall import TOOL as RECALL
+from outrider.runtime.recall import recall_tool
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import BudgetSpentError, Progress, RunResult
@@ -148,9 +151,16 @@ class Session:
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
     def _offer_tools(self) -> None:
-        """Offer the tools of the agent."""
+        """Offer the tools of the agent, and Recall once a part of the conversation is no longer sent."""
         self._tools = {tool.name: tool for tool in self._agent.tools}
-        self._specs = specs_of(self._tools.values())
+        if self.history.is_abridged and RECALL not in self._tools:
+            self._tools[RECALL] = recall_tool(self._past(), self.store)
+        self.specs = specs_of(self._tools.values())
+
+    @property
+    def specs_to_come(self) -> tuple[ToolSpec, ...]:
+        """What a compaction adds to the tools: Recall, unless it is offered already."""
+        return () if RECALL in self._tools else specs_of([recall_tool(self._past(), self.store)])
 
     @property
     def agent(self) -> AgentSpec:
@@ -480,7 +490,7 @@ class Session:
             messages,
             self.store,
             self.agent.instructions,
-            self._specs,
+            self.specs,
             reminder,
             self._memory,
             settings,
@@ -644,7 +654,6 @@ class Session:
         self._calls = ReplyCalls(known)
         if measured:
             self._compactor.meter.measure(*measured)
-        self._offer_tools()
         self.id = journal.id
         self.usage = journal.usage
         self._children.usage = log.usage_of_children(journal.id) if self.history.last else Usage()
@@ -652,6 +661,13 @@ class Session:
         self._environment = msgspec.structs.replace(
             self._environment, session=journal.id, store=journal.files, journal=journal
         )
+        self._offer_tools()
+
+    def _past(self) -> Past:
+        """Return the whole conversation, for reading."""
+        if self._log:
+            return LoggedPast(self._log, self.id)
+        return RememberedPast(self.id, lambda: self.messages, self.store)
 
     # Observers and exclusive work
 

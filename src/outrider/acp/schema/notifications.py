@@ -118,6 +118,13 @@ class UsageUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="usage_updat
     cost: Cost | UnsetType = UNSET
 
 
+class CompactionUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="compaction_update"):
+    compaction_id: str
+    status: str
+    summary: list[ContentBlock] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
 class NoticeUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="notice"):
     severity: str
     title: str
@@ -135,6 +142,7 @@ SessionUpdate: TypeAlias = (
     | ConfigOptionUpdate
     | SessionInfoUpdate
     | UsageUpdate
+    | CompactionUpdate
     | NoticeUpdate
 )
 

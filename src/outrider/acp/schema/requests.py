@@ -24,6 +24,7 @@ class FileSystemCapabilities(Wire, frozen=True):
 
 class ClientSessionCapabilities(Wire, frozen=True):
     notices: Meta | None = None
+    compaction: Meta | None = None
 
 
 class ClientCapabilities(Wire, frozen=True):

@@ -7,10 +7,11 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
-from outrider.cli.chat.commands import Commands, Next
+from outrider.cli.chat.commands import Commands, Compact, Next
 from outrider.cli.chat.current_session import CurrentSession, history_file, home_relative
 from outrider.cli.chat.inline_images import image_protocol
 from outrider.cli.chat.keyboard import Keyboard
@@ -30,7 +31,7 @@ from outrider.coding.permissions.question import MODES, Answer, Question
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.providers.base import EffortChoice
-from outrider.runtime.events import Event, MessageAdded
+from outrider.runtime.events import Compacted, Event, MessageAdded
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.version import __version__
 
@@ -67,7 +68,7 @@ class Chat:
         self._notes_shown = False
         """Whether the notes of the workbench were shown."""
         self._task: asyncio.Task[None] | None = None
-        self._turn: asyncio.Task[RunResult] | None = None
+        self._turn: asyncio.Future[RunResult | None] | None = None
         self._interrupted = False
         """Whether Ctrl-C was the user's last action."""
 
@@ -104,7 +105,7 @@ class Chat:
                     next_step = await self._run_command(text)
                     if next_step == "exit":
                         return
-                    typed = await self._answer("") if next_step else ""
+                    typed = await self._follow(next_step)
                 elif text:
                     typed = await self._answer(text)
             except KeyboardInterrupt:
@@ -121,6 +122,12 @@ class Chat:
             self._view.problem(str(error))
         return self._commands.run(text)
 
+    async def _follow(self, next_step: Next) -> str:
+        """Do what follows a command. Return what the user typed meanwhile."""
+        if isinstance(next_step, Compact):
+            return await self._work(self._compact(next_step.focus))
+        return await self._answer("") if next_step else ""
+
     def _should_exit(self) -> bool:
         """Handle Ctrl-C in the line: clear the line; if it is empty, exit on the second Ctrl-C."""
         if self._interrupted and not self._editor.cancelled_text:
@@ -132,12 +139,17 @@ class Chat:
 
     async def _answer(self, text: str) -> str:
         """Run one turn of the agent. Return what the user typed meanwhile."""
+        return await self._work(self._run(text))
+
+    async def _work(self, work: Coroutine[Any, Any, RunResult | None]) -> str:
+        """Show the session while it works. Return what the user typed meanwhile."""
         self._keyboard.typed = ""
         with self._keyboard.watching():
             self._view.start()
-            self._turn = asyncio.ensure_future(self._run(text))
+            self._turn = asyncio.ensure_future(work)
             try:
-                self._show_outcome(await self._turn)
+                if (result := await self._turn) is not None:
+                    self._show_outcome(result)
             except asyncio.CancelledError:
                 if (task := self._task) and task.cancelling():
                     raise
@@ -162,6 +174,10 @@ class Chat:
             self._view.dim(f"No file {name}: sent as text.")
         return await session.run(prompt)
 
+    async def _compact(self, focus: str) -> None:
+        """Summarise the conversation; the view shows the event."""
+        await self._current.open().compact(focus)
+
     def _show_outcome(self, result: RunResult) -> None:
         self._stop_view()
         if result.status == "error":
@@ -177,7 +193,9 @@ class Chat:
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.usage:
-            self._status.used(event.usage)
+            self._status.used(event.usage.total_tokens)
+        elif isinstance(event, Compacted):
+            self._status.used(event.tokens_after)
         self._view.show(event)
 
     async def _ask(self, question: Question) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.markdown import rendered
@@ -28,8 +28,15 @@ RECENT_MESSAGES = 12
 SESSIONS = 15
 
 
-Next: TypeAlias = Literal["continue", "exit"] | None
-"""What follows a command: continue the session without a new message, exit the chat, or read the next line (None)."""
+class Compact(NamedTuple):
+    """Summarise the conversation next."""
+
+    focus: str
+    """What the summary must keep."""
+
+
+Next: TypeAlias = Literal["continue", "exit"] | Compact | None
+"""What follows a command: continue the session without a new message, exit the chat, compact, or read the next line."""
 
 
 class Commands:
@@ -51,6 +58,8 @@ class Commands:
             "continue": (sentences.COMMANDS["continue"], self._continue),
             "fork": ("continue in a copy of this session", self._fork),
             "wire": ("show the next request; /wire MODEL shows it for another model", self._wire),
+            "context": (sentences.COMMANDS["context"], self._context),
+            "compact": (f"{sentences.COMMANDS['compact']}; /compact WORDS says what to keep", self._compact),
             "cost": (sentences.COMMANDS["cost"], self._cost),
             "tree": ("show this session's sub-agents with their costs", self._tree),
             "thinking": ("show the model's last reasoning", self._thinking),
@@ -192,22 +201,33 @@ class Commands:
 
     def _wire(self, model: str) -> None:
         from outrider.cli.wire import pretty, sending_provider
-        from outrider.providers.base import Request, ToolSpec
+        from outrider.providers.base import Request
 
         session = self._current.session
         messages = session.history.sendable() if session else []
         if session is None or not messages:
             self._view.dim("There are no messages yet, so there is no request.")
             return
-        specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._current.bench.tools)
         provider = sending_provider(model or self._current.model_name)
         served = session.agent.server_tools if not model else ()
-        request = Request(messages, session.store, session.agent.instructions, specs, server_tools=served)
+        request = Request(messages, session.store, session.agent.instructions, session.specs, server_tools=served)
         body = provider.render(request)
-        lines = safe_lines(pretty(_without_tools(body, specs)).decode()).split("\n")
+        lines = safe_lines(pretty(_without_tools(body, session.specs)).decode()).split("\n")
         if len(lines) > WIRE_LINES:
             self._view.dim(f"… {len(lines) - WIRE_LINES} earlier lines")
         self._view.write([fit(line, self._view.region.width) for line in lines[-WIRE_LINES:]])
+
+    def _context(self, _: str) -> None:
+        from outrider.cli.chat.context_lines import context_lines
+
+        lines = context_lines(self._current.context, self._view.region.width)
+        self._view.write([*(f"  {line}".rstrip() for line in lines), ""])
+
+    def _compact(self, focus: str) -> Next:
+        if self._current.session:
+            return Compact(focus)
+        self._view.dim("There are no messages yet.")
+        return None
 
     def _cost(self, _: str) -> None:
         usage = self._current.usage

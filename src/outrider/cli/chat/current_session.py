@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from outrider.conversation.messages import Usage
     from outrider.log.log import Log
     from outrider.providers.base import Effort, EffortChoice
+    from outrider.runtime.context import ContextUsage
     from outrider.runtime.events import Event
     from outrider.runtime.session import Session
     from outrider.tools.tool import Tool
@@ -163,6 +164,15 @@ class CurrentSession:
         from outrider.environment import default_model
 
         return self._name or self.model or self._settings.model or default_model()
+
+    @property
+    def context(self) -> ContextUsage:
+        """Return what fills the context window: that of the session, or of a new one."""
+        if self.session:
+            return self.session.context
+        from outrider.runtime.session import Session
+
+        return Session(self.bench.agent(model=self.model, effort=self.effort)).context
 
     @property
     def usage(self) -> Usage | None:

@@ -15,15 +15,19 @@ from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import linked_source_lines, source_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
+from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.runtime.events import (
+    Compacted,
+    CompactionStarted,
     Event,
     MessageAdded,
     Notice,
     ReplyDiscarded,
+    ResultsCleared,
     Retrying,
     ServerToolFinished,
     ServerToolStarted,
@@ -86,6 +90,8 @@ class SessionView:
         """Whether a part of the current reply is among the permanent lines."""
         self._retry: tuple[Retrying, float] | None = None
         """The next attempt of a failed request, and when it starts."""
+        self._compacting: int | None = None
+        """The tokens of the conversation while it is being summarised."""
 
     # Events
 
@@ -93,6 +99,8 @@ class SessionView:
         """Show one event."""
         self._last_event = time.monotonic()
         self._retry = (event, self._last_event + event.delay) if isinstance(event, Retrying) else None
+        if not isinstance(event, Retrying | Notice):  # they come while the summary is requested, too
+            self._compacting = event.tokens if isinstance(event, CompactionStarted) else None
         match event:
             case TextDelta(text=text):
                 self._fold_thinking()
@@ -131,6 +139,8 @@ class SessionView:
                 self._discard_reply()
             case Notice(text=text):
                 self.note(text)
+            case Compacted() | ResultsCleared():
+                self.remark(sentences.shortened(event))
 
     def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
         call = self._calls.get(event.call_id)
@@ -140,8 +150,11 @@ class SessionView:
             call.subagents[event.session] = SubagentLine(event, self._folder)
         elif subagent := call.subagents.get(event.session):
             subagent.show(event.event)
-            if isinstance(event.event, Notice):
-                self.note(f"{subagent.name}: {event.event.text}")
+            match event.event:
+                case Notice(text=text):
+                    self.note(f"{subagent.name}: {text}")
+                case Compacted():
+                    self.remark(f"{subagent.name}: {sentences.shortened(event.event)}")
 
     def _message_added(self, message: Message) -> None:
         if message.role != "assistant":
@@ -227,6 +240,11 @@ class SessionView:
         """Write a remark in dim text."""
         self.write(styled(line, DIM) for line in self._wrapped(text))
 
+    def remark(self, text: str) -> None:
+        """Write a dim remark between the lines of a turn."""
+        self.write([*([""] if self._ends_with_calls else []), styled(fit(f"∽ {text}", self.region.width), DIM), ""])
+        self._ends_with_calls = False
+
     def _wrapped(self, text: str) -> Iterator[str]:
         from textwrap import wrap
 
@@ -253,7 +271,7 @@ class SessionView:
         self.region.clear()
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
-        self._wrote_reply, self._retry = False, None
+        self._wrote_reply, self._retry, self._compacting = False, None, None
         self._calls.clear()
         self._incoming.clear()
         self._titles.clear()
@@ -280,6 +298,9 @@ class SessionView:
         if self._timer and self._retry and (left := self._retry[1] - time.monotonic()) > 0:
             line = f"{spinner(seconds)} retrying in {left:.0f} s (Esc to interrupt): {safe_line(self._retry[0].reason)}"
             yield styled(fit(line, self.region.width), YELLOW)
+            return
+        if self._timer and self._compacting is not None:
+            yield styled(f"{spinner(seconds)} {sentences.compacting(self._compacting)} (Esc to interrupt)", DIM)
             return
         is_silent = not (self._markdown.open or self._thinking or self._incoming)
         if self._timer and (is_silent or seconds > SILENCE_SECONDS):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.sanitize import safe_line
-from outrider.conversation.messages import Usage
-from outrider.text import dollars
+from outrider.text import dollars, thousands
 
 
 class StatusLine:
@@ -14,7 +13,8 @@ class StatusLine:
     def __init__(self, current: CurrentSession) -> None:
         self._current = current
         self._window: tuple[str, int | None] = ("", None)
-        self._last: tuple[str, Usage] = ("", Usage())
+        self._used: tuple[str, int] = ("", 0)
+        """The session, and the tokens of its context."""
         self.sandbox = ""
         """The state of the sandbox, once known."""
 
@@ -31,29 +31,23 @@ class StatusLine:
         ]
         return " · ".join(part for part in parts if part)
 
-    def used(self, usage: Usage) -> None:
-        """Record the usage of a reply: its input and output are the context now."""
+    def used(self, tokens: int) -> None:
+        """Record the tokens of the context: input and output of a reply, or what a compaction has left."""
         if session := self._current.session:
-            self._last = session.id, usage
+            self._used = session.id, tokens
 
     def _context(self) -> str:
         session = self._current.session
-        if session is None or self._last[0] != session.id:
+        if session is None or self._used[0] != session.id:
             return ""
-        used = self._last[1].total_tokens
+        used = self._used[1]
         if self._window[0] != session.provider.name:
             from outrider.providers.windows import window_of
 
             self._window = session.provider.name, window_of(session.provider)
         window = self._window[1]
-        return f"context {used / window:.0%}/{_thousands(window)}" if window else f"context {_thousands(used)} tokens"
+        return f"context {used / window:.0%}/{thousands(window)}" if window else f"context {thousands(used)} tokens"
 
     def _cost(self) -> str:
         usage = self._current.usage
         return dollars(usage.cost) if usage else ""
-
-
-def _thousands(number: int) -> str:
-    if number >= 1_000_000:
-        return f"{number / 1_000_000:.3g}M"
-    return f"{number / 1000:.0f}k" if number >= 10_000 else f"{number:,}"

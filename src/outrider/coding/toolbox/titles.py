@@ -33,6 +33,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     if name == "Todo" or (name == "web_search" and not input):
         return name
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
+    if name == "Recall":
+        main = input.get("query") or input.get("reference")
     if not isinstance(main, str):
         return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in input.items())})"
     if name == "Task" and isinstance(input.get("subagent_type"), str):

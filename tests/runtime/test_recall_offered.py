@@ -1,0 +1,145 @@
+"""Recall in a session: it appears once something is no longer sent, stays after a resume, and finds every fact."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session, tool
+from outrider.conversation.messages import Message
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Step, call
+from outrider.tools.context import ToolContext
+from outrider.tools.threads import Threads
+
+FACTS = 100
+
+
+def secret(number: int) -> str:
+    """The code of a drawer, which nobody can guess."""
+    return f"code-{number * 7919 % 100_003:06d}"
+
+
+def look(number: int) -> str:
+    """Look into a drawer."""
+    return f"Drawer number-{number}: the code is {secret(number)}. {'It is full of old letters. ' * 75}"
+
+
+def searching(request: Request) -> Step:
+    """A model that looks into all drawers, and searches for the one that it is asked about later."""
+    if "Write a summary" in request.reminder:
+        return "## Goal\nLook into the drawers."
+    last = request.messages[-1]
+    if last.tool_results:
+        text = last.tool_results[0].text
+        if text.startswith("Drawer"):
+            number = int(text.split("number-")[1].split(":")[0])
+            return call("look", number=number + 1) if number < FACTS else "Done."
+        return f"I recall: {text}"
+    if last.text.startswith("Open"):
+        return call("look", number=1)
+    return call("Recall", query=last.text.split()[-1])
+
+
+def agent(model: ScriptedModel, clear_at: float | None = 0.6) -> Agent:
+    return Agent(
+        model,
+        tools=[look],
+        limits=Limits(max_turns=None, max_repeats=None),
+        compaction=Compaction(clear_threshold=clear_at),
+    )
+
+
+def recalled(session: Session, **arguments: object) -> str:
+    context: ToolContext[None] = ToolContext("r", Path(), Threads(), lambda _: None, result_characters=3200)
+    return asyncio.run(session._tools["Recall"].invoke(arguments, context)).text
+
+
+def names(request: Request) -> list[str]:
+    return [spec.name for spec in request.tools]
+
+
+@pytest.mark.parametrize("place", ["memory", "log"])
+@pytest.mark.parametrize("clear_at", [None, 0.6], ids=["compacted", "cleared"])
+def test_every_fact_from_before_the_cuts_is_found_and_read(tmp_path: Path, place: str, clear_at: float | None) -> None:
+    model = ScriptedModel(searching, window=8_000)
+    log = Log(tmp_path)
+    session = (
+        Session(agent(model, clear_at)) if place == "memory" else Session.open(log, agent=agent(model, clear_at)).now()
+    )
+    with session:
+        assert asyncio.run(session.run("Open the drawers.")).status == "done"
+        assert "Recall" not in names(model.requests[0])
+        assert "Recall" in names(model.requests[-1])
+        sent = "".join(str(message) for message in model.requests[-1].messages)
+        assert secret(3) not in sent
+        for number in range(1, FACTS + 1):
+            found = recalled(session, query=f"number-{number}:")
+            assert secret(number) in found
+            reference = next(line for line in found.split("\n") if "result of look" in line)[2:].split(" (")[0]
+            assert f"Drawer number-{number}: the code is {secret(number)}." in recalled(session, reference=reference)
+        answer = asyncio.run(session.run("What is the code of drawer number-3:"))
+        assert secret(3) in answer.text
+    log.close()
+
+
+def test_it_stays_after_a_resume_and_with_another_agent(tmp_path: Path) -> None:
+    model = ScriptedModel(searching, window=8_000)
+    with Log(tmp_path) as log:
+        with Session.open(log, agent=agent(model)) as session:
+            asyncio.run(session.run("Open the drawers."))
+            name = session.id
+        assert "Recall" not in (log.settings(name).tools or ()), "it is no tool of the agent"
+        with Session.open(log, name, agent=agent(model)) as again:
+            answer = asyncio.run(again.run("What is the code of drawer number-5:"))
+            assert secret(5) in answer.text
+            again.agent = agent(model).replace(system="Be brief.")
+            assert secret(6) in asyncio.run(again.run("What is the code of drawer number-6:")).text
+        with Session.open(log, log.fork(name), agent=agent(model)) as copy:
+            assert secret(7) in asyncio.run(copy.run("What is the code of drawer number-7:")).text
+
+
+def test_a_tool_of_the_same_name_is_not_replaced() -> None:
+    @tool(name="Recall")
+    def own(query: str) -> str:
+        """Recall the product."""
+        return "the product is recalled"
+
+    session = Session(agent(ScriptedModel(searching, window=8_000)).replace(tools=[look, own]))
+    asyncio.run(session.run("Open the drawers."))
+    assert asyncio.run(session.run("What about number-3:")).text == "I recall: the product is recalled"
+
+
+def test_no_approver_in_the_program_asks_about_it(tmp_path: Path) -> None:
+    from outrider.coding.config.settings import Settings
+    from outrider.coding.workbench import Workbench
+
+    asked: list[object] = []
+
+    async def ask(question: object) -> None:
+        asked.append(question)
+
+    bench = Workbench(Settings(), tmp_path, ask=ask)  # type: ignore[arg-type]
+    for mode in ("ask", "plan"):
+        bench.permissions.mode = mode  # type: ignore[assignment]
+        model = ScriptedModel(recalls_once())
+        said = [Message.user("the colour is vermilion"), Message.assistant("ok")] * 3
+        session = Session(Agent(model), said, approve=bench.permissions)
+        asyncio.run(session.compact())
+        assert "vermilion" in asyncio.run(session.run("Which colour?")).text
+    bench.close()
+    assert not asked
+
+
+def recalls_once() -> Callable[[Request], Step]:
+    def step(request: Request) -> Step:
+        if "Write a summary" in request.reminder:
+            return "## Goal\nTalk."
+        if request.messages[-1].tool_results:
+            return request.messages[-1].tool_results[0].text
+        return call("Recall", query="vermilion")
+
+    return step
