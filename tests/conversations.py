@@ -16,8 +16,11 @@ from outrider.conversation.history import repair
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
+    Citation,
     Message,
     ProviderState,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -25,7 +28,8 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Reply, Request, ToolSpec
-from tests.adapters import Case, heard
+from tests.adapters import ONE_EACH, Case, heard
+from tests.searches import STREAMS
 from tests.streams import Answer, stream_of
 
 SAMPLE = Path(__file__).parents[1] / "src/outrider/cli/sample"
@@ -219,6 +223,20 @@ HISTORIES: dict[str, Callable[[Case], list[Message]]] = {
         Message.user("See:", REMOTE_PNG, REMOTE_PDF),
     ],
     "answer-with-a-schema": lambda _: exchange(result("c1", "one"), result("c2", "two")),
+    "server-tools": lambda case: _searched(case),
+    "foreign-server-tools": lambda _: [
+        Message.user("Search."),
+        Message.assistant(
+            ServerToolUseBlock("s1", "web_search", {"query": "köln"}, _FOREIGN),
+            ServerToolResultBlock("s1", "- [A](https://a.test)", state=_FOREIGN),
+            ServerToolUseBlock("s2", "code_execution", {"code": "1/0"}, _FOREIGN),
+            ServerToolResultBlock("s2", "exit code 1", is_error=True, state=_FOREIGN),
+            TextBlock(
+                "A cathedral.", _FOREIGN, (Citation("https://a.test", "A", "words", 0, 12), Citation("", "b.pdf"))
+            ),
+        ),
+        Message.user("More?"),
+    ],
     "reminder": lambda _: exchange(result("c1", "one"), result("c2", JPEG)),
 }
 """Each history by its name; some are made of what the adapter's own API says."""
@@ -231,6 +249,18 @@ SCHEMAS = {
     }
 }
 REMINDERS = {"reminder": "This is your FINAL turn."}
+
+
+_FOREIGN = ProviderState("elsewhere", "unheard-of", {"type": "opaque"})
+
+
+def _searched(case: Case) -> list[Message]:
+    """A reply with searches and citations, as the API of the case streams it, or as one streams it that can search."""
+    maker = case if case.api in STREAMS else ONE_EACH[0]
+    *_, reply = heard(maker.adapter(), STREAMS[maker.api])
+    assert isinstance(reply, Reply)
+    said = [block for block in reply.message.content if not isinstance(block, AttachmentBlock)]
+    return [Message.user("Search."), Message.assistant(*said), Message.user("More?")]
 
 
 def request_of(name: str, case: Case) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from outrider.runtime.context import tool_tokens
 from outrider.runtime.past import RememberedPast
 from outrider.runtime.recall import recall_tool
 from outrider.runtime.session import Session, specs_of
+from tests.cli.asking import MODEL, ask
+from tests.modelserver import Answer, ModelServer
 from tests.smallmodel import SmallModel, running
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -95,6 +98,16 @@ def test_no_description_has_a_path_that_a_model_may_take_for_real(tmp_path: Path
         for tool in agent(tmp_path, lean=form).tools:
             text = msgspec.json.encode([tool.description, tool.parameters]).decode()
             assert not re.search(r"\b(?:src|lib|docs?)/|\*\.\w", text), tool.name
+
+
+async def test_wire_shows_the_lean_form_of_a_session_that_had_it(tmp_path: Path) -> None:
+    async with ModelServer([Answer("One.")]) as server:
+        ended = await ask(server, "-p", "Hi", "--lean", "--output-format", "json", cwd=tmp_path)
+        session = json.loads(ended.stdout)["session"]
+        shown = await ask(server, "wire", session, "--as", MODEL, "--full", cwd=tmp_path)
+    sent = server.requests[0].json
+    assert json.loads(shown.stdout)["tools"] == sent["tools"]
+    assert len(sent["tools"]) == 6
 
 
 def test_what_differs_between_sessions_ends_the_prompt(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from outrider import (
     Agent,
     Log,
     Message,
+    ScriptedModel,
     Session,
     ToolDefinitionError,
     code_execution,
@@ -23,6 +24,7 @@ from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, ServerToolResultBlock, ServerToolUseBlock, TextBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError, RequestRefusedError
+from outrider.log.transfer import export, import_session
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import ServerToolFinished, ServerToolStarted, TextDelta
 from outrider.providers.stream import ReplyParser
@@ -276,6 +278,24 @@ async def test_a_session_logs_them_and_a_resumed_one_sends_them_back(tmp_path: A
     first, second = (request.json for request in server.requests)
     assert [tool["name"] for tool in first["tools"]] == ["web_search", "code_execution"]
     assert second["messages"][1]["content"][:4] == [USE, FOUND, RAN, PRINTED]
+
+
+@with_tools
+async def test_a_fork_and_an_imported_export_have_the_same_blocks(case: Case, tmp_path: Any) -> None:
+    store = MemoryStore()
+    parser = ReplyParser(case.adapter().incoming((), store), "it")
+    *_, reply = (*parser.feed(STREAMS[case.api]), *parser.finish())
+    assert isinstance(reply, Reply)
+    kept = [block for block in reply.message.content if not isinstance(block, AttachmentBlock)]
+    said = Reply(Message.assistant(*kept), StopReason.END, reply.usage)
+    agent = Agent(ScriptedModel([said]))
+    with Log(tmp_path / "log") as log, Log(tmp_path / "other") as other:
+        async with Session.open(log, agent=agent) as session:
+            await session.run("Search.")
+        imported = import_session(other, export(log, session.id, attachments=True))
+        for where, name in ((log, log.fork(session.id)), (other, imported.id)):
+            async with Session.open(where, name, agent) as copy:
+                assert copy.messages == session.messages
 
 
 @with_tools

@@ -16,7 +16,7 @@ from outrider.coding.permissions.question import Question
 from outrider.coding.workbench import Workbench
 from outrider.log.log import Log
 from tests.acp.editor import allowing, introduced, selecting
-from tests.cli.asking import ask, everywhere, running
+from tests.cli.asking import MODEL, ask, everywhere, running
 from tests.cli.chat.terminal import Terminal, answered_by
 from tests.cli.program import outrider
 from tests.modelserver import Answer, Endless, ModelServer, Raw
@@ -52,6 +52,7 @@ async def test_the_chat_asks_once_and_remembers_always_for_the_next_chat(project
         assert not server.requests, "nothing is sent before the answer"
         terminal.press("a")
         await terminal.wait_for("[1] A — https://a.test")
+        await terminal.wait_for_prompt()
         terminal.say("Again.")
         await terminal.wait_for("Two.")
         assert terminal.transcript.count("? Allow web_search") <= 2, "it is redrawn, not asked again"
@@ -72,6 +73,7 @@ async def test_no_holds_for_the_chat(project: Path) -> None:
         await terminal.wait_for("esc cancel")
         terminal.press("n")
         await terminal.wait_for("One.")
+        await terminal.wait_for_prompt()
         terminal.say("Again.")
         await terminal.wait_for("Two.")
     assert not any(map(searches, server.requests))
@@ -231,5 +233,9 @@ async def test_a_killed_session_goes_on_with_its_searches(tmp_path: Path) -> Non
         assert forked.returncode == 0, forked.stderr
         again = await asyncio.to_thread(lambda: outrider("-p", "Once more", "--continue", cwd=tmp_path, **environment))
         assert again.stdout == "Fork.\n", again.stderr
+        shown = await asyncio.to_thread(lambda: outrider("wire", session, "--as", MODEL, cwd=tmp_path, **environment))
+        assert "web_search" in [tool["name"] for tool in json.loads(shown.stdout)["tools"]]
+        elsewhere = await asyncio.to_thread(lambda: outrider("wire", session, "--as", "ollama/x", cwd=tmp_path))
+        assert "web_search was called with" in elsewhere.stdout
     for request in server.requests[1:]:
         assert request.json["messages"][1]["content"][:4] == [USE, FOUND, RAN, PRINTED]

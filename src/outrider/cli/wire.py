@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from outrider.cli.stdin import stdin_bytes
-from outrider.coding.config.settings import Settings
+from outrider.coding.config.settings import Settings, WebSettings
 from outrider.coding.tool_files import read_tools
+from outrider.coding.toolbox import WEB_SEARCH
 from outrider.coding.workbench import Workbench
 from outrider.conversation.codec import from_json
 from outrider.conversation.history import History
@@ -29,6 +30,7 @@ from outrider.errors import (
     UnknownSessionError,
 )
 from outrider.log.resume import history_of
+from outrider.prompts import prompt
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
@@ -136,13 +138,14 @@ def _request(options: argparse.Namespace) -> Request:
     if not (sendable := history.sendable()):
         raise ConversationError("the conversation is empty; there is nothing to send")
     system, tools = options.system, read_tools(options.tools)
-    if _is_session(options.conversation):
-        recorded = _recorded(options.conversation, options.model)
-        own = [*recorded.tools]
-        if history.is_abridged:
-            own.append(recall_tool(RememberedPast(options.conversation, lambda: history.messages, store), store))
-        system, tools = system or recorded.instructions, tools or specs_of(own)
-    return Request(sendable, store, system, tools)
+    if not _is_session(options.conversation):
+        return Request(sendable, store, system, tools)
+    recorded = _recorded(options.conversation, options.model)
+    served = () if tools else recorded.server_tools
+    own = [*recorded.tools]
+    if history.is_abridged:
+        own.append(recall_tool(RememberedPast(options.conversation, lambda: history.messages, store), store))
+    return Request(sendable, store, system or recorded.instructions, tools or specs_of(own), server_tools=served)
 
 
 def _is_session(named: str) -> bool:
@@ -153,12 +156,16 @@ def _recorded(session: str, model: str) -> Agent:
     """Return the agent of a session: the prompt that the log has, and the built-in tools that it names."""
     with default_log() as log:
         settings = log.settings(session)
-    bench = Workbench(Settings(), cwd_of(settings) or Path.cwd())
+    system, names = settings.system or "", settings.tools or ()
+    was_lean = system.startswith(prompt("agent_lean"))
+    wanted = Settings(lean="on" if was_lean else "auto", web=WebSettings(search="on" if WEB_SEARCH in names else "off"))
+    bench = Workbench(wanted, cwd_of(settings) or Path.cwd())
     try:
-        tools = [tool for tool in bench.agent(model=model).tools if tool.name in (settings.tools or ())]
+        agent = bench.agent(model=model)
     finally:
         bench.close()
-    return Agent(model=model, system=settings.system or "", tools=tools)
+    tools = [tool for tool in agent.tools if tool.name in names]
+    return Agent(model=model, system=system, tools=tools, server_tools=agent.server_tools)
 
 
 def _conversation(named: str) -> tuple[History, AttachmentStore]:

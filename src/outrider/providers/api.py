@@ -24,6 +24,7 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
+from outrider.providers.api_errors import has_no_quota, is_retryable, message_of
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body, Rendered, encode_items
 from outrider.providers.capabilities import Capabilities, capabilities_of, is_overridden
@@ -375,15 +376,15 @@ class ApiProvider(ABC):
 
     def explain(self, response: ErrorResponse, key: str) -> ProviderError:
         """Return the error for a response that is not a reply."""
-        message = masked(_message_of(response), key)
+        message = masked(message_of(response), key)
         kind, sentence = self._classify(response.status, message)
-        if _has_no_quota(response):
+        if has_no_quota(response):
             sentence = f"this key has no quota left with {self.label} ({message}); check the plan and its billing"
         return kind(
             sentence,
             status=response.status,
             request_id=response.headers.get("request-id") or response.headers.get("x-request-id") or "",
-            retryable=_is_retryable(response),
+            retryable=is_retryable(response),
             retry_after=retry_delay(response.headers, time.time),
         )
 
@@ -424,39 +425,3 @@ def _mask_key(error: ProviderError, key: str) -> None:
 
 def _is_about_url(error: ProviderError) -> bool:
     return error.status in (400, 404, 422) and bool(_URL_WORDS.search(str(error)))
-
-
-def _has_no_quota(response: ErrorResponse) -> bool:
-    return response.status == 429 and b"insufficient_quota" in response.body
-
-
-def _is_retryable(response: ErrorResponse) -> bool:
-    if _has_no_quota(response):
-        return False
-    advice = response.headers.get("x-should-retry", "").lower()
-    if advice in ("true", "false"):
-        return advice == "true"
-    return response.status in (408, 409, 429) or response.status >= 500
-
-
-def _message_of(response: ErrorResponse) -> str:
-    """Return the message in the body, in any of the usual shapes."""
-    if "html" in response.headers.get("content-type", "").lower():
-        return "it responded with a web page"
-    try:
-        body = msgspec.json.decode(response.body)
-    except (ValueError, RecursionError):
-        return response.body[:300].decode("utf-8", "replace").strip() or f"status {response.status}"
-    return error_message(body) or f"status {response.status}"
-
-
-def error_message(body: Any) -> str:
-    """Return the message of an error: {"error": {"message": …}}, {"error": …}, {"message": …}, or a list of these."""
-    if isinstance(body, list):
-        body = body[0] if body else None
-    if not isinstance(body, dict):
-        return ""
-    inner = body.get("error", body)
-    if isinstance(inner, dict):
-        inner = inner.get("message") or inner.get("type") or inner.get("code") or ""
-    return str(inner)[:1000]

@@ -25,21 +25,12 @@ from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
 from outrider.providers.output_schemas import GEMINI
-from outrider.providers.render import (
-    NO_FILES,
-    File,
-    Part,
-    Result,
-    UserMessage,
-    is_own,
-    object_schema,
-    reminder_text,
-    safe_name,
-)
+from outrider.providers.render import NO_FILES, File, Part, Result, UserMessage, is_own, reminder_text
 from outrider.providers.server_tools import described
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
 from outrider.providers.transport import ErrorResponse
+from outrider.providers.wire_names import object_schema, safe_name
 from outrider.tools.schema import inline_references
 
 NO_SIGNATURE = "skip_thought_signature_validator"

@@ -15,7 +15,8 @@ from outrider.conversation.messages import AttachmentBlock, Message, ProviderSta
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.providers import decoded_calls, model_lookup, prompted_tools
-from outrider.providers.api import NO_TOOLS, ApiProvider, BadCallError, error_message
+from outrider.providers.api import NO_TOOLS, ApiProvider, BadCallError
+from outrider.providers.api_errors import error_message
 from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.capabilities import is_overridden
@@ -33,26 +34,13 @@ from outrider.providers.inline_thinking import CLOSE, OPEN
 from outrider.providers.known_models import known_models
 from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.prices import context_tokens
-from outrider.providers.render import (
-    NO_FILES,
-    Family,
-    File,
-    Part,
-    Result,
-    Title,
-    UserMessage,
-    join_text,
-    object_schema,
-    reminder_text,
-    safe_id,
-    safe_name,
-    short_id,
-)
+from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, join_text, reminder_text
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.vendors import Quirks, quirks_of
+from outrider.providers.wire_names import object_schema, safe_id, safe_name, short_id
 from outrider.providers.written_calls_stream import ReplyWithWrittenCalls
 
 REPLY_TOKENS = 8_192

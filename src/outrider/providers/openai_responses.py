@@ -23,23 +23,11 @@ from outrider.providers.base import ModelSettings, Request
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME, expressed
-from outrider.providers.render import (
-    NO_FILES,
-    Family,
-    File,
-    Part,
-    Result,
-    Title,
-    UserMessage,
-    is_own,
-    object_schema,
-    reminder_text,
-    safe_id,
-    safe_name,
-)
+from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, is_own, reminder_text
 from outrider.providers.server_tools import as_text, check_options
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript
+from outrider.providers.wire_names import object_schema, safe_id, safe_name
 from outrider.tools.server_tool import ServerTool
 
 

@@ -27,7 +27,7 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
-from outrider.providers.api import error_message
+from outrider.providers.api_errors import error_message
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import (
     Delta,

@@ -9,16 +9,14 @@ The way of a file: `AttachmentBlock` -> `Renderer.user` -> `File` in a `UserMess
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.attachments import is_text_type, sha256, sniff
+from outrider.conversation.attachments import is_text_type, sniff
 from outrider.conversation.documents import charsets, kinds
 from outrider.conversation.documents.document import text_of
 from outrider.conversation.encodings import decoded
@@ -54,10 +52,6 @@ IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"
 LONGEST_REASON = 400
 """Characters of the reason in a note. Errors repeat the name of the file."""
 REMINDER = "[A reminder from the runtime, not from the user]"
-
-_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
-_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class File(msgspec.Struct, frozen=True):
@@ -472,41 +466,6 @@ def _document_text(block: AttachmentBlock, data: bytes, limit: int) -> str:
     if block.mime_type in kinds.OLD:
         raise AttachmentError("it is an old Office document, which is not supported; convert it to a PDF")
     return text_of(data, block.mime_type, limit)
-
-
-def safe_id(call_id: str, longest: int = 64) -> str:
-    """Return a call's id in a form that every API takes. Equal ids stay equal, and different ids stay different."""
-    if len(call_id) <= longest and _SAFE_ID.fullmatch(call_id):
-        return call_id
-    digest = sha256(call_id.encode("utf-8", "replace"))[:12]
-    return f"{_UNSAFE.sub('_', call_id)[: longest - 13]}_{digest}"
-
-
-def short_id(call_id: str, length: int) -> str:
-    """Return a call's id as letters and digits of one length. Equal ids stay equal, and different ids stay different.
-
-    >>> short_id("call_1", 9) == short_id("call_1", 9) != short_id("call_2", 9), short_id("abcDEF123", 9)
-    (True, 'abcDEF123')
-    """
-    if len(call_id) == length and call_id.isascii() and call_id.isalnum():
-        return call_id
-    number = int(sha256(call_id.encode("utf-8", "replace")), 16)
-    characters = string.ascii_letters + string.digits
-    return "".join(characters[number // len(characters) ** place % len(characters)] for place in range(length))
-
-
-def safe_name(name: str) -> str:
-    """Return a tool's name in a form that every API takes.
-
-    Models invent names, and an API that refuses one refuses the whole request.
-    """
-    return _UNSAFE.sub("_", name)[:64] or "unknown"
-
-
-def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's schema without combinators at its root: APIs refuse them there. Arguments are still checked."""
-    refused = schema.keys() & _COMBINATORS
-    return {name: value for name, value in schema.items() if name not in refused} if refused else schema
 
 
 def is_own(state: ProviderState | None, provider: str, model: str, route: str = "") -> bool:
