@@ -251,7 +251,7 @@ SCHEMAS = {
 REMINDERS = {"reminder": "This is your FINAL turn."}
 
 
-_FOREIGN = ProviderState("elsewhere", "unheard-of", {"type": "opaque"})
+_FOREIGN: ProviderState = ProviderState("elsewhere", "unheard-of", {"type": "opaque"})
 
 
 def _searched(case: Case) -> list[Message]:

@@ -115,6 +115,7 @@ def check_result(result: dict[str, Any]) -> None:
         "cached_tokens",
         "cache_write_tokens",
         "reasoning_tokens",
+        "web_searches",
     ]
 
 
