@@ -36,10 +36,10 @@ test: .venv/.ready
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 test-long: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long
+	$(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600
 
 test-all: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long
+	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
 
 coverage: .venv/.ready
 	$(BIN)/python scripts/coverage

@@ -55,8 +55,6 @@ from outrider.runtime.session import Session
 from outrider.tools.result import ToolResult
 from tests.lengths import only_long
 
-pytestmark = pytest.mark.timeout(120)
-
 PAGE = 4096
 WAL_HEADER, FRAME_HEADER = 32, 24
 FILES = ("log.db", "log.db-wal", "log.db-shm")
