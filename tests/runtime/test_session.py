@@ -147,6 +147,28 @@ async def test_without_a_limit_a_tool_may_take_its_time() -> None:
     assert last_results(watched.session) == [("in the end", False)]
 
 
+def test_progress_of_a_tool_that_outlives_the_event_loop_is_dropped() -> None:
+    goes_on, ended = threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    @tool(timeout=0.01)
+    def lingers(context: ToolContext) -> str:
+        goes_on.wait(60)
+        try:
+            context.progress("late")
+        except BaseException as error:
+            failures.append(error)
+        ended.set()
+        return "late"
+
+    watched = Watched([call("lingers"), "ok"], [lingers])
+    assert asyncio.run(watched.session.run("go")).status == "done"
+    before = len(watched.events)
+    goes_on.set()
+    assert ended.wait(60)
+    assert (failures, len(watched.events)) == ([], before)
+
+
 async def test_a_cancel_while_a_long_result_is_stored_keeps_what_the_tool_said() -> None:
     """The tool has acted: its result is no error, and the model learns that the rest is gone."""
     begun, goes_on = threading.Event(), threading.Event()
