@@ -2,12 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-lines test-long test-all coverage demo bench bench-peers format clean
+.PHONY: help check test test-long test-all coverage demo bench bench-peers format clean
 
 help:
 	@echo "make demo    run five short demos, without a key"
 	@echo "make test    run the tests, generated ones in a short form (four minutes on two cores)"
-	@echo "make test-lines  run 100,000 generated shell lines (two to five minutes on two cores)"
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
@@ -36,14 +35,11 @@ check: .venv/.ready
 test: .venv/.ready
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
-test-lines: .venv/.ready
-	$(BIN)/pytest -n 2 -m long tests/coding/permissions/test_shell_lines.py
-
 test-long: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long
+	$(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600
 
 test-all: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long
+	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
 
 coverage: .venv/.ready
 	$(BIN)/python scripts/coverage

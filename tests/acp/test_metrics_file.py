@@ -89,7 +89,12 @@ async def test_counts_are_written_when_a_turn_ends(tmp_path: Path) -> None:
     await ask(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "read notes.txt"}])
     await until(file.exists)
     await until(lambda: lines(file))
-    assert [(line["session"], line["ended"], line["updates"]["sent"]) for line in lines(file)] == [(session, False, 2)]
+    updates = [each["params"]["update"]["sessionUpdate"] for each in heard if each.get("method") == "session/update"]
+    sent = len([kind for kind in updates if kind.startswith("tool_call")])  # fewer if the machine is fast
+    assert [(line["session"], line["ended"], line["updates"]["sent"]) for line in lines(file)] == [
+        (session, False, sent)
+    ]
+    assert sent >= 2
     await agent.close()
     assert lines(file)[-1]["ended"]
 

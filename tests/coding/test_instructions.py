@@ -110,7 +110,7 @@ def test_a_folder_reached_through_a_link_is_where_it_really_is(repository: Path,
 
 
 @posix
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_what_is_no_regular_file_is_passed_over(repository: Path, home: Path) -> None:
     os.mkfifo(repository / "AGENTS.md")
     (repository / "CLAUDE.md").mkdir()

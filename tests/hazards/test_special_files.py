@@ -14,7 +14,7 @@ from outrider.conversation.attachments import CHUNK, Attachment
 from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
 from outrider.errors import AttachmentError
 
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(60)
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 not_root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may read everything")
 

@@ -30,7 +30,7 @@ import pytest
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import violations
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
-from outrider.errors import AttachmentError, DamagedLogError, LogError
+from outrider.errors import AttachmentError, DamagedLogError, LogError, NewerLogError
 from outrider.log.entries import (
     AttachmentStored,
     Entry,
@@ -54,8 +54,6 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.tools.result import ToolResult
 from tests.lengths import only_long
-
-pytestmark = pytest.mark.timeout(120)
 
 PAGE = 4096
 WAL_HEADER, FRAME_HEADER = 32, 24
@@ -929,6 +927,28 @@ def test_sessions_that_lost_their_beginning_are_saved(whole: Path, closed: Origi
             assert log.messages(name) in closed.messages.values()
             with Session.open(log, name, agent(["Still here."])) as session:
                 assert violations(session.history.sendable()) == []
+    assert recover(whole).backup is None
+
+
+def test_a_log_of_a_newer_version_is_left_to_that_version(whole: Path) -> None:
+    with closing(sqlite3.connect(whole / "log.db")) as connection:
+        connection.execute("PRAGMA user_version=99")
+    before = (whole / "log.db").read_bytes()
+    with pytest.raises(NewerLogError, match="was written by a newer version"):
+        recover(whole)
+    assert (whole / "log.db").read_bytes() == before
+    assert {path.name for path in whole.iterdir()} == {"log.db", "attachments"}
+
+
+@pytest.mark.parametrize("table", ["event", "reference"])
+def test_entries_and_files_without_a_session_are_damage(whole: Path, closed: Original, table: str) -> None:
+    columns = {"event": (999, 1, 1.5, "message", b"{}", 0), "reference": (999, "0" * 64)}[table]
+    with closing(sqlite3.connect(whole / "log.db")) as connection:
+        connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", columns)
+        connection.commit()
+    found = recover(whole)
+    assert found.backup
+    assert (found.sessions, found.entries, found.lost) == (len(closed.ids), len(closed.rows), {})
     assert recover(whole).backup is None
 
 

@@ -166,6 +166,16 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Pa
     assert content_of(path) == before
 
 
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_log_whose_version_was_changed_to_none_is_called_damaged(tmp_path: Path, version: int) -> None:
+    with Log(tmp_path) as log:
+        begun(log, "hello")
+    with closing(sqlite3.connect(log.path)) as connection:
+        connection.execute(f"PRAGMA user_version={version}")
+    with pytest.raises(DamagedLogError, match=rf"its format number is {version}\).*sessions recover"):
+        Log(tmp_path).sessions()
+
+
 def test_a_file_that_is_no_database_is_called_damaged_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(b"Dear diary, " * 1000)

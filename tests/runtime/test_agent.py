@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -251,23 +252,38 @@ async def test_a_session_is_opened_and_closed_beside_the_loop(tmp_path: Path) ->
             assert len(once_more.messages) == 2
 
 
+async def _cancelled_while_opening(log: Log, id: str, agent: Agent) -> None:
+    """Begin to open a session, cancel that, and return when the thread that opens it has ended."""
+    opening = asyncio.ensure_future(_wait_for(Session.open(log, id, agent)))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    async with asyncio.timeout(60):
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0)  # what is called when it has ended
+
+
 async def test_a_session_whose_opener_was_cancelled_is_released(tmp_path: Path) -> None:
     agent, _ = scripted("One.")
     with Log(tmp_path) as log:
         async with Session.open(log, agent=agent) as session:
             await session.run("First")
-        opening = asyncio.ensure_future(_wait_for(Session.open(log, session.id, agent)))
-        await asyncio.sleep(0)
-        opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-        async with asyncio.timeout(60):
-            while True:  # it is open in its thread for a moment
-                try:
-                    (await Session.open(log, session.id, agent)).close()
-                    break
-                except Exception:
-                    await asyncio.sleep(0.01)
+        await _cancelled_while_opening(log, session.id, agent)
+        assert log.session(session.id).holder is None
+        (await Session.open(log, session.id, agent)).close()
+
+
+async def test_an_opening_that_fails_after_its_opener_was_cancelled_disturbs_nobody(tmp_path: Path) -> None:
+    agent, _ = scripted("One.")
+    heard: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(context))
+    with Log(tmp_path) as log:
+        await _cancelled_while_opening(log, "0" * 32, agent)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert heard == []
 
 
 async def _wait_for(opening: Any) -> Session:

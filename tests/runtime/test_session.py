@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from outrider.conversation.attachments import Attachment
+from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -133,6 +134,65 @@ async def test_a_tool_past_its_time_is_answered_with_an_error() -> None:
     result = await watched.session.run("go")
     assert result.status == "done"
     assert last_results(watched.session) == [("endless did not finish within 0.01 seconds.", True)]
+    watched.check()
+
+
+async def test_without_a_limit_a_tool_may_take_its_time() -> None:
+    async def slow() -> str:
+        await asyncio.sleep(0.01)
+        return "in the end"
+
+    watched = Watched([call("slow"), "ok"], [slow], Limits(tool_seconds=None))
+    assert (await watched.session.run("go")).status == "done"
+    assert last_results(watched.session) == [("in the end", False)]
+
+
+def test_progress_of_a_tool_that_outlives_the_event_loop_is_dropped() -> None:
+    goes_on, ended = threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    @tool(timeout=0.01)
+    def lingers(context: ToolContext) -> str:
+        goes_on.wait(60)
+        try:
+            context.progress("late")
+        except BaseException as error:
+            failures.append(error)
+        ended.set()
+        return "late"
+
+    watched = Watched([call("lingers"), "ok"], [lingers])
+    assert asyncio.run(watched.session.run("go")).status == "done"
+    before = len(watched.events)
+    goes_on.set()
+    assert ended.wait(60)
+    assert (failures, len(watched.events)) == ([], before)
+
+
+async def test_a_cancel_while_a_long_result_is_stored_keeps_what_the_tool_said() -> None:
+    """The tool has acted: its result is no error, and the model learns that the rest is gone."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    class SlowStore(MemoryStore):
+        def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
+            begun.set()
+            goes_on.wait(60)
+            return super().put(attachment, max_bytes)
+
+    def acts() -> str:
+        return "It is done. " * 1000
+
+    watched = Watched([call("acts")], [acts], Limits(result_characters=500), store=SlowStore())
+    running = asyncio.create_task(watched.session.run("go"))
+    try:
+        assert await asyncio.to_thread(begun.wait, 60)
+        watched.session.cancel()
+        assert (await running).status == "cancelled"
+    finally:
+        goes_on.set()
+    ((text, is_error),) = last_results(watched.session)
+    assert (text.startswith("It is done. "), is_error) == (True, False)
+    assert "it was cancelled before all of it could be stored" in text
     watched.check()
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -52,11 +52,16 @@ class _Driver(Generic[T]):
         self._work = work
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._task: asyncio.Task[T] | None = None
+        self._starting = threading.Lock()
+        self._cancelled = False
 
     def run(self) -> T:
         """Run in this thread. Ctrl-C cancels the work, and is raised when the work has ended."""
-        loop = self._runner.get_loop()
-        self._task = loop.create_task(self._work)
+        with self._starting:
+            if self._cancelled:
+                raise asyncio.CancelledError
+            loop = self._runner.get_loop()
+            self._task = loop.create_task(self._work)
         with _woken_by_signals(loop):
             return self._run(loop, self._task)
 
@@ -95,20 +100,28 @@ class _Driver(Generic[T]):
                 ended.set()
 
         context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(target,), name="outrider-run", daemon=True).start()
+        thread = threading.Thread(target=context.run, args=(target,), name="outrider-run", daemon=True)
         try:
+            thread.start()  # waits for the thread as well
             ended.wait()
         except BaseException:  # Ctrl-C in the waiting thread: the work must stop as well
-            self._cancel()
-            ended.wait()
+            if self._cancel():
+                ended.wait()
             raise
         if failure:
             raise failure[0]
         return outcome[0]
 
-    def _cancel(self) -> None:
-        if self._task is not None:
+    def _cancel(self) -> bool:
+        """Cancel the work from another thread. Return whether it had begun; otherwise it never will."""
+        with self._starting:
+            self._cancelled = True
+        if self._task is None:
+            self._work.close()
+            return False
+        with suppress(RuntimeError):  # the work has just ended, and its loop is closed
             self._runner.get_loop().call_soon_threadsafe(self._task.cancel)
+        return True
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
