@@ -1,0 +1,134 @@
+"""Agreeing on a protocol version: ask for the newest, and fall back to `initialize`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+import msgspec
+
+from outrider import jsonrpc
+from outrider.errors import McpClosedError, McpError, McpTimeoutError
+from outrider.mcp.channel import Channel
+from outrider.mcp.protocol import (
+    CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    DISCOVER,
+    HANDSHAKE_VERSIONS,
+    INITIALIZE,
+    INITIALIZED,
+    MODERN_VERSIONS,
+    SERVER_INFO_KEY,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+    DiscoverResult,
+    Implementation,
+    InitializeResult,
+    ServerCapabilities,
+)
+from outrider.version import __version__
+
+SILENCE_SECONDS = 10.0
+"""How long `server/discover` may stay without an answer before `initialize` is tried."""
+CLIENT_INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
+
+T = TypeVar("T")
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """What client and server have agreed on, and what the server said about itself."""
+
+    version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation = Implementation()
+    instructions: str = ""
+    meta: dict[str, Any] | None = None
+    """The `_meta` of every request; None before 2026-07-28."""
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the version is 2026-07-28 or newer."""
+        return self.meta is not None
+
+
+async def agree(
+    channel: Channel, name: str, capabilities: dict[str, Any], *, seconds: float, silence: float = SILENCE_SECONDS
+) -> Agreement:
+    """Agree on a version within `seconds`. Raises McpError.
+
+    Any failure of `server/discover` except a closed channel leads to `initialize`: old servers answer an unknown
+    method in many ways, or not at all. A server that starts slowly may answer neither in time and then refuse
+    `initialize`, so it is asked once more.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    try:
+        return await _discover(channel, name, capabilities, min(silence, seconds))
+    except McpClosedError:
+        raise
+    except McpError as error:
+        first = error
+    left = max(until - loop.time(), 0.1)
+    try:
+        return await _initialize(channel, name, capabilities, left)
+    except (McpClosedError, McpTimeoutError):
+        raise
+    except McpError as error:
+        if not isinstance(first, McpTimeoutError) and error.code != UNSUPPORTED_VERSION:
+            raise _telling(first, error) from None
+        return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1))
+
+
+async def agree_on_handshake(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+    """Agree by `initialize` alone, for a server that ends when it gets another request first."""
+    return await _initialize(channel, name, capabilities, seconds)
+
+
+async def _discover(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+    version = MODERN_VERSIONS[0]
+    channel.protocol_version = version
+    meta = {VERSION_KEY: version, CLIENT_INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: capabilities}
+    raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
+    found = decoded(raw, DiscoverResult, name, DISCOVER)
+    if version not in found.supported_versions:
+        raise McpError(
+            f"The MCP server {name} supports other versions: {', '.join(found.supported_versions)[:200] or 'none'}."
+        )
+    info = (found.meta or {}).get(SERVER_INFO_KEY)
+    return Agreement(version, found.capabilities, _implementation(info), found.instructions or "", meta)
+
+
+async def _initialize(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+    channel.protocol_version = ""
+    params = {"protocolVersion": HANDSHAKE_VERSIONS[0], "capabilities": capabilities, "clientInfo": CLIENT_INFO}
+    raw = await channel.request(INITIALIZE, params, timeout=seconds)
+    found = decoded(raw, InitializeResult, name, INITIALIZE)
+    if found.protocol_version not in HANDSHAKE_VERSIONS:
+        raise McpError(
+            f"The MCP server {name} speaks version {found.protocol_version[:40]!r} of the protocol. "
+            f"Outrider speaks {', '.join((*MODERN_VERSIONS, *HANDSHAKE_VERSIONS))}."
+        )
+    channel.protocol_version = found.protocol_version
+    await channel.notify(INITIALIZED, {})
+    return Agreement(found.protocol_version, found.capabilities, found.server_info, found.instructions or "")
+
+
+def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
+    """Decode a result. Raises McpError that says what is wrong with it."""
+    try:
+        result: T = jsonrpc.decode(raw, wanted)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise McpError(f"The MCP server {name} sent an invalid answer to {method}: {error}.") from None
+    return result
+
+
+def _implementation(info: Any) -> Implementation:
+    try:
+        return msgspec.convert(info, Implementation) if info else Implementation()
+    except msgspec.ValidationError:
+        return Implementation()
+
+
+def _telling(first: McpError, second: McpError) -> McpError:
+    """Return the error of `initialize`, or that of `server/discover` if only that one says which versions there are."""
+    return first if first.code == UNSUPPORTED_VERSION else second

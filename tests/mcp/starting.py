@@ -1,0 +1,30 @@
+"""Descriptions of the servers that the tests start."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from outrider.mcp.servers import StdioServer
+
+HERE = Path(__file__).parent
+
+
+def scripted(
+    name: str = "scripted", *, timeout: float = 60, startup_timeout: float = 60, **options: Any
+) -> StdioServer:
+    """Return the scripted server with these options."""
+    return _program(name, "scripted_server.py", options, timeout, startup_timeout)
+
+
+def hostile(what: str, name: str = "hostile", *, timeout: float = 60, **options: Any) -> StdioServer:
+    """Return the server that misbehaves in one way."""
+    return _program(name, "hostile_server.py", {"what": what, **options}, timeout, 60)
+
+
+def _program(name: str, file: str, options: dict[str, Any], timeout: float, startup_timeout: float) -> StdioServer:
+    # -S and -E: no site packages, so that the program starts quickly.
+    args = ["-S", "-E", str(HERE / file), json.dumps(options)]
+    return StdioServer(name, sys.executable, args, timeout=timeout, startup_timeout=startup_timeout)
