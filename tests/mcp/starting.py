@@ -1,13 +1,19 @@
-"""Descriptions of the servers that the tests start."""
+"""The servers that the tests start."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from outrider.mcp.servers import StdioServer
+import msgspec
+
+from outrider.mcp.client import Client
+from outrider.mcp.protocol import CallToolResult, ContentBlock
+from outrider.mcp.servers import McpServer, StdioServer
 
 HERE = Path(__file__).parent
 
@@ -28,3 +34,19 @@ def _program(name: str, file: str, options: dict[str, Any], timeout: float, star
     # -S and -E: no site packages, so that the program starts quickly.
     args = ["-S", "-E", str(HERE / file), json.dumps(options)]
     return StdioServer(name, sys.executable, args, timeout=timeout, startup_timeout=startup_timeout)
+
+
+@asynccontextmanager
+async def connected(server: McpServer, **options: Any) -> AsyncIterator[Client]:
+    """Return a client of a server, and close it at the end."""
+    client = Client(server, **options)
+    try:
+        await client.connect()
+        yield client
+    finally:
+        await client.close()
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the text of a result."""
+    return "".join(msgspec.json.decode(block, type=ContentBlock).text for block in result.content)
