@@ -83,7 +83,8 @@ class Agent(AgentSpec, frozen=True, dict=True):
         >>> asyncio.run(Agent("demo").run("What is 2+2?")).text
         '4'
         """
-        return await self.session(store=store, cwd=cwd, observer=observer, approve=approve).run(prompt)
+        async with self.session(store=store, cwd=cwd, observer=observer, approve=approve) as session:
+            return await session.run(prompt)
 
     async def stream(
         self,
@@ -94,12 +95,13 @@ class Agent(AgentSpec, frozen=True, dict=True):
         approve: Approver | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        events = self.session(store=store, cwd=cwd, approve=approve).stream(prompt)
-        try:
-            async for event in events:
-                yield event
-        finally:
-            await events.aclose()
+        async with self.session(store=store, cwd=cwd, approve=approve) as session:
+            events = session.stream(prompt)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await events.aclose()
 
     @overload
     async def ask(

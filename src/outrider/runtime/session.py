@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,7 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
+    from outrider.runtime.session_servers import Mcp, SessionServers
 
 T = TypeVar("T")
 LONGEST_TITLE = 80
@@ -132,16 +134,33 @@ class Session:
         self._earlier_turns = _NO_EARLIER_TURNS
         """Turns, usage and last text of a sub-agent that was interrupted: it continues from there."""
         self._log: Log | None = None
+        self._joined: dict[str, tuple[Tool, ...]] = {}
+        """The tools that joined those of the agent, by their source."""
+        self._servers: SessionServers | None = None
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent."""
         provider = agent.provider  # raises before anything is changed
+        if agent.mcp is not (self._agent.mcp if self._servers else ()):
+            self._connect(agent.mcp)
         self._agent = agent
         self.provider = provider
-        self._tools = {tool.name: tool for tool in agent.tools}
-        self._specs = specs_of(agent.tools)
+        self._offer_tools()
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
+
+    def _use_tools(self, source: str, tools: Sequence[Tool]) -> None:
+        """Offer these tools beside the agent's from the next request on, instead of earlier ones of the source."""
+        if tuple(tools) != self._joined.get(source, ()):
+            self._joined[source] = tuple(tools)
+            self._offer_tools()
+
+    def _offer_tools(self) -> None:
+        """Set the tools of the next request. A tool that joined never replaces one of the agent."""
+        joined = {tool.name: tool for tools in self._joined.values() for tool in tools}
+        self._tools = {tool.name: tool for tool in self._agent.tools}
+        self._tools |= {name: tool for name, tool in joined.items() if name not in self._tools}
+        self._specs = specs_of(self._tools.values())
 
     @property
     def agent(self) -> AgentSpec:
@@ -206,6 +225,8 @@ class Session:
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
         self.cancel()
+        if self._servers:
+            self._servers.close()
         if journal := self._environment.journal:
             with contextlib.suppress(LogError):  # the lock expires anyway
                 journal.close()
@@ -213,7 +234,8 @@ class Session:
     async def aclose(self) -> None:
         """Close the session without blocking the loop."""
         self.cancel()
-        await asyncio.to_thread(self.close)
+        if self._servers or self._environment.journal:
+            await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Session:
         return self
@@ -407,6 +429,7 @@ class Session:
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
         await self._load_history()
+        await self._join_servers()
         messages = self.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
@@ -471,6 +494,8 @@ class Session:
         return (await self._act(uses)).final if uses else self._calls.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
+        if any(use.name not in self._tools for use in uses):  # after a crash, their servers are just starting
+            await self._join_servers()
         calls = self._calls.make(uses, self._tools, self._environment)
         try:
             await run_calls(calls, self._tools)
@@ -598,6 +623,26 @@ class Session:
             self._environment, session=journal.id, store=journal.files, journal=journal
         )
 
+    # MCP servers
+
+    def _connect(self, mcp: Mcp) -> None:
+        """Start the servers in the background, instead of earlier ones."""
+        from outrider.runtime.session_servers import SessionServers  # imports MCP, which most sessions do not need
+
+        if self._servers:
+            self._servers.stop()
+        self._joined.pop("mcp", None)
+        self._servers = SessionServers(mcp) if mcp else None
+        if self._servers:
+            weakref.finalize(self, self._servers.stop)
+
+    async def _join_servers(self) -> None:
+        """Offer the tools of all servers that are ready, together: each change costs the prompt cache."""
+        if self._servers:
+            self._use_tools("mcp", await self._servers.ready_tools(window_of(self.provider)))
+            for notice in self._servers.take_notices():
+                self._emit(Notice(notice))
+
     # Sub-agents
 
     async def _open_child(
@@ -608,6 +653,8 @@ class Session:
         if self._progress:
             self._progress.count_subagent()
         about = clean(" ".join(f"{agent.name}: {task.title}".split()))[:LONGEST_TITLE]
+        if self._servers and agent.mcp is self.agent.mcp:
+            agent = agent.replace(mcp=self._servers.running)
         child = Session(
             agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)
         )
