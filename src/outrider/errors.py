@@ -142,6 +142,11 @@ class McpError(OutriderError):
 class McpClosedError(McpError):
     """The connection to an MCP server ended."""
 
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """Whether the server may have received the request."""
+
 
 class McpTimeoutError(McpError):
     """An MCP server did not answer in time."""
