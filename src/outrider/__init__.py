@@ -33,6 +33,11 @@ Tools and results
                         tools that the model's API runs itself
     ServerTool          the type of these three
 
+MCP servers
+    StdioServer         a server that is a program; `Agent(mcp=[StdioServer("time", "uvx", ["mcp-server-time"])])`
+    HttpServer          a server at an address
+    RunningServers      servers that several sessions share
+
 Files
     Attachment          a file for a model
     MemoryStore, FolderStore
@@ -58,7 +63,7 @@ Limits and results
 
 Errors
     OutriderError       the base class of all errors; help(outrider.errors) has the tree
-    RunError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
+    RunError, AttachmentError, ConfigError, ConversationError, LogError, McpError, ProviderError, SchemaError,
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
@@ -94,6 +99,7 @@ if TYPE_CHECKING:
     from outrider.errors import ConfigError as ConfigError
     from outrider.errors import ConversationError as ConversationError
     from outrider.errors import LogError as LogError
+    from outrider.errors import McpError as McpError
     from outrider.errors import OutriderError as OutriderError
     from outrider.errors import ProviderError as ProviderError
     from outrider.errors import RunError as RunError
@@ -105,6 +111,9 @@ if TYPE_CHECKING:
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
     from outrider.log.log import Log as Log
+    from outrider.mcp.running import RunningServers as RunningServers
+    from outrider.mcp.servers import HttpServer as HttpServer
+    from outrider.mcp.servers import StdioServer as StdioServer
     from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
     from outrider.runtime.agent import Agent as Agent
     from outrider.runtime.limits import Limits as Limits
@@ -143,6 +152,7 @@ _NAMES_OF_MODULES = {
         "ConfigError",
         "ConversationError",
         "LogError",
+        "McpError",
         "OutriderError",
         "ProviderError",
         "SchemaError",
@@ -155,6 +165,8 @@ _NAMES_OF_MODULES = {
     ),
     "runtime.limits": ("Limits",),
     "log.log": ("Log",),
+    "mcp.running": ("RunningServers",),
+    "mcp.servers": ("HttpServer", "StdioServer"),
     "conversation.messages": (
         "AttachmentBlock",
         "Citation",

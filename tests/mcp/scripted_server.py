@@ -24,6 +24,14 @@ TOOLS: list[dict[str, Any]] = [
     for name in ("echo", "picture", "progress", "ask", "slow", "fail", "structured", "links", "grow", "sample", "state")
 ]
 TOOLS[0]["annotations"] = {"readOnlyHint": True}
+TOOLS += [
+    {
+        "name": f"frobnicate_{number}",
+        "description": f"Frobnicate the widget number {number}, as {'it is done ' * 20} in the whole company.",
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    }
+    for number in range(OPTIONS.get("more_tools", 0))
+]
 CAPABILITIES = {
     "tools": {"listChanged": True},
     "resources": {"listChanged": True},
@@ -82,7 +90,7 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, PLR09
     params = request["params"]
     arguments = params.get("arguments") or {}
     match params["name"]:
-        case "echo":
+        case str(name) if name == "echo" or name.startswith("frobnicate_"):
             return text(arguments.get("text", ""))
         case "picture":
             return {
@@ -214,6 +222,8 @@ def handle(request: dict[str, Any]) -> None:
 def main() -> None:
     if delay := OPTIONS.get("delay"):
         time.sleep(delay)
+    while (gate := OPTIONS.get("wait_for")) and not os.path.exists(gate):
+        time.sleep(0.01)
     if pid_file := OPTIONS.get("pid_file"):
         with open(pid_file, "a") as file:
             file.write(f"{os.getpid()}\n")

@@ -57,7 +57,7 @@ class ServerPool:
                 bounds=bounds,
             )
 
-        for server in _distinct(servers):
+        for server in distinct(servers):
             self._servers[server.name] = SupervisedServer(
                 server, make_client, on_notice or _ignore, on_change or _nothing, restarts or Restarts()
             )
@@ -103,7 +103,7 @@ class ServerPool:
         self._processes.close()
 
 
-def _distinct(servers: Iterable[McpServer]) -> list[McpServer]:
+def distinct(servers: Iterable[McpServer]) -> list[McpServer]:
     """Return the servers. Raises ConfigError if the tools of two would have the same names."""
     names: dict[str, str] = {}
     every = list(servers)

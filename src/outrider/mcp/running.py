@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -174,7 +175,7 @@ class RunningServers:
                     loop.run_until_complete(asyncio.wait(left, timeout=1))
                 loop.close()
 
-    def _submit(self, work: Coroutine[Any, Any, T]) -> Any:
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         self.start()
         with self._lock:
             if self._loop is None or self._loop.is_closed() or self._is_closed:

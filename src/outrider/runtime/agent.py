@@ -20,6 +20,9 @@ from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.approval import Approver
 from outrider.tools.server_tool import ServerTool
 
+if TYPE_CHECKING:
+    from outrider.runtime.session_servers import Mcp
+
 T = TypeVar("T")
 
 
@@ -45,6 +48,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             situation: str = "",
             tools: Iterable[Callable[..., Any]] = (),
             server_tools: Iterable[ServerTool] = (),
+            mcp: Mcp = (),
             limits: Limits = ...,
             retry: Retry = ...,
             name: str = "agent",
@@ -146,12 +150,14 @@ class Agent(AgentSpec, frozen=True, dict=True):
         '4'
         """
         if output is None:
-            result = await self.session(**options).run(prompt)
+            async with self.session(**options) as session:
+                result = await session.run(prompt)
             result.raise_for_status()
             return result.text
         report = Report(output)
         reporter = report.attached_to(self.replace(model=self.provider))
-        result = await run_to_report(reporter.session(**options), report, prompt)
+        async with reporter.session(**options) as session:
+            result = await run_to_report(session, report, prompt)
         if not report.has_data:
             result.raise_for_status()
         return report.value

@@ -136,13 +136,14 @@ class Session:
         self._log: Log | None = None
         self._joined: dict[str, tuple[Tool, ...]] = {}
         """The tools that joined those of the agent, by their source."""
+        self._mcp: Mcp = ()
         self._servers: SessionServers | None = None
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent."""
         provider = agent.provider  # raises before anything is changed
-        if agent.mcp is not (self._agent.mcp if self._servers else ()):
+        if agent.mcp is not self._mcp:
             self._connect(agent.mcp)
         self._agent = agent
         self.provider = provider
@@ -632,7 +633,7 @@ class Session:
         if self._servers:
             self._servers.stop()
         self._joined.pop("mcp", None)
-        self._servers = SessionServers(mcp) if mcp else None
+        self._mcp, self._servers = mcp, SessionServers(mcp) if mcp else None
         if self._servers:
             weakref.finalize(self, self._servers.stop)
 
