@@ -27,6 +27,7 @@ from outrider.coding.config.value_types import (
     PythonFiles,
     Rules,
     Seconds,
+    Share,
     TextList,
     ToolNames,
 )
@@ -225,6 +226,28 @@ class SubagentSettings(msgspec.Struct, frozen=True):
     ] = 10_000
 
 
+class McpSettings(msgspec.Struct, frozen=True):
+    """How MCP servers are used."""
+
+    tools_share: Annotated[
+        float,
+        Share(),
+        Setting(
+            help="the share of the context window, from 0 to 1, that the tools of MCP servers may take; above it the "
+            "model searches for them",
+            consent=if_higher("tools of MCP servers may take more of the context window than you have set"),
+        ),
+    ] = 0.05
+    start_seconds: Annotated[
+        float,
+        Seconds(most=600),
+        Setting(
+            help="seconds that `-p` waits for MCP servers to start; a chat waits at most one",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = 10.0
+
+
 class ChatSettings(msgspec.Struct, frozen=True):
     """How the chat looks."""
 
@@ -321,6 +344,7 @@ class Settings(msgspec.Struct, frozen=True):
     limits: Annotated[Limits, LimitSettings()] = Limits()
     retry: Annotated[Retry, RetrySettings()] = Retry()
     subagents: SubagentSettings = SubagentSettings()
+    mcp: McpSettings = McpSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
 

@@ -137,6 +137,27 @@ class Seconds(ValueType, frozen=True):
             return text.strip()
 
 
+class Share(ValueType, frozen=True):
+    """A part of a whole."""
+
+    def check(self, value: Any, base: Path | None) -> float:
+        """Return the number."""
+        wanted = "must be a number from 0 to 1"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            found = quoted(value) if isinstance(value, str) else describe_type(value)
+            raise InvalidValueError(f"{wanted}, not {found}")
+        if not 0 <= value <= 1:
+            raise InvalidValueError(f"{wanted}, not {value:g}")
+        return float(value)
+
+    def parse(self, text: str) -> Any:
+        """Parse digits; return other text as it is."""
+        try:
+            return float(text)
+        except ValueError:
+            return text.strip()
+
+
 class TextList(ValueType, frozen=True):
     """A list of texts."""
 
