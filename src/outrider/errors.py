@@ -17,6 +17,7 @@ OutriderError
 │   └── IncompleteStreamError  the stream ended before the reply was complete
 ├── McpError                   an MCP server failed, refused a request, or sent something invalid
 │   ├── McpClosedError         the connection to the server ended
+│   │   └── McpLoginError      the server needs a login, or refuses the one there is
 │   └── McpTimeoutError        the server did not answer in time
 ├── SessionBusyError       a call on a session that is still busy with another one
 ├── SessionCancelledError  a call on a session was cancelled with cancel()
@@ -141,6 +142,10 @@ class McpError(OutriderError):
 
 class McpClosedError(McpError):
     """The connection to an MCP server ended."""
+
+
+class McpLoginError(McpClosedError):
+    """An MCP server needs a login, or refuses the one there is."""
 
 
 class McpTimeoutError(McpError):
