@@ -2,8 +2,8 @@
 
 The rules: both clients start the same server, which has no SDK and answers with a fixed text of 2,000 bytes, in version
 2026-07-28 of the protocol. Each round is a process of its own: it connects, lists the tools, warms up with 100 calls and
-then times calls one after the other. The clients take turns; the best round of each counts. Ours ends with what a
-session gets, a `ToolResult`; theirs with the SDK's result.
+times calls one after the other. The clients take turns; the best round of each counts. Ours ends with what a session
+gets, a `ToolResult`; theirs with the SDK's result.
 """
 
 from __future__ import annotations
