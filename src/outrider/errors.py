@@ -143,6 +143,11 @@ class McpError(OutriderError):
 class McpClosedError(McpError):
     """The connection to an MCP server ended."""
 
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """Whether the server may have received the request."""
+
 
 class McpLoginError(McpClosedError):
     """An MCP server needs a login, or refuses the one there is."""

@@ -6,7 +6,6 @@ it misbehaves. It is written from the specification, not from the client under t
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import sys
@@ -15,9 +14,7 @@ from typing import Any
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 ERA = OPTIONS.get("era", "modern")
-PNG = base64.b64encode(
-    base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-).decode()
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TOOLS: list[dict[str, Any]] = [
     {
         "name": name,

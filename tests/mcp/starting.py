@@ -11,9 +11,15 @@ from typing import Any
 
 import msgspec
 
+from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.client import Client
+from outrider.mcp.pool import ServerPool
 from outrider.mcp.protocol import CallToolResult, ContentBlock
 from outrider.mcp.servers import McpServer, StdioServer
+from outrider.mcp.supervision import Restarts
+from outrider.tools.context import ToolContext
+from outrider.tools.result import ToolResult
+from outrider.tools.threads import Threads
 
 HERE = Path(__file__).parent
 
@@ -25,9 +31,11 @@ def scripted(
     return _program(name, "scripted_server.py", options, timeout, startup_timeout)
 
 
-def hostile(what: str, name: str = "hostile", *, timeout: float = 60, **options: Any) -> StdioServer:
+def hostile(
+    what: str, name: str = "hostile", *, timeout: float = 60, startup_timeout: float = 60, **options: Any
+) -> StdioServer:
     """Return the server that misbehaves in one way."""
-    return _program(name, "hostile_server.py", {"what": what, **options}, timeout, 60)
+    return _program(name, "hostile_server.py", {"what": what, **options}, timeout, startup_timeout)
 
 
 def _program(name: str, file: str, options: dict[str, Any], timeout: float, startup_timeout: float) -> StdioServer:
@@ -50,3 +58,32 @@ async def connected(server: McpServer, **options: Any) -> AsyncIterator[Client]:
 def text_of(result: CallToolResult) -> str:
     """Return the text of a result."""
     return "".join(msgspec.json.decode(block, type=ContentBlock).text for block in result.content)
+
+
+QUICK = Restarts(first_pause=0.01, longest_pause=0.05, list_pause=0.01)
+
+
+class Pool(ServerPool):
+    """A pool that keeps its notices, and calls tools as a session does."""
+
+    def __init__(self, *servers: McpServer, bounds: Bounds = DEFAULT, restarts: Restarts = QUICK, **more: Any) -> None:
+        self.notices: list[str] = []
+        self.progress: list[Any] = []
+        super().__init__(servers, on_notice=self.notices.append, bounds=bounds, restarts=restarts, **more)
+
+    async def __aenter__(self) -> Pool:
+        self.start()
+        await self.settled()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    @property
+    def names(self) -> list[str]:
+        return [tool.name for tool in self.tools()]
+
+    async def call(self, name: str, **arguments: Any) -> ToolResult:
+        tool = next(tool for tool in self.tools() if tool.name == name)
+        context: ToolContext[Any] = ToolContext("call", Path(), Threads(), self.progress.append)
+        return await tool.invoke(arguments, context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -171,8 +170,7 @@ class Client:
         """End the connection, and the server if it was started here."""
         if self._listening:
             self._listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listening
+            await asyncio.wait([self._listening])
         if self._channel:
             await self._channel.close()
 

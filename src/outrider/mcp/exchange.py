@@ -213,9 +213,11 @@ class Exchange:
         if self._answers or pending.on_hold:  # the server waits for us, perhaps for a person
             self._set_timer(pending)
             return
+        setting = "startup_timeout" if pending.method in (INITIALIZE, DISCOVER) else "timeout"
         pending.fail(
             McpTimeoutError(
-                f"The MCP server {self.name} did not answer {pending.method} within {pending.timeout:g} seconds."
+                f"The MCP server {self.name} did not answer {pending.method} within {pending.timeout:g} seconds. "
+                f"If it needs more time, set its {setting}."
             )
         )
 

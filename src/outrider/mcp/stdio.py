@@ -133,7 +133,7 @@ class StdioChannel:
     def _send(self, line: bytes) -> None:
         writer = self._writer
         if self._is_closed or writer is None or writer.is_closing():
-            raise McpClosedError(f"The MCP server {self._server.name} is not running.")
+            raise McpClosedError(f"The MCP server {self._server.name} is not running.", sent=False)
         if writer.get_write_buffer_size() > self._bounds.message_bytes:
             raise McpError(f"The MCP server {self._server.name} does not read its input.")
         writer.write(line)
@@ -154,7 +154,6 @@ class StdioChannel:
         self._stderr = (self._stderr + data)[-self._bounds.stderr_bytes :]
 
     def _output_ended(self) -> None:
-        self._feed(b"\n")  # the last line may have no line end
         if not self._is_closed:
             self._lose(None)
 
@@ -214,7 +213,8 @@ class StdioChannel:
         for secret in secrets_of(self._server):
             said = said.replace(secret, "…")
         said = plain_text(said, _SHOWN_STDERR)
-        return f"The MCP server {self._server.name} ended{how}." + (f" It said: {said}" if said else "")
+        why = f"It said: {said}" if said else "Run its command in a terminal to see why."
+        return f"The MCP server {self._server.name} ended{how}. {why}"
 
 
 def inherited_environment() -> dict[str, str]:

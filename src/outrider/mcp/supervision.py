@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.errors import McpError
+from outrider.errors import McpClosedError, McpError
 from outrider.mcp.channel import Progress
 from outrider.mcp.client import Client
 from outrider.mcp.protocol import CallToolResult, ListKind
@@ -116,9 +116,16 @@ class SupervisedServer:
         self, name: str, arguments: Mapping[str, Any], on_progress: Callable[[Progress], None]
     ) -> CallToolResult:
         """Call a tool, after waiting a while for a server that is being started. Raises McpError."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CALL_WAIT):
-                await self._settled.wait()
+        await self._wait_for(self._settled.wait())
+        client, lost = self.client(), self._lost
+        try:
+            return await client.call_tool(name, arguments, on_progress=on_progress)
+        except McpClosedError as error:
+            if error.sent or lost is None:
+                raise
+        # The server had just ended, and has not seen the call.
+        await self._wait_for(asyncio.shield(lost))
+        await self._wait_for(self._settled.wait())
         return await self.client().call_tool(name, arguments, on_progress=on_progress)
 
     def list_changed(self, kind: ListKind) -> None:
@@ -127,19 +134,24 @@ class SupervisedServer:
             self._list_changed.set()
 
     def lost(self, reason: Exception) -> None:
-        """Learn that the connection ended by itself."""
+        """Learn that the connection ended by itself. From now on, calls wait for the restart."""
         if self._lost and not self._lost.done():
             self._lost.set_result(reason)
+            if self.is_ready:
+                self._set("restarting", one_line(str(reason), _LONGEST_ERROR))
 
     async def close(self) -> None:
         """End the server."""
         if self._task:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
         self._set("closed", "")
         if self._client:
             await self._client.close()
+
+    async def _wait_for(self, event: Awaitable[object]) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(event, CALL_WAIT)
 
     async def _supervise(self) -> None:
         failures = 0
