@@ -17,6 +17,7 @@ OutriderError
 │   └── IncompleteStreamError  the stream ended before the reply was complete
 ├── McpError                   an MCP server failed, refused a request, or sent something invalid
 │   ├── McpClosedError         the connection to the server ended
+│   │   └── McpLoginError      the server needs a login, or refuses the one there is
 │   └── McpTimeoutError        the server did not answer in time
 ├── SessionBusyError       a call on a session that is still busy with another one
 ├── SessionCancelledError  a call on a session was cancelled with cancel()
@@ -146,6 +147,10 @@ class McpClosedError(McpError):
         super().__init__(message)
         self.sent = sent
         """Whether the server may have received the request."""
+
+
+class McpLoginError(McpClosedError):
+    """An MCP server needs a login, or refuses the one there is."""
 
 
 class McpTimeoutError(McpError):

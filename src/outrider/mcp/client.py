@@ -14,6 +14,7 @@ from outrider.mcp.channel import Authorization, Channel, Progress
 from outrider.mcp.elicitation import OnElicit, elicit
 from outrider.mcp.handshake import Agreement, agree, agree_on_handshake, decoded
 from outrider.mcp.lists import ListCache, read_list
+from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
 from outrider.mcp.protocol import (
     CALL_TOOL,
     CHANGES,
@@ -41,6 +42,7 @@ from outrider.mcp.protocol import (
 from outrider.mcp.rounds import call_with_input
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.subscription import keep_listening
+from outrider.mcp.wording import one_line
 from outrider.processes.processes import Processes
 
 T = TypeVar("T")
@@ -87,6 +89,7 @@ class Client:
         self._bounds = bounds
         self._channel: Channel | None = None
         self._lists = ListCache()
+        self._header_parameters: dict[str, tuple[HeaderParameter, ...]] = {}
         self._listening: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
@@ -111,7 +114,9 @@ class Client:
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
         """Return the server's tools."""
-        return await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
+        tools = await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
+        is_marked = isinstance(self.server, HttpServer) and self._agreed.is_stateless
+        return self._with_headers(tools) if is_marked else tools
 
     async def call_tool(
         self,
@@ -119,10 +124,10 @@ class Client:
         arguments: Mapping[str, Any],
         *,
         on_progress: Callable[[Progress], None] | None = None,
-        headers: Mapping[str, str] = {},
     ) -> CallToolResult:
         """Call a tool. Cancelling the caller cancels the call on the server."""
         params = {"name": name, "arguments": dict(arguments)}
+        headers = parameter_headers(self._header_parameters.get(name, ()), arguments)
         return await self._call(CALL_TOOL, params, CallToolResult, self.server.timeout, on_progress, headers)
 
     async def list_resources(self) -> tuple[Resource, ...]:
@@ -201,7 +206,9 @@ class Client:
 
     def _new_channel(self) -> Channel:
         if isinstance(self.server, HttpServer):
-            raise McpError(f"The MCP server {self.server.name} has an address; this version starts programs only.")
+            from outrider.mcp.http import HttpChannel  # brings the HTTP library
+
+            return HttpChannel(self.server, self, authorization=self._authorization, bounds=self._bounds)
         from outrider.mcp.stdio import StdioChannel
 
         processes = self._processes = self._processes or Processes()
@@ -214,6 +221,19 @@ class Client:
         if agreement.meta is not None and kinds and self._on_change:
             listening = keep_listening(channel, agreement.meta, kinds)
             self._listening = asyncio.get_running_loop().create_task(listening)
+
+    def _with_headers(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """Return the tools whose marks for headers are valid, and keep the marks for their calls."""
+        usable: list[ToolSpec] = []
+        for tool in tools:
+            try:
+                self._header_parameters[tool.name] = header_parameters(tool.input_schema)
+                usable.append(tool)
+            except McpError as error:
+                reason = f"the tool {one_line(tool.name, 80)!r} cannot be used: {error}"
+                if reason not in self.skipped["tools"]:
+                    self.skipped["tools"].append(reason)
+        return tuple(usable)
 
     async def _list(self, kind: ListKind, method: str, field: str, type: type[T]) -> tuple[T, ...]:
         if getattr(self._agreed.capabilities, kind) is None:

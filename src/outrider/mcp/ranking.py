@@ -20,9 +20,29 @@ _MOST_TEXT = 1_000
 _SATURATION, _LENGTH_SHARE = 1.2, 0.5
 
 _STOP_WORDS = frozenset(
-    ("a", "an", "and", "are", "as", "at", "be", "by", "can", "for", "from", "have", "how", "i", "in", "into", "is")
-    + ("it", "mcp", "me", "my", "of", "on", "or", "please", "that", "the", "this", "to", "tool", "use", "us", "want")
-    + ("we", "what", "which", "with", "you", "your")
+    (
+        *(
+            "a",
+            "an",
+            "and",
+            "are",
+            "as",
+            "at",
+            "be",
+            "by",
+            "can",
+            "for",
+            "from",
+            "have",
+            "how",
+            "i",
+            "in",
+            "into",
+            "is",
+        ),
+        *("it", "mcp", "me", "my", "of", "on", "or", "please", "that", "the", "this", "to", "tool", "us", "want"),
+        *("we", "what", "which", "with", "you", "your"),
+    )
 )
 _SYNONYMS = (
     "create add new make insert open",

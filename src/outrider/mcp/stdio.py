@@ -213,7 +213,8 @@ class StdioChannel:
         for secret in secrets_of(self._server):
             said = said.replace(secret, "…")
         said = plain_text(said, _SHOWN_STDERR)
-        return f"The MCP server {self._server.name} ended{how}." + (f" It said: {said}" if said else "")
+        why = f"It said: {said}" if said else "Run its command in a terminal to see why."
+        return f"The MCP server {self._server.name} ended{how}. {why}"
 
 
 def inherited_environment() -> dict[str, str]:
