@@ -9,6 +9,7 @@ COMMANDS = {
     "effort": "show or change how much the model thinks",
     "permissions": "show or change the permission mode",
     "tools": "list the tools of the agent",
+    "mcp": "show the MCP servers and their state",
     "cost": "show the tokens and cost of this session",
     "continue": "continue an interrupted turn",
 }

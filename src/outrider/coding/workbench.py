@@ -107,6 +107,12 @@ class Workbench:
             self.servers.close()
         self.workspace.close()
 
+    def use_servers(self, servers: Sequence[McpServer]) -> None:
+        """Use other MCP servers. Those of before end. An open session gets them with its next agent."""
+        if before := vars(self).pop("servers", None):
+            before.stop()
+        self._servers = servers
+
     @cached_property
     def servers(self) -> RunningServers | None:
         """The MCP servers, for the session and its sub-agents, starting in the background; None if there are none."""

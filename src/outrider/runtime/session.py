@@ -267,6 +267,11 @@ class Session:
         return self.usage + self._children.usage
 
     @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of the agent, and those of MCP servers that have joined."""
+        return tuple(self._tools.values())
+
+    @property
     def store(self) -> AttachmentStore:
         """The store that holds the files of the conversation."""
         return self._environment.store

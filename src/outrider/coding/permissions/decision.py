@@ -154,16 +154,21 @@ def _host(url: str) -> str:
 
 def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
     """Check a tool of which only its name is known, and whether it changes anything."""
-    if any(rule.tool == tool for rule in policy.deny):
-        return deny_part(f"the rule {tool} denies it")
+    if denying := next((rule for rule in policy.deny if rule.covers_tool(tool)), None):
+        return deny_part(f"the rule {denying.tool} denies it")
     if policy.mode == "plan" and not harmless:
         return deny_part(PLAN_MODE)
-    if any(rule.tool == tool for rule in policy.ask):
-        return PartDecision("ask", f"a rule asks about {tool}", final=True)
-    allowed = any(rule.tool == tool and rule.pattern is None for rule in policy.allow)
+    if asking := next((rule for rule in policy.ask if rule.covers_tool(tool)), None):
+        return PartDecision("ask", f"a rule asks about {asking.tool}", final=True)
+    allowed = any(rule.covers_tool(tool) and rule.pattern is None for rule in policy.allow)
     if harmless or policy.mode == "all" or allowed:
         return ALLOWED
-    return PartDecision("ask", f"{tool} may change something", (tool,))
+    return PartDecision("ask", f"{_described(tool)} may change something", (tool,))
+
+
+def _described(tool: str) -> str:
+    server, _, name = tool.removeprefix("mcp__").partition("__")
+    return f"{name} of the MCP server {server}" if tool.startswith("mcp__") and name else tool
 
 
 def _suggested_rules(decisive: Sequence[PartDecision]) -> tuple[str, ...]:
