@@ -87,3 +87,9 @@ class Pool(ServerPool):
         tool = next(tool for tool in self.tools() if tool.name == name)
         context: ToolContext[Any] = ToolContext("call", Path(), Threads(), self.progress.append)
         return await tool.invoke(arguments, context)
+
+
+def servers_json(*servers: StdioServer) -> str:
+    """Return the content of a file that names these servers."""
+    entries = {server.name: {"command": server.command, "args": list(server.args)} for server in servers}
+    return json.dumps({"mcpServers": entries})

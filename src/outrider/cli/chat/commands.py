@@ -10,7 +10,7 @@ from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import finished_call_lines
 from outrider.cli.sanitize import safe_line, safe_lines
-from outrider.cli.styles import BOLD, fit, styled
+from outrider.cli.styles import BOLD, fit, styled, wrap_columns
 from outrider.coding import sentences
 from outrider.coding.mcp.states import state_lines
 from outrider.coding.toolbox.titles import title
@@ -151,7 +151,9 @@ class Commands:
         self._view.write([f"  {safe_line(line)}" for line in state_lines(servers.statuses() if servers else ())])
         if waiting:
             self._shown_consent = waiting.content
-            self._view.write([f"  {fit(line, self._view.region.width - 2)}" for line in consent_lines(waiting)])
+            width = self._view.region.width - 2
+            shown = [part for line in consent_lines(waiting) for part in wrap_columns(line, width)]
+            self._view.write([f"  {part}" for part in shown])
             self._view.note("These run with your rights, outside of the sandbox. To approve them: /mcp trust")
         elif not servers:
             self._view.dim("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
