@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import UNSET
 
 from outrider.acp.options import parse_effort, parse_mode
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
+from outrider.coding.mcp.prompts import ServerPrompt
+from outrider.coding.mcp.states import state_lines
 from outrider.coding.permissions.question import Mode
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice
 from outrider.text import dollars
 from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.mcp.supervision import ServerStatus
 
 CONTINUE = "continue"
 """The command that the session runs itself, because it starts a turn."""
@@ -35,6 +40,10 @@ class CommandTarget(Protocol):
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools of the agent."""
+
+    @property
+    def server_states(self) -> Sequence[ServerStatus]:
+        """The state of each MCP server."""
 
     @property
     def total_usage(self) -> Usage:
@@ -65,6 +74,13 @@ def available_commands() -> list[AvailableCommand]:
         for name, (hint, _) in _COMMANDS.items()
     ]
     return [*commands, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+
+
+def prompt_command(prompt: ServerPrompt) -> AvailableCommand:
+    """Return a prompt of an MCP server as it is announced to the editor."""
+    return AvailableCommand(
+        prompt.name, prompt.description, AvailableCommandInput(prompt.usage) if prompt.usage else UNSET
+    )
 
 
 def run_command(session: CommandTarget, text: str) -> str | None:
@@ -108,6 +124,10 @@ def _tools(session: CommandTarget, _: str) -> str:
     return "\n".join(f"- **{tool.name}**: {tool.description.partition(chr(10))[0]}" for tool in session.tools)
 
 
+def _mcp(session: CommandTarget, _: str) -> str:
+    return "\n".join(f"- {line}" for line in state_lines(session.server_states)) or "No MCP servers."
+
+
 def _cost(session: CommandTarget, _: str) -> str:
     usage = session.total_usage
     cost = dollars(usage.cost) or "unknown"
@@ -119,6 +139,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[CommandTarget, str], str]]] = {
     "effort": ("none, low, medium, high, max or default", _effort),
     "permissions": ("ask, edits, all or plan", _permissions),
     "tools": ("", _tools),
+    "mcp": ("", _mcp),
     "cost": ("", _cost),
 }
 """The hint for the argument of each command, and its function."""

@@ -50,17 +50,14 @@ class ServerNames:
 
 
 async def _read(pool: ServerPool) -> tuple[dict[str, str], dict[str, str]]:
-    from outrider.coding.mcp.prompts import usage_of
+    from outrider.coding.mcp.prompts import list_prompts
     from outrider.mcp.wording import one_line
 
-    prompts: dict[str, str] = {}
+    prompts = {each.name: f"{each.usage} {each.description}".strip() for each in await list_prompts(pool)}
     resources: dict[str, str] = {}
     for client in pool.ready():
         name = client.server.name
         try:
-            for prompt in (await client.list_prompts())[:MOST]:
-                about = one_line(f"{usage_of(prompt)} {prompt.description or prompt.title or ''}", 120)
-                prompts[f"{name}:{one_line(prompt.name, 100)}"] = about
             for resource in (await client.list_resources())[:MOST]:
                 if resource.uri.isprintable() and " " not in resource.uri:
                     resources[f"{name}:{resource.uri}"] = one_line(resource.title or resource.name or "", 80)

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outrider.conversation.attachments import Attachment
 from outrider.errors import McpError
 from outrider.mcp.wording import one_line
@@ -17,6 +19,37 @@ if TYPE_CHECKING:
     from outrider.tools.result import ToolResult
 
 START_SECONDS = 30.0
+MOST_PROMPTS = 200
+"""Prompts of one server that are shown."""
+
+
+class ServerPrompt(msgspec.Struct, frozen=True):
+    """A prompt of a server, for people."""
+
+    name: str
+    """`server:prompt`."""
+    description: str
+    usage: str
+    """Its arguments, as in `WHO [STYLE]`."""
+
+
+async def list_prompts(pool: ServerPool) -> list[ServerPrompt]:
+    """Return the prompts of all servers that are ready. A server that fails has none."""
+    found: list[ServerPrompt] = []
+    for client in pool.ready():
+        try:
+            prompts = await client.list_prompts()
+        except McpError:
+            continue
+        found += [
+            ServerPrompt(
+                f"{client.server.name}:{one_line(prompt.name, 100)}",
+                one_line(prompt.description or prompt.title or prompt.name, 200),
+                usage_of(prompt),
+            )
+            for prompt in prompts[:MOST_PROMPTS]
+        ]
+    return found
 
 
 def is_prompt(text: str, servers: RunningServers | None) -> bool:
