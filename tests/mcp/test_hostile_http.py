@@ -170,7 +170,7 @@ async def test_a_redirect_to_another_host_is_not_followed(status: int) -> None:
             return web.Response(status=status, headers={"Location": f"{address}/mcp"})
 
         server.hooks["tools/call"] = away
-        with pytest.raises(McpError, match="which is not followed. If you trust that address, configure it"):
+        with pytest.raises(McpError, match=r"which is not followed\. If you trust that address, configure it"):
             await client.call_tool("echo", {})
     assert reached == []
 
