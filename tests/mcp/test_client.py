@@ -158,15 +158,6 @@ async def test_asks_the_person_and_fills_in_defaults(era: str) -> None:
     assert [(question.server, question.message) for question in questions] == [("scripted", "Who are you?")]
 
 
-async def test_the_time_of_a_call_stops_while_a_person_answers() -> None:
-    async def answer(question: Elicitation) -> ElicitationAnswer:
-        await asyncio.sleep(0.5)
-        return ElicitationAnswer("decline")
-
-    async with connected(scripted(era="legacy", timeout=0.2), on_elicit=answer) as client:
-        assert json.loads(text_of(await client.call_tool("ask", {}))) == {"action": "decline"}
-
-
 async def test_questions_and_sampling_are_refused_without_a_person(era: str) -> None:
     async with connected(scripted(era=era)) as client:
         if era == "legacy":

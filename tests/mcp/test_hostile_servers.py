@@ -32,7 +32,7 @@ async def test_a_call_that_is_never_answered_is_an_error() -> None:
         result = await pool.call(GO)
         assert result.is_error
         assert "did not answer tools/call within 0.3 seconds" in result.text
-        assert (await pool.call(GO)).text == "done"
+        assert pool.statuses()[0].state == "ready"
 
 
 async def test_a_second_answer_is_ignored() -> None:
@@ -42,8 +42,8 @@ async def test_a_second_answer_is_ignored() -> None:
 
 async def test_answers_with_wrong_ids_are_ignored() -> None:
     async with Pool(hostile("wrong ids", timeout=0.5)) as pool:
-        assert (await pool.call(GO)).is_error
-        assert (await pool.call(GO)).text == "done"
+        assert "did not answer" in (await pool.call(GO)).text
+        assert pool.statuses()[0].state == "ready"
 
 
 @pytest.mark.parametrize("what", ["huge", "huge, id last"])
