@@ -118,6 +118,9 @@ async def test_stops_at_the_most_items_and_pages() -> None:
         assert "longer than 5 items" in client.skipped["tools"][0]
     async with connected(scripted(page=3), bounds=Bounds(pages=2)) as client:
         assert len(await client.list_tools()) == 6
+    async with connected(scripted(page=3), bounds=Bounds(list_bytes=1_000)) as client:
+        assert 0 < len(await client.list_tools()) < 11
+        assert "1000 bytes; the rest is left out" in client.skipped["tools"][0]
 
 
 async def test_keeps_a_list_as_long_as_the_server_says(tmp_path: Path) -> None:

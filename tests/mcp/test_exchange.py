@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
+from outrider.jsonrpc import LineSplitter
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.exchange import Exchange
 
@@ -75,6 +76,21 @@ async def test_the_first_requests_are_never_cancelled() -> None:
         with pytest.raises(McpTimeoutError, match="set its startup_timeout"):
             await exchange.wait(pending, sent.append)
     assert sent == []
+
+
+async def test_a_message_over_the_limit_fails_the_request_that_it_answers() -> None:
+    exchange = Exchange("s", Person(), Bounds())
+    first, second = (exchange.begin("tools/call", {}, 1000) for _ in range(2))
+    lines = LineSplitter(1_000)
+    answer = b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [' % second.id
+    assert list(lines.split(answer)) + list(lines.split(b"x" * 2_000)) == [None]
+    exchange.skip(lines.skipped)
+    assert (first.future.done(), second.future.done()) == (False, True)
+    exchange.skip(b'{"result": {"content": [')  # the id comes last, and is not known
+    assert first.future.done()
+    for pending in (first, second):
+        with pytest.raises(McpError, match=r"more than 32\.0 MiB"):
+            await exchange.wait(pending, lambda line: None)
 
 
 async def test_closing_fails_every_request() -> None:

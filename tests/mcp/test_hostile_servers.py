@@ -13,8 +13,9 @@ from outrider.errors import McpError, McpTimeoutError
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+from outrider.mcp.stdio import StdioChannel
 from outrider.mcp.supervision import Restarts
-from tests.mcp.starting import Pool, connected, hostile, scripted
+from tests.mcp.starting import Pool, connected, hostile, scripted, text_of
 
 GO = "mcp__hostile__go"
 KIB, MIB = 1024, 1024 * 1024
@@ -148,8 +149,11 @@ async def test_a_server_that_always_dies_is_given_up() -> None:
 
 
 async def test_a_flood_of_stderr_does_not_block() -> None:
-    async with Pool(hostile("stderr", size=4 * MIB)) as pool:
-        assert (await pool.call(GO)).text == "done"
+    async with connected(hostile("stderr", size=4 * MIB)) as client:
+        assert text_of(await client.call_tool("go", {})) == "done"
+        channel = client._channel
+        assert isinstance(channel, StdioChannel)
+        assert 0 < len(channel._stderr) <= Bounds().stderr_bytes
 
 
 async def test_lines_that_are_no_messages_are_ignored() -> None:
