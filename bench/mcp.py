@@ -1,9 +1,9 @@
 """A call of an MCP tool over standard input and output, beside the Python SDK.
 
 The rules: both clients start the same server, which has no SDK and answers with a fixed text of 2,000 bytes, in version
-2026-07-28 of the protocol. Each round is a process of its own: it connects, lists the tools, warms up with 100 calls and
-times calls one after the other. The clients take turns; the best round of each counts. Ours ends with what a session
-gets, a `ToolResult`; theirs with the SDK's result.
+2026-07-28 of the protocol. Each round is a process of its own: it connects, lists the tools, warms up with 100 calls
+and times calls one after the other. The clients take turns; the best round of each counts. Ours ends with what a
+session gets, a `ToolResult`; theirs with the SDK's result.
 """
 
 from __future__ import annotations

@@ -72,6 +72,8 @@ async def run(url: str, scenario: str, context: Mapping[str, Any], folder: Path)
         calls = context.get("toolCalls") or [{"name": tool.name, "arguments": arguments_of(tool)} for tool in tools]
         if scenario == "json-schema-2020-12-preservation":
             calls = [{"name": "json_schema_echo", "arguments": {"schema": tools[0].input_schema}}]
+        if scenario == "json-schema-ref-no-deref":
+            calls = []  # its server answers no calls
         for call in calls:
             await client.call_tool(call["name"], call["arguments"])
     finally:

@@ -118,6 +118,9 @@ async def test_stops_at_the_most_items_and_pages() -> None:
         assert "longer than 5 items" in client.skipped["tools"][0]
     async with connected(scripted(page=3), bounds=Bounds(pages=2)) as client:
         assert len(await client.list_tools()) == 6
+    async with connected(scripted(page=3), bounds=Bounds(list_bytes=1_000)) as client:
+        assert 0 < len(await client.list_tools()) < 11
+        assert "1000 bytes; the rest is left out" in client.skipped["tools"][0]
 
 
 async def test_keeps_a_list_as_long_as_the_server_says(tmp_path: Path) -> None:
@@ -156,15 +159,6 @@ async def test_asks_the_person_and_fills_in_defaults(era: str) -> None:
     expected = {"action": "accept", "content": {"name": "Ada", "age": 7}}
     assert said == (expected if era == "legacy" else {"answers": {"who": expected}, "state": "s1"})
     assert [(question.server, question.message) for question in questions] == [("scripted", "Who are you?")]
-
-
-async def test_the_time_of_a_call_stops_while_a_person_answers() -> None:
-    async def answer(question: Elicitation) -> ElicitationAnswer:
-        await asyncio.sleep(0.5)
-        return ElicitationAnswer("decline")
-
-    async with connected(scripted(era="legacy", timeout=0.2), on_elicit=answer) as client:
-        assert json.loads(text_of(await client.call_tool("ask", {}))) == {"action": "decline"}
 
 
 async def test_questions_and_sampling_are_refused_without_a_person(era: str) -> None:

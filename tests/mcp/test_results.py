@@ -59,6 +59,9 @@ def test_structured_content_replaces_the_text() -> None:
 def test_text_is_kept_where_structured_content_only_wraps_it() -> None:
     wrapped = result_of(content=[text('say "hi"')], structuredContent={"result": 'say "hi"'})
     assert (wrapped.text, wrapped.is_json) == ('say "hi"', False)
+    assert result_of(content=[text("3")], structuredContent={"result": 3}).text == "3"
+    assert result_of(content=[text("[1,2]")], structuredContent={"result": [1, 2]}).text == "[1,2]"
+    assert result_of(content=[text("three")], structuredContent={"result": 3}).text == '{"result":3}'
 
 
 def test_an_error_keeps_its_text() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +64,17 @@ async def test_an_empty_pool_is_settled() -> None:
 def test_sessions_without_servers_do_not_load_the_client() -> None:
     script = "import outrider, outrider.runtime.session, sys; print([m for m in sys.modules if 'outrider.mcp' in m])"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"
+
+
+async def test_an_old_server_is_asked_in_its_own_way_after_a_restart(tmp_path: Path) -> None:
+    """Some old servers do not answer the newest first request, so that each restart would take ten seconds."""
+    log, pids = tmp_path / "log", tmp_path / "pids"
+    async with Pool(scripted(era="legacy", record=str(log), pid_file=str(pids))) as pool:
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+        while (await pool.call("mcp__scripted__echo", text="hi")).text != "hi":
+            await asyncio.sleep(0.01)
+    methods = [json.loads(line)["method"] for line in log.read_text().splitlines()]
+    assert [method for method in methods if method in ("server/discover", "initialize")] == [
+        *("server/discover", "initialize"),
+        "initialize",
+    ]

@@ -14,6 +14,8 @@ class Bounds(msgspec.Struct, frozen=True):
     """Tools, resources or prompts of one server."""
     pages: int = 200
     """Pages of one list."""
+    list_bytes: int = 8 * 1024 * 1024
+    """All items of one list together."""
     stray_messages: int = 10_000
     """Lines that answer nothing, between two that do."""
     server_requests: int = 16

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+_LONGEST = 16_000
 _BEARER = re.compile(r"(?:^|,)\s*bearer(?:\s+|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r'\s*,?\s*([a-zA-Z0-9_-]{1,50})\s*=\s*(?:"((?:[^"\\]|\\.){0,4000})"|([^\s,"]{1,4000}))')
 
@@ -24,8 +25,9 @@ def parse_challenge(header: str | None) -> Challenge:
     >>> parse_challenge('Basic realm="x", Bearer error="insufficient_scope", scope="a b"')
     Challenge(error='insufficient_scope', scope='a b', resource_metadata='')
     """
-    found = _BEARER.search((header or "")[:16_000])
-    if header is None or found is None:
+    header = (header or "")[:_LONGEST]
+    found = _BEARER.search(header)
+    if found is None:
         return Challenge()
     values: dict[str, str] = {}
     place = found.end()

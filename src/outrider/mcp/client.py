@@ -73,8 +73,12 @@ class Client:
         environment: Mapping[str, str] | None = None,
         processes: Processes | None = None,
         bounds: Bounds = DEFAULT,
+        handshake_first: bool = False,
     ) -> None:
-        """`environment` is what a program inherits; `processes` ends it if this process is killed."""
+        """`environment` is what a program inherits; `processes` ends it if this process is killed.
+
+        `handshake_first` saves time with a server that is known to be old: some do not answer the newest first request.
+        """
         self.server = server
         self.agreement: Agreement | None = None
         """What was agreed in `connect`: the version, the server's capabilities, name and instructions."""
@@ -87,6 +91,7 @@ class Client:
         self._environment = environment
         self._processes = processes
         self._bounds = bounds
+        self._handshake_first = handshake_first
         self._channel: Channel | None = None
         self._lists = ListCache()
         self._header_parameters: dict[str, tuple[HeaderParameter, ...]] = {}
@@ -94,23 +99,12 @@ class Client:
 
     async def connect(self) -> None:
         """Start or reach the server and agree on a protocol version. Raises McpError; the client is then closed."""
-        seconds = self.server.startup_timeout
-        capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self._on_elicit else {}
         try:
-            channel = await self._open()
-            try:
-                self.agreement = await agree(channel, self.server.name, capabilities, seconds=seconds)
-            except McpClosedError:
-                if not isinstance(self.server, StdioServer):
-                    raise
-                # Some old servers end when the first request is not `initialize`.
-                await channel.close()
-                channel = await self._open()
-                self.agreement = await agree_on_handshake(channel, self.server.name, capabilities, seconds)
+            self.agreement = await self._agree()
         except BaseException:
             await self.close()
             raise
-        self._start_listening(channel, self.agreement)
+        self._start_listening()
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
         """Return the server's tools."""
@@ -199,6 +193,21 @@ class Client:
             raise McpClosedError(f"The MCP server {self.server.name} is not connected.")
         return self.agreement
 
+    async def _agree(self) -> Agreement:
+        name, seconds = self.server.name, self.server.startup_timeout
+        capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self._on_elicit else {}
+        channel = await self._open()
+        try:
+            if self._handshake_first:
+                return await agree_on_handshake(channel, name, capabilities, seconds)
+            return await agree(channel, name, capabilities, seconds=seconds)
+        except McpClosedError:
+            if not isinstance(self.server, StdioServer) or self._handshake_first:
+                raise
+        # Some old servers end when the first request is not `initialize`.
+        await channel.close()
+        return await agree_on_handshake(await self._open(), name, capabilities, seconds)
+
     async def _open(self) -> Channel:
         self._channel = channel = self._new_channel()
         await channel.open()
@@ -214,12 +223,13 @@ class Client:
         processes = self._processes = self._processes or Processes()
         return StdioChannel(self.server, self, processes=processes, environment=self._environment, bounds=self._bounds)
 
-    def _start_listening(self, channel: Channel, agreement: Agreement) -> None:
+    def _start_listening(self) -> None:
+        agreed, channel = self._agreed, self._channel
         kinds: list[ListKind] = [
-            kind for kind in ("tools", "resources", "prompts") if agreement.capabilities.announces(kind)
+            kind for kind in ("tools", "resources", "prompts") if agreed.capabilities.announces(kind)
         ]
-        if agreement.meta is not None and kinds and self._on_change:
-            listening = keep_listening(channel, agreement.meta, kinds)
+        if channel and agreed.meta is not None and kinds and self._on_change:
+            listening = keep_listening(channel, agreed.meta, kinds)
             self._listening = asyncio.get_running_loop().create_task(listening)
 
     def _with_headers(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:

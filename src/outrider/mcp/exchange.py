@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 from collections.abc import Callable
@@ -196,10 +197,10 @@ class Exchange:
         except McpError as error:
             code = METHOD_NOT_FOUND if error.code is None else error.code
             line = jsonrpc.error_response(id, RpcError(code, str(error), error.data))
-        try:
+        for pending in self._pending.values():  # the server's time begins again
+            self._set_timer(pending)
+        with contextlib.suppress(McpError):  # the channel has ended, and everyone else learns it there
             send(line)
-        except McpError:
-            return  # the channel has ended, and everyone else learns it there
 
     def _set_timer(self, pending: PendingRequest) -> None:
         if pending.timer:
@@ -223,10 +224,8 @@ class Exchange:
 
     def _send_cancel(self, id: int, error: BaseException, send: Send) -> None:
         reason = "The time is over." if isinstance(error, McpTimeoutError) else "The user cancelled the request."
-        try:
+        with contextlib.suppress(McpError):  # the channel has ended, so nothing is left to cancel
             send(jsonrpc.notification(CANCELLED, {"requestId": id, "reason": reason}))
-        except McpError:
-            return  # the channel has ended, so nothing is left to cancel
 
     def _fail_unreadable(self, line: bytes, error: RpcError) -> None:
         """Fail the request that an unreadable line answers. Other lines, such as debug prints, are ignored."""

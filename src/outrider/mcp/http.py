@@ -155,7 +155,7 @@ class HttpChannel:
             for is_last in (False, True):
                 session = await self._current_session(pending)
                 try:
-                    return await self._exchange_once(pending, headers)
+                    return await self._exchange_once(pending, headers, session)
                 except _SessionLostError:
                     if is_last or pending.method == INITIALIZE:
                         raise
@@ -173,13 +173,13 @@ class HttpChannel:
                 return self._session
         return self._session
 
-    async def _exchange_once(self, pending: PendingRequest, headers: Mapping[str, str]) -> None:
+    async def _exchange_once(self, pending: PendingRequest, headers: Mapping[str, str], session: str) -> None:
         reader = EventReader(self._bounds.message_bytes)
         async with self._send("POST", pending.line, headers, pending) as response:
             if pending.method == INITIALIZE:
                 self._session = _session_id(response)
             if response.status >= 300:
-                raise await self._refusal(response, pending)
+                raise await self._refusal(response, pending, session)
             if response.content_type == EVENTS:
                 await self._read_events(response, reader, pending)
             elif response.content_type == "application/json":
@@ -244,11 +244,11 @@ class HttpChannel:
 
     # Refusals
 
-    async def _refusal(self, response: Response, pending: PendingRequest) -> McpError:
+    async def _refusal(self, response: Response, pending: PendingRequest, session: str) -> McpError:
         """Return the error for an error status: the JSON-RPC error in the body, if there is one."""
         body = await response.read(_ERROR_BYTES)
         error = self._error_in(body, pending)
-        if self._is_session_lost(response.status, error):
+        if session and self._is_session_lost(response.status, error):
             return _SessionLostError(f"The MCP server {self._server.name} has lost the session.")
         return error or self._endpoint.status_error(response, body)
 
@@ -267,7 +267,7 @@ class HttpChannel:
     def _is_session_lost(self, status: int, refusal: McpError | None) -> bool:
         # 404 is the protocol's; several servers answer 400 and say that the session is unknown.
         is_told = refusal is not None and "session" in str(refusal).lower()
-        return bool(self._session) and not self._is_stateless and (status == 404 or (status == 400 and is_told))
+        return not self._is_stateless and (status == 404 or (status == 400 and is_told))
 
     def _transport_error(self, error: ProviderError, pending: PendingRequest) -> McpError:
         # A server that cannot be reached need not be asked a second time in the other era.

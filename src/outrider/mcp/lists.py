@@ -10,6 +10,7 @@ import msgspec
 
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.protocol import ListKind, Page
+from outrider.text import human_size
 
 T = TypeVar("T")
 
@@ -41,19 +42,24 @@ async def read_list(read: ReadPage, method: str, field: str, type: type[T], boun
     seconds: float | None = None
     seen: set[str] = set()
     cursor: str | None = None
+    size = 0
     for _ in range(bounds.pages):
         page = await read(method, {} if cursor is None else {"cursor": cursor}, Page)
         for raw in getattr(page, field)[: bounds.items - len(items) + 1]:
+            size += len(raw)
+            if size > bounds.list_bytes:
+                break
             _decode_item(raw, type, items, skipped)
         if page.ttl_ms is not None:
             seconds = min(page.ttl_ms / 1000, _LONGEST_SECONDS if seconds is None else seconds)
         cursor = page.next_cursor
-        if len(items) > bounds.items:
+        if len(items) > bounds.items or size > bounds.list_bytes:
             break
         if cursor is None or cursor in seen:
             return FullList(tuple(items), skipped, seconds)
         seen.add(cursor)
-    skipped.append(f"the list is longer than {bounds.items:,} items or {bounds.pages:,} pages; the rest is left out")
+    most = f"{bounds.items:,} items, {bounds.pages:,} pages or {human_size(bounds.list_bytes)}"
+    skipped.append(f"the list is longer than {most}; the rest is left out")
     return FullList(tuple(items[: bounds.items]), skipped, seconds)
 
 

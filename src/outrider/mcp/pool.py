@@ -55,6 +55,7 @@ class ServerPool:
                 environment=environment,
                 processes=self._processes,
                 bounds=bounds,
+                handshake_first=supervised.is_old,
             )
 
         for server in distinct(servers):

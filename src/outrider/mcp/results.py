@@ -162,12 +162,15 @@ def _structured(raw: msgspec.Raw) -> str:
 
 
 def _is_wrapped_text(structured: str, text: str) -> bool:
-    """Return whether structured content only wraps the text, as `{"result": "the text"}`; the text reads better."""
+    """Return whether structured content only wraps the text, as `{"result": …}`; the text reads better."""
     try:
         value = msgspec.json.decode(structured)
     except (msgspec.DecodeError, RecursionError):
         return True
-    return isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) == text
+    if not isinstance(value, dict) or len(value) != 1:
+        return False
+    inner = next(iter(value.values()))
+    return inner == text if isinstance(inner, str) else msgspec.json.encode(inner).decode() == text.strip()
 
 
 def _joined(text: str, notes: list[str]) -> str:

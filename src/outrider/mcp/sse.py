@@ -42,7 +42,7 @@ class EventReader:
                 self._take(line)
             else:
                 event = Event(b"\n".join(self._data), self._name)
-                is_usable = bool(self._data) and not self.is_too_long
+                is_usable = event.data and not self.is_too_long
                 self._data, self._bytes, self._name = [], 0, "message"
                 if is_usable:
                     yield event

@@ -70,6 +70,8 @@ class SupervisedServer:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
         """The tools that were read last. They stay while the server restarts, so that requests stay the same."""
+        self.is_old = False
+        """Whether the server needed `initialize` when it connected last."""
         self._make_client = make_client
         self._notice = notice
         self._changed = changed
@@ -182,7 +184,9 @@ class SupervisedServer:
         self._list_changed.clear()
         self._client = client = self._make_client(self)
         try:
+            self.is_old = False  # if it connects differently next time, both ways are tried
             await client.connect()
+            self.is_old = client.agreement is not None and not client.agreement.is_stateless
             await self._read_tools(client)
             self._was_ready = True
             self._set("ready", "")
