@@ -77,6 +77,7 @@ def text(value: str, **more: Any) -> dict[str, Any]:
 
 def elicitation(arguments: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}}}
+    schema = OPTIONS.get("form", schema)
     return {"mode": "form", "message": arguments.get("text", "Who?"), "requestedSchema": schema}
 
 

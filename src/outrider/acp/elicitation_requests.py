@@ -18,10 +18,10 @@ from outrider.coding.mcp.forms import Field, Option, fields_of
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 
 DECLINE = "decline"
-_KEYS = frozenset(
-    "type title description default enum oneOf items format pattern "
-    "minLength maxLength minimum maximum minItems maxItems".split()
-)
+_KEYS = {
+    *("type", "title", "description", "default", "enum", "oneOf", "items", "format", "pattern"),
+    *("minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"),
+}
 """The keys of a field that the protocol has."""
 
 
