@@ -142,3 +142,20 @@ def test_forgetting_takes_the_consent_back(tmp_path: Path) -> None:
     outrider("mcp", "trust", "--yes", cwd=tmp_path)
     assert "the approval of the project's file." in outrider("config", "forget", cwd=tmp_path).stdout
     assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
+
+
+def test_the_doctor_names_the_servers_and_starts_none(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "x"}}}')
+    outrider("mcp", "add", "mine", "--", *scripted(pid_file=str(pids)).args, cwd=tmp_path)
+    outrider("mcp", "remove", "mine", cwd=tmp_path)
+    server = scripted(pid_file=str(pids))
+    outrider("mcp", "add", "mine", "--", server.command, *server.args, cwd=tmp_path)
+    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    outrider("mcp", "add", "docs", "https://example.org/mcp", cwd=tmp_path)
+    said = outrider("doctor", cwd=tmp_path).stdout
+    assert f": {server.command} is installed" in said
+    assert "there is no program no-such-program-here" in said
+    assert "https://example.org/mcp, no login stored" in said
+    assert "not used until you agree: outrider mcp trust" in said
+    assert not pids.exists()

@@ -14,7 +14,7 @@ from outrider.errors import ConfigError
 STARTUP_SECONDS = 60.0
 CALL_SECONDS = 300.0
 
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9-]+")
 _PREFIX_LENGTH = 40
 """The prefix and the name of the tool share 64 characters."""
 
@@ -79,12 +79,12 @@ McpServer: TypeAlias = StdioServer | HttpServer
 
 
 def tool_prefix(name: str) -> str:
-    """Return the beginning of the names of a server's tools.
+    """Return the beginning of the names of a server's tools. A rule for it covers no other server.
 
-    >>> tool_prefix("my files")
-    'mcp__my_files__'
+    >>> tool_prefix("my files"), tool_prefix("my__files")
+    ('mcp__my_files__', 'mcp__my_files__')
     """
-    return f"mcp__{_NOT_IN_NAMES.sub('_', name)}__"
+    return f"mcp__{_NOT_IN_NAMES.sub('_', name).strip('_')}__"
 
 
 def secrets_of(server: McpServer) -> list[str]:
@@ -94,6 +94,6 @@ def secrets_of(server: McpServer) -> list[str]:
 
 
 def _check_name(name: str) -> None:
-    if not name or len(tool_prefix(name)) > _PREFIX_LENGTH:
+    if tool_prefix(name) == tool_prefix("") or len(tool_prefix(name)) > _PREFIX_LENGTH:
         longest = _PREFIX_LENGTH - len(tool_prefix(""))
         raise ConfigError(f"The name of an MCP server has 1 to {longest} characters, not {name[:80]!r}.")
