@@ -63,7 +63,7 @@ Limits and results
 
 Errors
     OutriderError       the base class of all errors; help(outrider.errors) has the tree
-    RunError, AttachmentError, ConfigError, ConversationError, LogError, McpError, ProviderError, SchemaError,
+    RunError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
@@ -99,7 +99,6 @@ if TYPE_CHECKING:
     from outrider.errors import ConfigError as ConfigError
     from outrider.errors import ConversationError as ConversationError
     from outrider.errors import LogError as LogError
-    from outrider.errors import McpError as McpError
     from outrider.errors import OutriderError as OutriderError
     from outrider.errors import ProviderError as ProviderError
     from outrider.errors import RunError as RunError
@@ -152,7 +151,6 @@ _NAMES_OF_MODULES = {
         "ConfigError",
         "ConversationError",
         "LogError",
-        "McpError",
         "OutriderError",
         "ProviderError",
         "SchemaError",

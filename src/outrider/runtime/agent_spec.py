@@ -19,6 +19,8 @@ from outrider.tools.tool import Tool, check_tool_list, make_tools
 
 if TYPE_CHECKING:
     from outrider.runtime.session_servers import Mcp
+else:
+    Mcp = Any  # tools that evaluate annotations, such as help(), need not import MCP
 
 Self = TypeVar("Self", bound="AgentSpec")
 

@@ -21,7 +21,7 @@ FREE = {"lean", "permissions.ask", "permissions.deny", "chat.show_thinking", "ac
 def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> None:
     assert list(SETTINGS) == list(DEFAULTS) == list(flatten(Settings()))
     assert {key for key, setting in SETTINGS.items() if setting.consent is None} == FREE
-    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "retry", "subagents", "chat", "acp"}
+    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "retry", "subagents", "mcp", "chat", "acp"}
 
 
 def test_the_type_of_a_field_decides_what_it_accepts() -> None:
