@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from outrider.environment import config_file
 from tests.cli.asking import ask, everywhere, messages, running
 from tests.cli.chat.terminal import until
 from tests.cli.program import outrider
+from tests.mcp.login_server import Browser, login_server
 from tests.mcp.starting import scripted, servers_json
 from tests.mcp.test_hostile_servers import is_running
 from tests.modelserver import ModelServer
@@ -182,3 +184,24 @@ async def test_killing_outrider_ends_its_servers(project: Path, tmp_path: Path) 
         ended = await ask(server, "-p", "--continue", "--trust-mcp", *ALLOWED, cwd=project)
     assert ended.stdout == "I see.\n", ended.stderr
     assert record.read_text().count('"slow"') == 1, "a call that may have changed something is not repeated"
+
+
+async def test_a_login_in_a_browser_lets_the_next_run_in(tmp_path: Path) -> None:
+    async with (
+        login_server() as mcp_server,
+        ModelServer([Answer("One."), call("mcp__docs__echo", text="with a token"), Answer("Two.")]) as server,
+    ):
+        outrider("mcp", "add", "docs", f"{mcp_server.address}/mcp", cwd=tmp_path)
+        before = await ask(server, "-p", "Go", *ALLOWED, cwd=tmp_path)
+        assert "outrider mcp login docs" in before.stderr
+        with running("mcp", "login", "docs", "--no-browser", cwd=tmp_path) as process:
+            assert process.stdout
+            line = await asyncio.to_thread(process.stdout.readline)
+            await Browser()(line.removeprefix("Log in here: ").strip())
+            out, _ = await asyncio.to_thread(process.communicate)
+        assert (process.returncode, out) == (0, "Logged in to docs.\n")
+        ended = await ask(server, "-p", "Go", *ALLOWED, cwd=tmp_path)
+        assert ended.stdout == "Two.\n", ended.stderr
+        assert "mcp__docs__echo" in body(server, 1)
+        removed = await asyncio.to_thread(outrider, "mcp", "remove", "docs", cwd=tmp_path)
+        assert "and the login to it" in removed.stdout

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import outrider
 from outrider import Agent, Allow, Deny, Log, Profile, RunResult, ScriptedModel, Session, StdioServer, with_subagents
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
 from outrider.errors import ConfigError
@@ -69,6 +70,14 @@ def test_servers_of_an_agent_end_with_its_run(tmp_path: Path) -> None:
             assert result_text(await session.run("Go")) == "a"
 
     asyncio.run(run())
+    assert not is_running(int(pids.read_text()))
+
+
+def test_a_script_runs_with_servers_and_leaves_none(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    model = ScriptedModel([call("mcp__scripted__echo", text="a"), "Done."])
+    result = outrider.run("Go", model=model, mcp=[scripted(pid_file=str(pids))])
+    assert result_text(result) == "a"
     assert not is_running(int(pids.read_text()))
 
 
@@ -276,6 +285,16 @@ async def test_a_denial_of_the_real_tool_holds_for_call_tool() -> None:
     with patient(scripted(), tools_share=0.0001) as servers:
         result = await Agent(model, mcp=servers).run("Go", approve=approve)
     assert result_text(result) == "mcp__scripted__echo was not run: not this one"
+
+
+async def test_a_tool_that_was_found_can_be_called_by_its_name() -> None:
+    model = ScriptedModel([call("mcp__scripted__echo", text="direct"), call("mcp__scripted__nothing"), "Done."])
+    with patient(scripted(), tools_share=0.0001) as servers:
+        result = await Agent(model, mcp=servers).run("Go")
+    assert names(model, 1) == ["search_tools", "call_tool"]
+    assert result_text(result) == "direct"
+    missing = result.conversation[4].tool_results[0].text
+    assert "The tools are: search_tools, call_tool." in missing, "never a thousand names"
 
 
 # Mistakes, and sessions without servers

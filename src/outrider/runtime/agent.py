@@ -15,7 +15,7 @@ from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
-from outrider.runtime.session import Session
+from outrider.runtime.session import ONE_RUN_SECONDS, Session
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.approval import Approver
 from outrider.tools.server_tool import ServerTool
@@ -72,6 +72,11 @@ class Agent(AgentSpec, frozen=True, dict=True):
         """Open a session in memory, with the messages of an earlier conversation if there are any."""
         return Session(self, messages, store=store, cwd=cwd, observer=observer, approve=approve)
 
+    def _one_run(self, **options: Any) -> Session:
+        session = self.session(**options)
+        session.wait_for_servers(ONE_RUN_SECONDS)
+        return session
+
     async def run(
         self,
         prompt: Prompt,
@@ -87,7 +92,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         >>> asyncio.run(Agent("demo").run("What is 2+2?")).text
         '4'
         """
-        async with self.session(store=store, cwd=cwd, observer=observer, approve=approve) as session:
+        async with self._one_run(store=store, cwd=cwd, observer=observer, approve=approve) as session:
             return await session.run(prompt)
 
     async def stream(
@@ -99,7 +104,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         approve: Approver | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        async with self.session(store=store, cwd=cwd, approve=approve) as session:
+        async with self._one_run(store=store, cwd=cwd, approve=approve) as session:
             events = session.stream(prompt)
             try:
                 async for event in events:
@@ -150,13 +155,13 @@ class Agent(AgentSpec, frozen=True, dict=True):
         '4'
         """
         if output is None:
-            async with self.session(**options) as session:
+            async with self._one_run(**options) as session:
                 result = await session.run(prompt)
             result.raise_for_status()
             return result.text
         report = Report(output)
         reporter = report.attached_to(self.replace(model=self.provider))
-        async with reporter.session(**options) as session:
+        async with reporter._one_run(**options) as session:
             result = await run_to_report(session, report, prompt)
         if not report.has_data:
             result.raise_for_status()

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LONGEST_TITLE = 80
+ONE_RUN_SECONDS = 10.0
+"""How long a session for one run waits for its MCP servers: their tools cannot join at a later prompt."""
 MAX_PAUSES = 20
 """Requests of one turn, if the model pauses its reply again and again."""
 _NO_EARLIER_TURNS = 0, Usage(), ""
@@ -136,6 +138,8 @@ class Session:
         self._log: Log | None = None
         self._joined: dict[str, tuple[Tool, ...]] = {}
         """The tools that joined those of the agent, by their source."""
+        self._unlisted: dict[str, Tool] = {}
+        """Tools that can be called, but are not in requests: the model finds them."""
         self._mcp: Mcp = ()
         self._servers: SessionServers | None = None
         self._use(agent)
@@ -155,6 +159,11 @@ class Session:
         if tuple(tools) != self._joined.get(source, ()):
             self._joined[source] = tuple(tools)
             self._offer_tools()
+
+    @property
+    def _callable(self) -> dict[str, Tool]:
+        """The tools by name, with those that are not in requests."""
+        return self._unlisted | self._tools if self._unlisted else self._tools
 
     def _offer_tools(self) -> None:
         """Set the tools of the next request. A tool that joined never replaces one of the agent."""
@@ -359,6 +368,11 @@ class Session:
         """
         self._task.cancel()
 
+    def wait_for_servers(self, seconds: float) -> None:
+        """Let the first request wait so long for MCP servers that are still starting, instead of a moment."""
+        if self._servers:
+            self._servers.grace = seconds
+
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Call the observer with each event from now on, in order."""
         self._observers.add(observer)
@@ -500,9 +514,9 @@ class Session:
         return (await self._act(uses)).final if uses else self._calls.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
-        if any(use.name not in self._tools for use in uses):  # after a crash, their servers are just starting
+        if any(use.name not in self._callable for use in uses):  # after a crash, their servers are just starting
             await self._join_servers()
-        calls = self._calls.make(uses, self._tools, self._environment)
+        calls = self._calls.make(uses, self._callable, self._environment)
         try:
             await run_calls(calls, self._tools)
         except (asyncio.CancelledError, LogError):
@@ -595,7 +609,9 @@ class Session:
         if journal is None:
             return
         intents = (
-            first_intents(self._calls.make(reply.message.tool_calls, self._tools, self._environment)) if acting else []
+            first_intents(self._calls.make(reply.message.tool_calls, self._callable, self._environment))
+            if acting
+            else []
         )
         entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, self.provider.name)
         await journal.write(entry, *intents).finished()
@@ -646,6 +662,7 @@ class Session:
         """Offer the tools of all servers that are ready, together: each change costs the prompt cache."""
         if self._servers:
             self._use_tools("mcp", await self._servers.ready_tools(window_of(self.provider)))
+            self._unlisted = {tool.name: tool for tool in self._servers.deferred_tools}
             for notice in self._servers.take_notices():
                 self._emit(Notice(notice))
 

@@ -35,6 +35,8 @@ class SessionServers:
                 self.running, self._is_owner = RunningServers(mcp), True
         self._deferred: DeferredTools | None = None
         """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
+        self.grace = self.running.grace
+        """Seconds that the first request waits for servers that are still starting."""
         self._has_waited = False
         self._late: tuple[str, ...] = ()
         self.running.start()
@@ -46,12 +48,17 @@ class SessionServers:
         """
         if not self._has_waited:
             self._has_waited = True
-            if self.running.starting and not await self.running.settled(self.running.grace):
+            if self.running.starting and not await self.running.settled(self.grace):
                 self._late = self.running.starting
         tools = self._current()
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
         return _judged_by_the_real_tool(self._deferred) if self._deferred else tools
+
+    @property
+    def deferred_tools(self) -> tuple[Tool, ...]:
+        """The tools that `search_tools` finds; a model that has found one may call it by its name."""
+        return self._current() if self._deferred else ()
 
     def _current(self) -> tuple[Tool, ...]:
         return self.running.tools(self._names)

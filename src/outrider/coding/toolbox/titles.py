@@ -34,6 +34,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     """
     if name == "Todo":
         return "Todo"
+    if name == "call_tool" and isinstance(real := input.get("name"), str) and isinstance(input.get("arguments"), dict):
+        return title(real, input["arguments"], folder)
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
     if not isinstance(main, str):
         server, _, tool = name.removeprefix("mcp__").partition("__")
