@@ -54,6 +54,54 @@ async def test_the_time_of_a_request_stops_while_a_person_answers() -> None:
     assert json.loads(sent[1])["params"]["requestId"] == pending.id
 
 
+async def test_the_server_may_cancel_its_own_request() -> None:
+    person, sent = Person(), list[bytes]()
+    exchange = Exchange("s", person, Bounds())
+    exchange.receive(b'{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}', sent.append)
+    for params in (b'{"requestId":"other"}', b'{"requestId":[]}', b"{}", b"7", b'{"requestId":"q"}'):
+        assert exchange._answers
+        exchange.receive(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":%b}' % params, sent.append)
+    while exchange._answers:
+        await asyncio.sleep(0)
+    assert sent == []
+
+
+async def test_a_failure_to_ask_is_told_to_the_server() -> None:
+    class Broken(Person):
+        async def answer(self, method: str, params: msgspec.Raw) -> Any:
+            raise KeyError("a secret of the front end")
+
+    sent: list[bytes] = []
+    exchange = Exchange("s", Broken(), Bounds())
+    exchange.receive(b'{"jsonrpc":"2.0","id":7,"method":"elicitation/create"}', sent.append)
+    while not sent:
+        await asyncio.sleep(0)
+    assert json.loads(sent[0])["error"] == {"code": -32603, "message": "elicitation/create failed: KeyError"}
+
+
+async def test_a_steady_trickle_of_messages_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    exchange = Exchange("s", Person(), Bounds(stray_messages=100, stray_rate=10))
+    line = b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}'
+    for _ in range(1_000):
+        now += 0.1
+        exchange.receive(line, lambda line: None)
+    with pytest.raises(McpError, match="too many messages"):
+        for _ in range(101):
+            exchange.receive(line, lambda line: None)
+
+
+async def test_endless_progress_is_a_flood() -> None:
+    exchange = Exchange("s", Person(), Bounds(stray_messages=100))
+    pending = exchange.begin("tools/call", {}, None, lambda progress: None)
+    line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d}}' % pending.id
+    with pytest.raises(McpError, match="too many messages"):
+        for _ in range(100_000):
+            exchange.receive(line, lambda line: None)
+    exchange.forget(pending)
+
+
 async def test_progress_begins_the_time_again() -> None:
     exchange = Exchange("s", Person(), Bounds())
     pending = exchange.begin("tools/call", {}, 1000, lambda progress: None)

@@ -23,8 +23,10 @@ from outrider.mcp.protocol import (
     METHOD_NOT_FOUND,
     PING,
     PROGRESS,
+    CancelledParams,
     ProgressParams,
 )
+from outrider.mcp.wording import plain_text
 from outrider.text import human_size
 
 Send = Callable[[bytes], None]
@@ -34,12 +36,13 @@ _HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1
 _TAIL = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _TAIL_BYTES = 100
 _BUSY = -32000
+_LONGEST_MESSAGE = 2_000
 
 
 class PendingRequest:
     """A request without an answer. `line` is what the transport sends, with a line end."""
 
-    __slots__ = ("future", "id", "line", "method", "on_progress", "timeout", "timer")
+    __slots__ = ("future", "id", "line", "method", "on_progress", "progressed", "timeout", "timer")
 
     def __init__(
         self, id: int, line: bytes, method: str, timeout: float | None, on_progress: Callable[[Progress], None] | None
@@ -50,6 +53,7 @@ class PendingRequest:
         self.method = method
         self.timeout = timeout
         self.on_progress = on_progress
+        self.progressed = 0
         self.future: asyncio.Future[msgspec.Raw] = loop.create_future()
         self.timer: asyncio.TimerHandle | None = None
 
@@ -68,8 +72,10 @@ class Exchange:
         self._bounds = bounds
         self._ids = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
-        self._answers: set[asyncio.Task[None]] = set()
-        self._strays = 0
+        self._answers: dict[bytes, asyncio.Task[None]] = {}
+        """The requests of the server that are being answered, by id."""
+        self._strays = 0.0
+        self._counted_at = 0.0
 
     def begin(
         self,
@@ -137,7 +143,7 @@ class Exchange:
         """Fail all open requests, and stop answering those of the server."""
         for pending in tuple(self._pending.values()):
             pending.fail(error)
-        for task in tuple(self._answers):
+        for task in tuple(self._answers.values()):
             task.cancel()
 
     def _resolve(self, message: IncomingMessage) -> None:
@@ -146,7 +152,6 @@ class Exchange:
         if pending is None or pending.future.done():
             self._count_stray()
             return
-        self._strays = 0
         try:
             pending.future.set_result(result_of(message, pending.method, self.name))
         except McpError as error:
@@ -157,7 +162,10 @@ class Exchange:
             self._progress(params)
             return
         self._count_stray()
-        self._receiver.notified(method, params)
+        if method == CANCELLED:
+            self._cancel_answer(params)
+        else:
+            self._receiver.notified(method, params)
 
     def _progress(self, params: msgspec.Raw) -> None:
         try:
@@ -169,6 +177,9 @@ class Exchange:
         if pending is None or pending.on_progress is None:
             self._count_stray()
             return
+        pending.progressed += 1
+        if pending.progressed > self._bounds.stray_messages:
+            self._count_stray()
         self._set_timer(pending)
         pending.on_progress(Progress(told.progress, told.total, told.message or ""))
 
@@ -176,14 +187,15 @@ class Exchange:
         their_id, method = bytes(message.id), message.method_name()
         if method == PING:
             send(jsonrpc.response(their_id, {}))
-        elif len(self._answers) >= self._bounds.server_requests:
+        elif len(self._answers) >= self._bounds.server_requests or jsonrpc.id_key(their_id) in self._answers:
             self._count_stray()
             busy = RpcError(_BUSY, "Too many requests are open. Wait for their answers.")
             send(jsonrpc.error_response(their_id, busy))
         else:
             task = asyncio.get_running_loop().create_task(self._answer(their_id, method, message.params, send))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
+            key = jsonrpc.id_key(their_id)
+            self._answers[key] = task
+            task.add_done_callback(lambda _: self._answers.pop(key, None))
 
     async def _answer(self, id: bytes, method: str, params: msgspec.Raw, send: Send) -> None:
         try:
@@ -191,10 +203,21 @@ class Exchange:
         except McpError as error:
             code = METHOD_NOT_FOUND if error.code is None else error.code
             line = jsonrpc.error_response(id, RpcError(code, str(error), error.data))
+        except Exception as error:  # noqa: BLE001 - a front end failed to ask; the server must not wait forever
+            line = jsonrpc.error_response(id, RpcError.internal(f"{method} failed: {type(error).__name__}"))
         for pending in self._pending.values():  # the server's time begins again
             self._set_timer(pending)
         with contextlib.suppress(McpError):  # the channel has ended, and everyone else learns it there
             send(line)
+
+    def _cancel_answer(self, params: msgspec.Raw) -> None:
+        """Stop answering a request that the server has cancelled."""
+        try:
+            key = jsonrpc.id_key(bytes(jsonrpc.decode(params, CancelledParams).request_id))
+        except (ValueError, RecursionError):
+            return
+        if task := self._answers.get(key):
+            task.cancel()
 
     def _set_timer(self, pending: PendingRequest) -> None:
         if pending.timer:
@@ -230,7 +253,11 @@ class Exchange:
         self._count_stray()
 
     def _count_stray(self) -> None:
-        self._strays += 1
+        """Count a message that answers nothing. They are forgotten at a steady rate: a heartbeat is not a flood."""
+        now = asyncio.get_running_loop().time()
+        forgotten = (now - self._counted_at) * self._bounds.stray_rate
+        self._strays = max(0.0, self._strays - forgotten) + 1
+        self._counted_at = now
         if self._strays > self._bounds.stray_messages:
             raise McpError(f"The MCP server {self.name} sent too many messages that answer nothing.")
 
@@ -243,5 +270,5 @@ def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
         error = msgspec.json.decode(message.error, type=ErrorObject)
     except (msgspec.DecodeError, RecursionError):
         raise McpError(f"The MCP server {name} refused {method} with an invalid error.", code=0) from None
-    said = error.message[:2_000] or f"error {error.code}"
+    said = plain_text(error.message, _LONGEST_MESSAGE) or f"error {error.code}"
     raise McpError(f"The MCP server {name} refused {method}: {said}", code=error.code, data=error.data)

@@ -261,6 +261,12 @@ class ElicitParams(_Wire, frozen=True):
     elicitation_id: str | None = None
 
 
+class CancelledParams(_Wire, frozen=True):
+    """The parameters of a notification that a request is cancelled."""
+
+    request_id: msgspec.Raw
+
+
 class ProgressParams(_Wire, frozen=True):
     """The parameters of a progress notification."""
 
