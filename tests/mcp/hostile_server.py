@@ -130,6 +130,12 @@ def call(request: dict[str, Any]) -> None:  # noqa: C901, PLR0912, PLR0915
             for other in range(50):
                 write({"id": f"q{other}", "method": "elicitation/create", "params": {"message": "?"}})
             answer(request, done)
+        case "much progress":
+            token = request["params"]["_meta"]["progressToken"]
+            for step in range(1_000):
+                told = {"progressToken": token, "progress": step, "message": "\x1b[2J"}
+                write({"method": "notifications/progress", "params": told})
+            answer(request, done)
         case "bad results":
             answer(request, OPTIONS["result"])
         case "fickle":

@@ -36,6 +36,11 @@ class Person:
         raise AssertionError
 
 
+def receive_often(exchange: Exchange, line: bytes, times: int) -> None:
+    for _ in range(times):
+        exchange.receive(line, lambda line: None)
+
+
 async def test_the_time_of_a_request_stops_while_a_person_answers() -> None:
     person, sent = Person(), list[bytes]()
     exchange = Exchange("s", person, Bounds())
@@ -88,8 +93,7 @@ async def test_a_steady_trickle_of_messages_is_no_flood(monkeypatch: pytest.Monk
         now += 0.1
         exchange.receive(line, lambda line: None)
     with pytest.raises(McpError, match="too many messages"):
-        for _ in range(101):
-            exchange.receive(line, lambda line: None)
+        receive_often(exchange, line, 101)
 
 
 async def test_endless_progress_is_a_flood() -> None:
@@ -97,8 +101,7 @@ async def test_endless_progress_is_a_flood() -> None:
     pending = exchange.begin("tools/call", {}, None, lambda progress: None)
     line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d}}' % pending.id
     with pytest.raises(McpError, match="too many messages"):
-        for _ in range(100_000):
-            exchange.receive(line, lambda line: None)
+        receive_often(exchange, line, 100_000)
     exchange.forget(pending)
 
 

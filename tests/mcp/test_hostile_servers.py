@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,14 @@ async def test_too_many_questions_at_once_are_refused() -> None:
     async with Pool(hostile("asks too much"), bounds=Bounds(server_requests=4), on_elicit=answer) as pool:
         assert (await pool.call(GO)).text == "done"
     assert most <= 4
+
+
+async def test_much_progress_is_thinned_out() -> None:
+    async with Pool(hostile("much progress")) as pool:
+        began = time.monotonic()
+        assert (await pool.call(GO)).text == "done"
+        assert 20 <= len(pool.progress) <= 21 + 10 * (time.monotonic() - began)
+        assert pool.progress[0] == "0"
 
 
 async def test_tools_that_change_in_a_call() -> None:

@@ -94,9 +94,8 @@ async def _discover(channel: Channel, name: str, capabilities: dict[str, Any], s
     raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
     found = decoded(raw, DiscoverResult, name, DISCOVER)
     if version not in found.supported_versions:
-        raise McpError(
-            f"The MCP server {name} supports other versions: {one_line(', '.join(found.supported_versions), 200) or 'none'}."
-        )
+        others = one_line(", ".join(found.supported_versions), 200) or "none"
+        raise McpError(f"The MCP server {name} supports other versions of the protocol: {others}.")
     info = (found.meta or {}).get(SERVER_INFO_KEY)
     return Agreement(version, found.capabilities, _implementation(info), _instructions(found.instructions), meta)
 
