@@ -108,14 +108,29 @@ async def test_endless_progress_is_a_flood() -> None:
 async def test_progress_begins_the_time_again() -> None:
     exchange = Exchange("s", Person(), Bounds())
     pending = exchange.begin("tools/call", {}, 1000, lambda progress: None)
-    before = pending.timer
+    before = pending.until
     told = {"progressToken": pending.id, "progress": 1}
     line = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
     exchange.receive(json.dumps(line).encode(), lambda line: None)
     assert before is not None
-    assert before.cancelled()
-    assert pending.timer is not before
+    assert pending.until is not None
+    assert pending.until > before
     exchange.forget(pending)
+
+
+async def test_each_request_has_its_own_time() -> None:
+    exchange = Exchange("s", Person(), Bounds())
+    long, short, endless, done = (exchange.begin("tools/call", {}, seconds) for seconds in (1000, 0.1, None, 0.01))
+    exchange.receive(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % done.id, lambda line: None)
+    assert bytes(await exchange.wait(done, lambda line: None)) == b"{}"
+    with pytest.raises(McpTimeoutError, match=r"within 0\.1 seconds"):
+        await exchange.wait(short, lambda line: None)
+    assert not long.future.done()
+    assert not endless.future.done()
+    exchange.close(McpClosedError("gone"))
+    for pending in (long, endless):
+        with pytest.raises(McpClosedError):
+            await exchange.wait(pending, lambda line: None)
 
 
 async def test_the_first_requests_are_never_cancelled() -> None:

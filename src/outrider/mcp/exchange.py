@@ -37,12 +37,14 @@ _TAIL = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?
 _TAIL_BYTES = 100
 _BUSY = -32000
 _LONGEST_MESSAGE = 2_000
+_CLOCK_STEP = 0.01
+"""The event loop may call a little early."""
 
 
 class PendingRequest:
     """A request without an answer. `line` is what the transport sends, with a line end."""
 
-    __slots__ = ("future", "id", "line", "method", "on_progress", "progressed", "timeout", "timer")
+    __slots__ = ("future", "id", "line", "method", "on_progress", "progressed", "timeout", "until")
 
     def __init__(
         self, id: int, line: bytes, method: str, timeout: float | None, on_progress: Callable[[Progress], None] | None
@@ -55,7 +57,8 @@ class PendingRequest:
         self.on_progress = on_progress
         self.progressed = 0
         self.future: asyncio.Future[msgspec.Raw] = loop.create_future()
-        self.timer: asyncio.TimerHandle | None = None
+        self.until: float | None = None
+        """When the time is over, on the clock of the event loop; None if there is no limit."""
 
     def fail(self, error: McpError) -> None:
         """Let the request raise an error, unless it has its answer."""
@@ -74,6 +77,8 @@ class Exchange:
         self._pending: dict[int, PendingRequest] = {}
         self._answers: dict[bytes, asyncio.Task[None]] = {}
         """The requests of the server that are being answered, by id."""
+        self._timer: asyncio.TimerHandle | None = None
+        """One timer for all requests: it is set for the earliest end."""
         self._strays = 0.0
         self._counted_at = 0.0
 
@@ -93,7 +98,7 @@ class Exchange:
         except (TypeError, ValueError) as error:
             raise McpError(f"{method} cannot be sent to the MCP server {self.name}: {error}.") from None
         pending = self._pending[number] = PendingRequest(number, line, method, timeout, on_progress)
-        self._set_timer(pending)
+        self._restart_time(pending)
         return pending
 
     async def wait(self, pending: PendingRequest, send: Send) -> msgspec.Raw:
@@ -110,9 +115,6 @@ class Exchange:
     def forget(self, pending: PendingRequest) -> None:
         """Remove a request that has ended, or was not sent."""
         self._pending.pop(pending.id, None)
-        if pending.timer:
-            pending.timer.cancel()
-            pending.timer = None
 
     def receive(self, line: bytes, send: Send) -> None:
         """Handle one message. `send` takes the answer to a server's request. Raises McpError if the server floods."""
@@ -145,6 +147,8 @@ class Exchange:
             pending.fail(error)
         for task in tuple(self._answers.values()):
             task.cancel()
+        if self._timer:
+            self._timer.cancel()
 
     def _resolve(self, message: IncomingMessage) -> None:
         text = bytes(message.id)
@@ -180,7 +184,7 @@ class Exchange:
         pending.progressed += 1
         if pending.progressed > self._bounds.stray_messages:
             self._count_stray()
-        self._set_timer(pending)
+        self._restart_time(pending)
         pending.on_progress(Progress(told.progress, told.total, told.message or ""))
 
     def _start_answer(self, message: IncomingMessage, send: Send) -> None:
@@ -206,7 +210,7 @@ class Exchange:
         except Exception as error:  # noqa: BLE001 - a front end failed to ask; the server must not wait forever
             line = jsonrpc.error_response(id, RpcError.internal(f"{method} failed: {type(error).__name__}"))
         for pending in self._pending.values():  # the server's time begins again
-            self._set_timer(pending)
+            self._restart_time(pending)
         with contextlib.suppress(McpError):  # the channel has ended, and everyone else learns it there
             send(line)
 
@@ -219,17 +223,31 @@ class Exchange:
         if task := self._answers.get(key):
             task.cancel()
 
-    def _set_timer(self, pending: PendingRequest) -> None:
-        if pending.timer:
-            pending.timer.cancel()
+    def _restart_time(self, pending: PendingRequest) -> None:
         if pending.timeout is not None:
             loop = asyncio.get_running_loop()
-            pending.timer = loop.call_later(pending.timeout, self._time_over, pending)
+            pending.until = loop.time() + pending.timeout
+            if self._timer is None or pending.until < self._timer.when():
+                self._set_timer(loop, pending.until)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._check_times)
+
+    def _check_times(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        now = loop.time() + _CLOCK_STEP
+        for pending in tuple(self._pending.values()):
+            if pending.until is not None and pending.until <= now:
+                self._time_over(pending)
+        ends = [each.until for each in self._pending.values() if each.until is not None and not each.future.done()]
+        if ends:
+            self._set_timer(loop, min(ends))
 
     def _time_over(self, pending: PendingRequest) -> None:
-        pending.timer = None
         if self._answers:  # the server waits for us, perhaps for a person
-            self._set_timer(pending)
+            self._restart_time(pending)
             return
         setting = "startup_timeout" if pending.method in (INITIALIZE, DISCOVER) else "timeout"
         pending.fail(
