@@ -109,6 +109,9 @@ def call(request: dict[str, Any]) -> None:  # noqa: C901, PLR0912, PLR0915
             open(OPTIONS["once"], "w").close()
             raw(f'{{"jsonrpc":"2.0","id":{number},"resu')
             os._exit(0)
+        case "leaves a child":
+            subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+            os._exit(5)
         case "always exits":
             sys.exit(4)
         case "stderr":

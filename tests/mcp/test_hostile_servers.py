@@ -138,6 +138,11 @@ async def test_a_server_that_dies_in_a_call_is_started_again(what: str, told: st
         assert "It is started again." in pool.notices[0]
 
 
+async def test_a_child_that_keeps_the_output_open_does_not_hide_the_end() -> None:
+    async with Pool(hostile("leaves a child"), restarts=Restarts(most=0)) as pool:
+        assert "ended (exit code 5)" in (await pool.call(GO)).text
+
+
 async def test_a_server_that_always_dies_is_given_up() -> None:
     restarts = Restarts(most=2, first_pause=0.01, longest_pause=0.01)
     async with Pool(hostile("always exits"), restarts=restarts) as pool:
