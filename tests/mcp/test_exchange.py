@@ -105,6 +105,18 @@ async def test_endless_progress_is_a_flood() -> None:
     exchange.forget(pending)
 
 
+async def test_the_time_of_a_request_stops_while_it_waits_for_a_person() -> None:
+    exchange = Exchange("s", Person(), Bounds())
+    pending = exchange.begin("tools/call", {}, 1000)
+    pending.on_hold = True
+    exchange._time_over(pending)
+    assert not pending.future.done()
+    pending.on_hold = False
+    exchange._time_over(pending)
+    with pytest.raises(McpTimeoutError):
+        await exchange.wait(pending, lambda line: None)
+
+
 async def test_progress_begins_the_time_again() -> None:
     exchange = Exchange("s", Person(), Bounds())
     pending = exchange.begin("tools/call", {}, 1000, lambda progress: None)

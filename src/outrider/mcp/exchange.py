@@ -44,7 +44,7 @@ _CLOCK_STEP = 0.01
 class PendingRequest:
     """A request without an answer. `line` is what the transport sends, with a line end."""
 
-    __slots__ = ("future", "id", "line", "method", "on_progress", "progressed", "timeout", "until")
+    __slots__ = ("future", "id", "line", "method", "on_hold", "on_progress", "progressed", "timeout", "until")
 
     def __init__(
         self, id: int, line: bytes, method: str, timeout: float | None, on_progress: Callable[[Progress], None] | None
@@ -55,6 +55,8 @@ class PendingRequest:
         self.method = method
         self.timeout = timeout
         self.on_progress = on_progress
+        self.on_hold = False
+        """Whether the request waits for a person, so that its time does not run."""
         self.progressed = 0
         self.future: asyncio.Future[msgspec.Raw] = loop.create_future()
         self.until: float | None = None
@@ -131,8 +133,7 @@ class Exchange:
 
     def skip(self, head: bytes) -> None:
         """Handle a message over the limit: fail the request that it answers, or all if that is unknown."""
-        limit = human_size(self._bounds.message_bytes)
-        error = McpError(f"The MCP server {self.name} sent a message of more than {limit}. Ask it for less at once.")
+        error = self.too_large()
         found = _HEAD.match(head)
         if found:
             if pending := self._pending.get(int(found[1])):
@@ -140,6 +141,11 @@ class Exchange:
         else:
             for pending in tuple(self._pending.values()):
                 pending.fail(error)
+
+    def too_large(self) -> McpError:
+        """Return the error for a message over the limit."""
+        limit = human_size(self._bounds.message_bytes)
+        return McpError(f"The MCP server {self.name} sent a message of more than {limit}. Ask it for less at once.")
 
     def close(self, error: McpClosedError) -> None:
         """Fail all open requests, and stop answering those of the server."""
@@ -246,7 +252,7 @@ class Exchange:
             self._set_timer(loop, min(ends))
 
     def _time_over(self, pending: PendingRequest) -> None:
-        if self._answers:  # the server waits for us, perhaps for a person
+        if self._answers or pending.on_hold:  # the server waits for us, perhaps for a person
             self._restart_time(pending)
             return
         setting = "startup_timeout" if pending.method in (INITIALIZE, DISCOVER) else "timeout"

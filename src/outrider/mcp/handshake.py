@@ -71,6 +71,8 @@ async def agree(
         raise
     except McpError as error:
         first = error
+    if version := _offered(first):
+        return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1), version)
     left = max(until - loop.time(), 0.1)
     try:
         return await _initialize(channel, name, capabilities, left)
@@ -87,8 +89,9 @@ async def agree_on_handshake(channel: Channel, name: str, capabilities: dict[str
     return await _initialize(channel, name, capabilities, seconds)
 
 
-async def _discover(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
-    version = MODERN_VERSIONS[0]
+async def _discover(
+    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, version: str = MODERN_VERSIONS[0]
+) -> Agreement:
     channel.protocol_version = version
     meta = {VERSION_KEY: version, CLIENT_INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: capabilities}
     raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
@@ -141,6 +144,14 @@ def _plain(info: Implementation) -> Implementation:
 
 def _instructions(text: str | None) -> str:
     return plain_text(text or "", LONGEST_INSTRUCTIONS)
+
+
+def _offered(error: McpError) -> str | None:
+    """Return the newest stateless version that a server offers when it refuses another one."""
+    offered = error.data.get("supported") if isinstance(error.data, dict) else None
+    if error.code != UNSUPPORTED_VERSION or not isinstance(offered, list):
+        return None
+    return next((version for version in MODERN_VERSIONS if version in offered), None)
 
 
 def _telling(first: McpError, second: McpError) -> McpError:
