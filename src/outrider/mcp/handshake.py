@@ -128,13 +128,6 @@ def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
     return result
 
 
-def _implementation(info: Any) -> Implementation:
-    try:
-        return _plain(msgspec.convert(info, Implementation)) if info else Implementation()
-    except msgspec.ValidationError:
-        return Implementation()
-
-
 def _plain(info: Implementation) -> Implementation:
     title = None if info.title is None else one_line(info.title, _LONGEST_NAME)
     return Implementation(
@@ -144,6 +137,13 @@ def _plain(info: Implementation) -> Implementation:
 
 def _instructions(text: str | None) -> str:
     return plain_text(text or "", LONGEST_INSTRUCTIONS)
+
+
+def _implementation(info: Any) -> Implementation:
+    try:
+        return _plain(msgspec.convert(info, Implementation)) if info else Implementation()
+    except msgspec.ValidationError:
+        return Implementation()
 
 
 def _offered(error: McpError) -> str | None:
