@@ -109,6 +109,9 @@ def call(request: dict[str, Any]) -> None:  # noqa: C901, PLR0912, PLR0915
             open(OPTIONS["once"], "w").close()
             raw(f'{{"jsonrpc":"2.0","id":{number},"resu')
             os._exit(0)
+        case "leaves a child":
+            subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+            os._exit(5)
         case "always exits":
             sys.exit(4)
         case "stderr":
@@ -129,6 +132,12 @@ def call(request: dict[str, Any]) -> None:  # noqa: C901, PLR0912, PLR0915
         case "asks too much":
             for other in range(50):
                 write({"id": f"q{other}", "method": "elicitation/create", "params": {"message": "?"}})
+            answer(request, done)
+        case "much progress":
+            token = request["params"]["_meta"]["progressToken"]
+            for step in range(1_000):
+                told = {"progressToken": token, "progress": step, "message": "\x1b[2J"}
+                write({"method": "notifications/progress", "params": told})
             answer(request, done)
         case "bad results":
             answer(request, OPTIONS["result"])

@@ -131,7 +131,7 @@ async def events(request: web.Request, headers: Mapping[str, str] = {}) -> Async
 @asynccontextmanager
 async def serving(application: web.Application) -> AsyncIterator[str]:
     """Serve an application on a free port; yields its address."""
-    runner = web.AppRunner(application, handle_signals=False, shutdown_timeout=0.1)
+    runner = web.AppRunner(application, handle_signals=False, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

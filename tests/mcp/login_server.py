@@ -30,6 +30,7 @@ class LoginServer:
         self.redirected: dict[str, str] = {}
         """Fields that the redirect has in addition."""
         self.expires_in: float | None = 3600
+        self.can_refresh = True
         self.refuse: Callable[[Mapping[str, str]], web.Response | None] = lambda form: None
         self.registrations: list[dict[str, Any]] = []
         self.authorizations: list[dict[str, str]] = []
@@ -86,8 +87,9 @@ class LoginServer:
         number = len(self.forms)
         self.valid.add(f"access-{number}-secret")
         self._refresh_tokens.add(f"refresh-{number}-secret")
-        tokens = {"access_token": f"access-{number}-secret", "refresh_token": f"refresh-{number}-secret"}
-        return web.json_response({**tokens, "token_type": "bearer", "expires_in": self.expires_in})
+        tokens = {"access_token": f"access-{number}-secret", "token_type": "bearer", "expires_in": self.expires_in}
+        refresh = {"refresh_token": f"refresh-{number}-secret"} if self.can_refresh else {}
+        return web.json_response({**tokens, **refresh})
 
 
 @asynccontextmanager

@@ -21,7 +21,20 @@ TOOLS: list[dict[str, Any]] = [
         "description": f"Does {name}.",
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}},
     }
-    for name in ("echo", "picture", "progress", "ask", "slow", "fail", "structured", "links", "grow", "sample", "state")
+    for name in (
+        "echo",
+        "picture",
+        "progress",
+        "ask",
+        "slow",
+        "fail",
+        "structured",
+        "links",
+        "grow",
+        "sample",
+        "state",
+        "sign_in",
+    )
 ]
 TOOLS[0]["annotations"] = {"readOnlyHint": True}
 TOOLS += [
@@ -41,6 +54,7 @@ CAPABILITIES = {
 META = {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1"}}
 
 listening: Any = None
+opened = 0
 next_id = 1000
 
 
@@ -88,6 +102,7 @@ def tools_changed() -> None:
 
 
 def call(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, PLR0912
+    global opened
     params = request["params"]
     arguments = params.get("arguments") or {}
     match params["name"]:
@@ -132,6 +147,14 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, PLR09
         case "sample":
             wanted = {"x": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}}
             return {"resultType": "input_required", "inputRequests": wanted}
+        case "sign_in" if arguments.get("count", 0) > opened:
+            page = {"mode": "url", "message": "Sign in", "url": "https://example.org/in", "elicitationId": "1"}
+            error = {"code": -32042, "message": "Sign in first", "data": {"elicitations": [page]}}
+            opened += 1
+            write({"id": request["id"], "error": error})
+            return None
+        case "sign_in":
+            return text("signed in")
         case "state":
             rounds = int(params.get("requestState") or 0)
             if rounds < arguments.get("count", 2):

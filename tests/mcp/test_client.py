@@ -109,7 +109,7 @@ async def test_only_named_variables_reach_the_program(monkeypatch: pytest.Monkey
 async def test_reads_all_pages(era: str) -> None:
     async with connected(scripted(era=era, page=3)) as client:
         names = [tool.name for tool in await client.list_tools()]
-        assert len(names) == len(set(names)) == 11
+        assert len(names) == len(set(names)) == 12
 
 
 async def test_stops_at_the_most_items_and_pages() -> None:
@@ -170,6 +170,20 @@ async def test_questions_and_sampling_are_refused_without_a_person(era: str) -> 
             for name in ("sample", "ask"):
                 with pytest.raises(McpError, match="does not support"):
                     await client.call_tool(name, {})
+
+
+async def test_opens_a_page_that_the_server_needs_first() -> None:
+    pages: list[str] = []
+
+    async def answer(question: Elicitation) -> ElicitationAnswer:
+        pages.append(question.url)
+        return ElicitationAnswer("accept" if len(pages) < 3 else "decline")
+
+    async with connected(scripted(era="legacy"), on_elicit=answer) as client:
+        assert text_of(await client.call_tool("sign_in", {"count": 2})) == "signed in"
+        with pytest.raises(McpError, match="Sign in first"):
+            await client.call_tool("sign_in", {"count": 3})
+    assert pages == ["https://example.org/in"] * 3
 
 
 async def test_waits_for_a_server_that_needs_time() -> None:

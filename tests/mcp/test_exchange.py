@@ -36,6 +36,11 @@ class Person:
         raise AssertionError
 
 
+def receive_often(exchange: Exchange, line: bytes, times: int) -> None:
+    for _ in range(times):
+        exchange.receive(line, lambda line: None)
+
+
 async def test_the_time_of_a_request_stops_while_a_person_answers() -> None:
     person, sent = Person(), list[bytes]()
     exchange = Exchange("s", person, Bounds())
@@ -54,17 +59,90 @@ async def test_the_time_of_a_request_stops_while_a_person_answers() -> None:
     assert json.loads(sent[1])["params"]["requestId"] == pending.id
 
 
+async def test_the_server_may_cancel_its_own_request() -> None:
+    person, sent = Person(), list[bytes]()
+    exchange = Exchange("s", person, Bounds())
+    exchange.receive(b'{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}', sent.append)
+    for params in (b'{"requestId":"other"}', b'{"requestId":[]}', b"{}", b"7", b'{"requestId":"q"}'):
+        assert exchange._answers
+        exchange.receive(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":%b}' % params, sent.append)
+    while exchange._answers:
+        await asyncio.sleep(0)
+    assert sent == []
+
+
+async def test_a_failure_to_ask_is_told_to_the_server() -> None:
+    class Broken(Person):
+        async def answer(self, method: str, params: msgspec.Raw) -> Any:
+            raise KeyError("a secret of the front end")
+
+    sent: list[bytes] = []
+    exchange = Exchange("s", Broken(), Bounds())
+    exchange.receive(b'{"jsonrpc":"2.0","id":7,"method":"elicitation/create"}', sent.append)
+    while not sent:
+        await asyncio.sleep(0)
+    assert json.loads(sent[0])["error"] == {"code": -32603, "message": "elicitation/create failed: KeyError"}
+
+
+async def test_a_steady_trickle_of_messages_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    exchange = Exchange("s", Person(), Bounds(stray_messages=100, stray_rate=10))
+    line = b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}'
+    for _ in range(1_000):
+        now += 0.1
+        exchange.receive(line, lambda line: None)
+    with pytest.raises(McpError, match="too many messages"):
+        receive_often(exchange, line, 101)
+
+
+async def test_endless_progress_is_a_flood() -> None:
+    exchange = Exchange("s", Person(), Bounds(stray_messages=100))
+    pending = exchange.begin("tools/call", {}, None, lambda progress: None)
+    line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d}}' % pending.id
+    with pytest.raises(McpError, match="too many messages"):
+        receive_often(exchange, line, 100_000)
+    exchange.forget(pending)
+
+
+async def test_the_time_of_a_request_stops_while_it_waits_for_a_person() -> None:
+    exchange = Exchange("s", Person(), Bounds())
+    pending = exchange.begin("tools/call", {}, 1000)
+    pending.on_hold = True
+    exchange._time_over(pending)
+    assert not pending.future.done()
+    pending.on_hold = False
+    exchange._time_over(pending)
+    with pytest.raises(McpTimeoutError):
+        await exchange.wait(pending, lambda line: None)
+
+
 async def test_progress_begins_the_time_again() -> None:
     exchange = Exchange("s", Person(), Bounds())
     pending = exchange.begin("tools/call", {}, 1000, lambda progress: None)
-    before = pending.timer
+    before = pending.until
     told = {"progressToken": pending.id, "progress": 1}
     line = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
     exchange.receive(json.dumps(line).encode(), lambda line: None)
     assert before is not None
-    assert before.cancelled()
-    assert pending.timer is not before
+    assert pending.until is not None
+    assert pending.until > before
     exchange.forget(pending)
+
+
+async def test_each_request_has_its_own_time() -> None:
+    exchange = Exchange("s", Person(), Bounds())
+    long, short, endless, done = (exchange.begin("tools/call", {}, seconds) for seconds in (1000, 0.1, None, 0.01))
+    exchange.receive(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % done.id, lambda line: None)
+    assert bytes(await exchange.wait(done, lambda line: None)) == b"{}"
+    with pytest.raises(McpTimeoutError, match=r"within 0\.1 seconds"):
+        await exchange.wait(short, lambda line: None)
+    assert not long.future.done()
+    assert not endless.future.done()
+    exchange.close(McpClosedError("gone"))
+    for pending in (long, endless):
+        with pytest.raises(McpClosedError):
+            await exchange.wait(pending, lambda line: None)
 
 
 async def test_the_first_requests_are_never_cancelled() -> None:

@@ -111,6 +111,7 @@ async def test_endless_notifications_close_the_channel(era: str) -> None:
         async with events(request) as send:
             while True:
                 await send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}})
+                await asyncio.sleep(0)
         raise AssertionError
 
     closed: list[Exception] = []

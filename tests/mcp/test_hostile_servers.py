@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,11 @@ async def test_a_server_that_dies_in_a_call_is_started_again(what: str, told: st
         assert "It is started again." in pool.notices[0]
 
 
+async def test_a_child_that_keeps_the_output_open_does_not_hide_the_end() -> None:
+    async with Pool(hostile("leaves a child"), restarts=Restarts(most=0)) as pool:
+        assert "ended (exit code 5)" in (await pool.call(GO)).text
+
+
 async def test_a_server_that_always_dies_is_given_up() -> None:
     restarts = Restarts(most=2, first_pause=0.01, longest_pause=0.01)
     async with Pool(hostile("always exits"), restarts=restarts) as pool:
@@ -185,6 +191,14 @@ async def test_too_many_questions_at_once_are_refused() -> None:
     async with Pool(hostile("asks too much"), bounds=Bounds(server_requests=4), on_elicit=answer) as pool:
         assert (await pool.call(GO)).text == "done"
     assert most <= 4
+
+
+async def test_much_progress_is_thinned_out() -> None:
+    async with Pool(hostile("much progress")) as pool:
+        began = time.monotonic()
+        assert (await pool.call(GO)).text == "done"
+        assert 20 <= len(pool.progress) <= 21 + 10 * (time.monotonic() - began)
+        assert pool.progress[0] == "0"
 
 
 async def test_tools_that_change_in_a_call() -> None:

@@ -96,6 +96,36 @@ async def test_a_session_that_the_server_lost_is_begun_again_once_for_all_reques
         assert "tools" in changes  # the server may have other tools now
 
 
+async def test_a_request_waits_for_the_new_session() -> None:
+    renewing, release = asyncio.Event(), asyncio.Event()
+
+    async def slowly(request: web.Request, message: Message) -> None:
+        if len(server.sent("initialize")) == 2:
+            renewing.set()
+            await release.wait()
+
+    async with peer("legacy", initialize=slowly) as server, connected(server) as client:
+        server.sessions.clear()
+        first = asyncio.create_task(client.call_tool("echo", {"n": 1}))
+        await renewing.wait()
+        second = asyncio.create_task(client.call_tool("echo", {"n": 2}))
+        await asyncio.sleep(0.05)
+        release.set()
+        assert [json.loads(text_of(await each)) for each in (first, second)] == [{"n": 1}, {"n": 2}]
+
+
+async def test_a_version_that_the_server_offers_is_tried(era: str) -> None:
+    async def refuse_once(request: web.Request, message: Message) -> web.StreamResponse | None:
+        if len(server.sent("server/discover")) > 1:
+            return None
+        offered = {"supported": ["2030-01-01", "2026-07-28"] if era == "modern" else ["2025-11-25"]}
+        return web.json_response(error(message, -32022, "Unsupported protocol version", offered), status=400)
+
+    async with peer(era, server__discover=refuse_once) as server, connected(server):
+        assert len(server.sent("server/discover")) == (2 if era == "modern" else 1)
+        assert len(server.sent("initialize")) == (0 if era == "modern" else 1)
+
+
 async def test_a_session_that_is_lost_again_at_once_closes_the_channel() -> None:
     closed: list[Exception] = []
 
@@ -224,13 +254,11 @@ async def test_cancelling_tells_the_server(era: str) -> None:
     started, gone = asyncio.Event(), asyncio.Event()
 
     async def call(request: web.Request, message: Message) -> web.StreamResponse:
-        async with events(request) as send:
+        async with events(request):
             started.set()
             try:
-                while True:
-                    await send(None)  # fails once the client has closed the stream
-                    await asyncio.sleep(0.01)
-            except (ConnectionError, asyncio.CancelledError):
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:  # the client has closed the stream
                 gone.set()
                 raise
         raise AssertionError

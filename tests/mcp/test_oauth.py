@@ -130,9 +130,13 @@ async def test_a_refresh_token_that_is_refused_is_not_used_again(tmp_path: Path)
         assert len(server.registrations) == 1
 
 
-async def test_a_server_that_refuses_new_tokens_does_not_open_the_browser_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("can_refresh", [True, False])
+async def test_a_server_that_refuses_new_tokens_does_not_open_the_browser_again(
+    tmp_path: Path, can_refresh: bool
+) -> None:
     browser = Browser()
     async with login_server() as server:
+        server.can_refresh = can_refresh
         server.valid = Forgetful()
         with pytest.raises(McpLoginError):
             async with connected(server, tmp_path, open_url=browser):
@@ -145,6 +149,20 @@ class Forgetful(set[str]):
 
     def add(self, token: str) -> None:
         return
+
+
+async def test_the_time_of_a_request_does_not_run_while_a_person_logs_in(tmp_path: Path) -> None:
+    browser = Browser()
+
+    async def slowly(url: str) -> None:
+        await asyncio.sleep(1)
+        await browser(url)
+
+    async with login_server() as server:
+        description = HttpServer("peer", f"{server.address}/mcp", startup_timeout=0.4)
+        client = Client(description, authorization=OAuth(description, TokenStore(tmp_path), open_url=slowly))
+        await client.connect()
+        await client.close()
 
 
 async def test_a_redirect_with_another_state_does_not_end_the_login(tmp_path: Path) -> None:

@@ -56,6 +56,19 @@ async def test_a_slow_server_does_not_delay_the_others() -> None:
             await pool.close()
 
 
+async def test_a_failed_server_can_be_started_again(tmp_path: Path) -> None:
+    program = tmp_path / "server"
+    async with Pool(StdioServer("late", str(program))) as pool:
+        assert [each.state for each in pool.statuses()] == ["failed"]
+        real = scripted()
+        program.write_text(f"#!/bin/sh\nexec {real.command} {' '.join(real.args[:3])} '{real.args[3]}'\n")
+        program.chmod(0o700)
+        await pool.restart("late")
+        assert (await pool.call("mcp__late__echo", text="hi")).text == "hi"
+        with pytest.raises(McpError, match="The servers are: late"):
+            await pool.restart("other")
+
+
 async def test_an_empty_pool_is_settled() -> None:
     async with Pool() as pool:
         assert pool.tools() == ()

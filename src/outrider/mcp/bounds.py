@@ -17,7 +17,9 @@ class Bounds(msgspec.Struct, frozen=True):
     list_bytes: int = 8 * 1024 * 1024
     """All items of one list together."""
     stray_messages: int = 10_000
-    """Lines that answer nothing, between two that do."""
+    """Lines that answer nothing, in a burst."""
+    stray_rate: float = 100.0
+    """Such lines a second that a server may send for ever."""
     server_requests: int = 16
     """Requests of the server that are being answered at the same time."""
     stderr_bytes: int = 8 * 1024

@@ -32,6 +32,7 @@ from outrider.mcp.protocol import (
     Completion,
     GetPromptResult,
     ListKind,
+    Outcome,
     Prompt,
     ReadResourceResult,
     Resource,
@@ -46,6 +47,7 @@ from outrider.mcp.wording import one_line
 from outrider.processes.processes import Processes
 
 T = TypeVar("T")
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 
 REQUEST_SECONDS = 60.0
 """How long a server may take for a request other than a tool call."""
@@ -264,18 +266,17 @@ class Client:
         self,
         method: str,
         params: dict[str, Any],
-        type: type[T],
+        type: type[OutcomeT],
         timeout: float = REQUEST_SECONDS,
         on_progress: Callable[[Progress], None] | None = None,
         headers: Mapping[str, str] = {},
-    ) -> T:
+    ) -> OutcomeT:
         """Send a request during which the server may ask the person."""
 
         async def send(params: dict[str, Any]) -> msgspec.Raw:
             return await self._send(method, params, timeout, on_progress, headers)
 
-        raw = await call_with_input(send, params, self.answer, self.server.name, method, self._bounds.rounds)
-        return decoded(raw, type, self.server.name, method)
+        return await call_with_input(send, params, type, self.answer, self.server.name, method, self._bounds.rounds)
 
     async def _request(self, method: str, params: dict[str, Any], type: type[T]) -> T:
         return decoded(await self._send(method, params, REQUEST_SECONDS), type, self.server.name, method)

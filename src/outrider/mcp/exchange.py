@@ -23,8 +23,10 @@ from outrider.mcp.protocol import (
     METHOD_NOT_FOUND,
     PING,
     PROGRESS,
+    CancelledParams,
     ProgressParams,
 )
+from outrider.mcp.wording import plain_text
 from outrider.text import human_size
 
 Send = Callable[[bytes], None]
@@ -34,12 +36,15 @@ _HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1
 _TAIL = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _TAIL_BYTES = 100
 _BUSY = -32000
+_LONGEST_MESSAGE = 2_000
+_CLOCK_STEP = 0.01
+"""The event loop may call a little early."""
 
 
 class PendingRequest:
     """A request without an answer. `line` is what the transport sends, with a line end."""
 
-    __slots__ = ("future", "id", "line", "method", "on_hold", "on_progress", "timeout", "timer")
+    __slots__ = ("future", "id", "line", "method", "on_hold", "on_progress", "progressed", "timeout", "until")
 
     def __init__(
         self, id: int, line: bytes, method: str, timeout: float | None, on_progress: Callable[[Progress], None] | None
@@ -52,8 +57,10 @@ class PendingRequest:
         self.on_progress = on_progress
         self.on_hold = False
         """Whether the request waits for a person, so that its time does not run."""
+        self.progressed = 0
         self.future: asyncio.Future[msgspec.Raw] = loop.create_future()
-        self.timer: asyncio.TimerHandle | None = None
+        self.until: float | None = None
+        """When the time is over, on the clock of the event loop; None if there is no limit."""
 
     def fail(self, error: McpError) -> None:
         """Let the request raise an error, unless it has its answer."""
@@ -70,8 +77,12 @@ class Exchange:
         self._bounds = bounds
         self._ids = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
-        self._answers: set[asyncio.Task[None]] = set()
-        self._strays = 0
+        self._answers: dict[bytes, asyncio.Task[None]] = {}
+        """The requests of the server that are being answered, by id."""
+        self._timer: asyncio.TimerHandle | None = None
+        """One timer for all requests: it is set for the earliest end."""
+        self._strays = 0.0
+        self._counted_at = 0.0
 
     def begin(
         self,
@@ -89,7 +100,7 @@ class Exchange:
         except (TypeError, ValueError) as error:
             raise McpError(f"{method} cannot be sent to the MCP server {self.name}: {error}.") from None
         pending = self._pending[number] = PendingRequest(number, line, method, timeout, on_progress)
-        self._set_timer(pending)
+        self._restart_time(pending)
         return pending
 
     async def wait(self, pending: PendingRequest, send: Send) -> msgspec.Raw:
@@ -106,9 +117,6 @@ class Exchange:
     def forget(self, pending: PendingRequest) -> None:
         """Remove a request that has ended, or was not sent."""
         self._pending.pop(pending.id, None)
-        if pending.timer:
-            pending.timer.cancel()
-            pending.timer = None
 
     def receive(self, line: bytes, send: Send) -> None:
         """Handle one message. `send` takes the answer to a server's request. Raises McpError if the server floods."""
@@ -143,8 +151,10 @@ class Exchange:
         """Fail all open requests, and stop answering those of the server."""
         for pending in tuple(self._pending.values()):
             pending.fail(error)
-        for task in tuple(self._answers):
+        for task in tuple(self._answers.values()):
             task.cancel()
+        if self._timer:
+            self._timer.cancel()
 
     def _resolve(self, message: IncomingMessage) -> None:
         text = bytes(message.id)
@@ -152,7 +162,6 @@ class Exchange:
         if pending is None or pending.future.done():
             self._count_stray()
             return
-        self._strays = 0
         try:
             pending.future.set_result(result_of(message, pending.method, self.name))
         except McpError as error:
@@ -163,7 +172,10 @@ class Exchange:
             self._progress(params)
             return
         self._count_stray()
-        self._receiver.notified(method, params)
+        if method == CANCELLED:
+            self._cancel_answer(params)
+        else:
+            self._receiver.notified(method, params)
 
     def _progress(self, params: msgspec.Raw) -> None:
         try:
@@ -175,21 +187,25 @@ class Exchange:
         if pending is None or pending.on_progress is None:
             self._count_stray()
             return
-        self._set_timer(pending)
+        pending.progressed += 1
+        if pending.progressed > self._bounds.stray_messages:
+            self._count_stray()
+        self._restart_time(pending)
         pending.on_progress(Progress(told.progress, told.total, told.message or ""))
 
     def _start_answer(self, message: IncomingMessage, send: Send) -> None:
         their_id, method = bytes(message.id), message.method_name()
         if method == PING:
             send(jsonrpc.response(their_id, {}))
-        elif len(self._answers) >= self._bounds.server_requests:
+        elif len(self._answers) >= self._bounds.server_requests or jsonrpc.id_key(their_id) in self._answers:
             self._count_stray()
             busy = RpcError(_BUSY, "Too many requests are open. Wait for their answers.")
             send(jsonrpc.error_response(their_id, busy))
         else:
             task = asyncio.get_running_loop().create_task(self._answer(their_id, method, message.params, send))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
+            key = jsonrpc.id_key(their_id)
+            self._answers[key] = task
+            task.add_done_callback(lambda _: self._answers.pop(key, None))
 
     async def _answer(self, id: bytes, method: str, params: msgspec.Raw, send: Send) -> None:
         try:
@@ -197,22 +213,47 @@ class Exchange:
         except McpError as error:
             code = METHOD_NOT_FOUND if error.code is None else error.code
             line = jsonrpc.error_response(id, RpcError(code, str(error), error.data))
+        except Exception as error:  # noqa: BLE001 - a front end failed to ask; the server must not wait forever
+            line = jsonrpc.error_response(id, RpcError.internal(f"{method} failed: {type(error).__name__}"))
         for pending in self._pending.values():  # the server's time begins again
-            self._set_timer(pending)
+            self._restart_time(pending)
         with contextlib.suppress(McpError):  # the channel has ended, and everyone else learns it there
             send(line)
 
-    def _set_timer(self, pending: PendingRequest) -> None:
-        if pending.timer:
-            pending.timer.cancel()
+    def _cancel_answer(self, params: msgspec.Raw) -> None:
+        """Stop answering a request that the server has cancelled."""
+        try:
+            key = jsonrpc.id_key(bytes(jsonrpc.decode(params, CancelledParams).request_id))
+        except (ValueError, RecursionError):
+            return
+        if task := self._answers.get(key):
+            task.cancel()
+
+    def _restart_time(self, pending: PendingRequest) -> None:
         if pending.timeout is not None:
             loop = asyncio.get_running_loop()
-            pending.timer = loop.call_later(pending.timeout, self._time_over, pending)
+            pending.until = loop.time() + pending.timeout
+            if self._timer is None or pending.until < self._timer.when():
+                self._set_timer(loop, pending.until)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._check_times)
+
+    def _check_times(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        now = loop.time() + _CLOCK_STEP
+        for pending in tuple(self._pending.values()):
+            if pending.until is not None and pending.until <= now:
+                self._time_over(pending)
+        ends = [each.until for each in self._pending.values() if each.until is not None and not each.future.done()]
+        if ends:
+            self._set_timer(loop, min(ends))
 
     def _time_over(self, pending: PendingRequest) -> None:
-        pending.timer = None
         if self._answers or pending.on_hold:  # the server waits for us, perhaps for a person
-            self._set_timer(pending)
+            self._restart_time(pending)
             return
         setting = "startup_timeout" if pending.method in (INITIALIZE, DISCOVER) else "timeout"
         pending.fail(
@@ -236,7 +277,11 @@ class Exchange:
         self._count_stray()
 
     def _count_stray(self) -> None:
-        self._strays += 1
+        """Count a message that answers nothing. They are forgotten at a steady rate: a heartbeat is not a flood."""
+        now = asyncio.get_running_loop().time()
+        forgotten = (now - self._counted_at) * self._bounds.stray_rate
+        self._strays = max(0.0, self._strays - forgotten) + 1
+        self._counted_at = now
         if self._strays > self._bounds.stray_messages:
             raise McpError(f"The MCP server {self.name} sent too many messages that answer nothing.")
 
@@ -249,5 +294,5 @@ def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
         error = msgspec.json.decode(message.error, type=ErrorObject)
     except (msgspec.DecodeError, RecursionError):
         raise McpError(f"The MCP server {name} refused {method} with an invalid error.", code=0) from None
-    said = error.message[:2_000] or f"error {error.code}"
+    said = plain_text(error.message, _LONGEST_MESSAGE) or f"error {error.code}"
     raise McpError(f"The MCP server {name} refused {method}: {said}", code=error.code, data=error.data)

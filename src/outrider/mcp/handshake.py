@@ -26,10 +26,13 @@ from outrider.mcp.protocol import (
     InitializeResult,
     ServerCapabilities,
 )
+from outrider.mcp.wording import one_line, plain_text
 from outrider.version import __version__
 
 SILENCE_SECONDS = 10.0
 """How long `server/discover` may stay without an answer before `initialize` is tried."""
+LONGEST_INSTRUCTIONS = 4_000
+_LONGEST_NAME = 100
 CLIENT_INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
 
 T = TypeVar("T")
@@ -94,11 +97,10 @@ async def _discover(
     raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
     found = decoded(raw, DiscoverResult, name, DISCOVER)
     if version not in found.supported_versions:
-        raise McpError(
-            f"The MCP server {name} supports other versions: {', '.join(found.supported_versions)[:200] or 'none'}."
-        )
+        others = one_line(", ".join(found.supported_versions), 200) or "none"
+        raise McpError(f"The MCP server {name} supports other versions of the protocol: {others}.")
     info = (found.meta or {}).get(SERVER_INFO_KEY)
-    return Agreement(version, found.capabilities, _implementation(info), found.instructions or "", meta)
+    return Agreement(version, found.capabilities, _implementation(info), _instructions(found.instructions), meta)
 
 
 async def _initialize(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
@@ -113,7 +115,8 @@ async def _initialize(channel: Channel, name: str, capabilities: dict[str, Any],
         )
     channel.protocol_version = found.protocol_version
     await channel.notify(INITIALIZED, {})
-    return Agreement(found.protocol_version, found.capabilities, found.server_info, found.instructions or "")
+    info, instructions = _plain(found.server_info), _instructions(found.instructions)
+    return Agreement(found.protocol_version, found.capabilities, info, instructions)
 
 
 def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
@@ -125,9 +128,20 @@ def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
     return result
 
 
+def _plain(info: Implementation) -> Implementation:
+    title = None if info.title is None else one_line(info.title, _LONGEST_NAME)
+    return Implementation(
+        name=one_line(info.name, _LONGEST_NAME), version=one_line(info.version, _LONGEST_NAME), title=title
+    )
+
+
+def _instructions(text: str | None) -> str:
+    return plain_text(text or "", LONGEST_INSTRUCTIONS)
+
+
 def _implementation(info: Any) -> Implementation:
     try:
-        return msgspec.convert(info, Implementation) if info else Implementation()
+        return _plain(msgspec.convert(info, Implementation)) if info else Implementation()
     except msgspec.ValidationError:
         return Implementation()
 

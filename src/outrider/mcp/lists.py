@@ -9,13 +9,17 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from outrider.mcp.bounds import Bounds
-from outrider.mcp.protocol import ListKind, Page
+from outrider.mcp.protocol import ListKind, Page, Prompt
+from outrider.mcp.wording import plain_text
 from outrider.text import human_size
 
 T = TypeVar("T")
 
 _LONGEST_SECONDS = 24 * 3600.0
 _MOST_REASONS = 20
+_IDENTIFIERS = ("name", "uri", "uri_template")
+_TEXTS = ("title", "description")
+_LONGEST_TEXT = 4_000
 
 
 class ReadPage(Protocol):
@@ -65,10 +69,28 @@ async def read_list(read: ReadPage, method: str, field: str, type: type[T], boun
 
 def _decode_item(raw: msgspec.Raw, type: type[T], items: list[T], skipped: list[str]) -> None:
     try:
-        items.append(msgspec.json.decode(raw, type=type))
+        items.append(_harmless(msgspec.json.decode(raw, type=type)))
     except (msgspec.DecodeError, RecursionError) as error:
         if len(skipped) < _MOST_REASONS:
             skipped.append(f"an item is not valid: {error}")
+
+
+def _harmless(item: T) -> T:
+    """Return the item with a title and a description that can be shown. Raises ValidationError for its name.
+
+    A name or an address is sent back to the server as it is, so it cannot be changed.
+    """
+    for field in _IDENTIFIERS:
+        if not getattr(item, field, "").isprintable():
+            raise msgspec.ValidationError(f"its {field} has characters that cannot be shown")
+    changes: dict[str, Any] = {
+        field: plain_text(text, _LONGEST_TEXT)
+        for field in _TEXTS
+        if isinstance(text := getattr(item, field, None), str)
+    }
+    if isinstance(item, Prompt) and item.arguments:
+        changes["arguments"] = [_harmless(argument) for argument in item.arguments]
+    return msgspec.structs.replace(item, **changes)  # type: ignore[type-var]
 
 
 class ListCache:

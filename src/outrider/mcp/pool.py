@@ -90,13 +90,24 @@ class ServerPool:
         """Return the client of a server that is ready, for its resources and prompts. Raises McpError."""
         server = self._servers.get(name)
         if server is None:
-            known = ", ".join(self._servers) or "none"
-            raise McpError(f"There is no MCP server {name!r}. The servers are: {known}.")
+            raise McpError(self._unknown(name))
         return server.client()
 
     def ready(self) -> tuple[Client, ...]:
         """Return the clients of all servers that are ready."""
         return tuple(server.client() for server in self._servers.values() if server.is_ready)
+
+    async def restart(self, name: str) -> None:
+        """Start a server again, for example after a login, and wait until it is ready or has failed."""
+        server = self._servers.get(name)
+        if server is None:
+            raise McpError(self._unknown(name))
+        await server.close()
+        server.start()
+        await server.settled()
+
+    def _unknown(self, name: str) -> str:
+        return f"There is no MCP server {name!r}. The servers are: {', '.join(self._servers) or 'none'}."
 
     async def close(self) -> None:
         """End all servers."""

@@ -182,7 +182,22 @@ class ContentBlock(_Wire, frozen=True):
     size: int | None = None
 
 
-class CallToolResult(_Wire, frozen=True):
+class Outcome(_Wire, frozen=True):
+    """A result that may be incomplete: it then asks for input first (since 2026-07-28)."""
+
+    result_type: str = "complete"
+    input_requests: dict[str, InputRequest] | None = None
+    request_state: str | None = None
+
+
+class InputRequest(_Wire, frozen=True):
+    """A request of the server inside an incomplete result."""
+
+    method: str
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class CallToolResult(Outcome, frozen=True):
     """The result of a tool call. Its blocks are decoded one by one."""
 
     content: list[msgspec.Raw] = []
@@ -190,7 +205,7 @@ class CallToolResult(_Wire, frozen=True):
     is_error: bool | None = None
 
 
-class ReadResourceResult(_Wire, frozen=True):
+class ReadResourceResult(Outcome, frozen=True):
     """The contents of a resource, which may be a folder of several."""
 
     contents: list[ResourceContents] = []
@@ -203,10 +218,10 @@ class PromptMessage(_Wire, frozen=True):
     content: ContentBlock
 
 
-class GetPromptResult(_Wire, frozen=True):
+class GetPromptResult(Outcome, frozen=True):
     """A prompt with its arguments filled in."""
 
-    messages: list[PromptMessage]
+    messages: list[PromptMessage] = []
     description: str | None = None
 
 
@@ -236,21 +251,6 @@ class Page(_Wire, frozen=True):
     """Milliseconds for which the list may be used without asking again (since 2026-07-28)."""
 
 
-class Outcome(_Wire, frozen=True):
-    """The part of any result that says whether it is complete, or asks for input first (since 2026-07-28)."""
-
-    result_type: str = "complete"
-    input_requests: dict[str, InputRequest] | None = None
-    request_state: str | None = None
-
-
-class InputRequest(_Wire, frozen=True):
-    """A request of the server inside an incomplete result."""
-
-    method: str
-    params: msgspec.Raw = msgspec.Raw(b"{}")
-
-
 class ElicitParams(_Wire, frozen=True):
     """A question of the server to the person: a form, or a page to open in the browser."""
 
@@ -259,6 +259,12 @@ class ElicitParams(_Wire, frozen=True):
     requested_schema: dict[str, Any] | None = None
     url: str | None = None
     elicitation_id: str | None = None
+
+
+class CancelledParams(_Wire, frozen=True):
+    """The parameters of a notification that a request is cancelled."""
+
+    request_id: msgspec.Raw
 
 
 class ProgressParams(_Wire, frozen=True):

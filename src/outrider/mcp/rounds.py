@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from outrider.errors import McpError
 from outrider.mcp.handshake import decoded
 from outrider.mcp.protocol import ELICIT, URL_ELICITATION_REQUIRED, Outcome
 
+T = TypeVar("T", bound=Outcome)
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[msgspec.Raw]]
 Answer: TypeAlias = Callable[[str, msgspec.Raw], Awaitable[Any]]
 
@@ -24,8 +25,8 @@ _LONGEST_PAUSE = 1.0
 
 
 async def call_with_input(
-    send: Send, params: dict[str, Any], answer: Answer, name: str, method: str, rounds: int
-) -> msgspec.Raw:
+    send: Send, params: dict[str, Any], type: type[T], answer: Answer, name: str, method: str, rounds: int
+) -> T:
     """Send a request, and again with the answers to what the server asks for, at most `rounds` times.
 
     Raises McpError if the server asks too often, or for something that is refused.
@@ -40,9 +41,9 @@ async def call_with_input(
                 raise
             await _open_pages(error, answer)
             continue
-        outcome = _outcome(raw, name, method)
+        outcome = decoded(raw, type, name, method)
         if outcome.result_type == "complete":
-            return raw
+            return outcome
         if outcome.result_type != "input_required":
             raise McpError(f"The MCP server {name} sent a result of an unknown type, {outcome.result_type[:40]!r}.")
         sent = dict(params)
@@ -54,11 +55,6 @@ async def call_with_input(
         if outcome.request_state is not None:
             sent["requestState"] = outcome.request_state
     raise McpError(f"The MCP server {name} asked for input more than {rounds} times for one {method}.")
-
-
-def _outcome(raw: msgspec.Raw, name: str, method: str) -> Outcome:
-    # Most results are complete; reading the type twice would cost as much as the rest of a call.
-    return Outcome() if b'"resultType"' not in bytes(raw) else decoded(raw, Outcome, name, method)
 
 
 async def _answers(outcome: Outcome, answer: Answer) -> dict[str, Any]:

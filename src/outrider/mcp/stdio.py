@@ -31,6 +31,8 @@ INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL
 EXIT_SECONDS = 0.5
 """How long a program may take to end by itself: after its input closes, and after it has closed its output."""
 _SHOWN_STDERR = 1_000
+_READ_BYTES = 64 * 1024
+"""What a pipe holds. asyncio would allocate 256 KiB for each read, which costs more than the rest of a call."""
 
 
 class StdioChannel:
@@ -58,6 +60,7 @@ class StdioChannel:
         self._writer: asyncio.WriteTransport | None = None
         self._readers: list[asyncio.ReadTransport] = []
         self._ending: asyncio.Task[None] | None = None
+        self._exit_handle: int | None = None
         self._is_closed = False
 
     async def open(self) -> None:
@@ -128,7 +131,9 @@ class StdioChannel:
         for handle, take, ended in ((output, self._feed, self._output_ended), (errors, self._keep_stderr, _ignore)):
             reader = os.fdopen(handle, "rb", buffering=0)
             transport, _ = await loop.connect_read_pipe(lambda take=take, ended=ended: _Output(take, ended), reader)  # type: ignore[misc]
+            transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
             self._readers.append(transport)
+        self._watch_exit()
 
     def _send(self, line: bytes) -> None:
         writer = self._writer
@@ -156,6 +161,24 @@ class StdioChannel:
     def _output_ended(self) -> None:
         if not self._is_closed:
             self._lose(None)
+
+    def _watch_exit(self) -> None:
+        """Notice the end of a program whose children keep its output open."""
+        handle = self._process.exit_handle if self._process else None
+        if handle is not None:
+            self._exit_handle = os.dup(handle)
+            asyncio.get_running_loop().add_reader(self._exit_handle, self._exited)
+
+    def _exited(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._forget_exit()
+        loop.call_later(EXIT_SECONDS, self._output_ended)  # what it has written is read first
+
+    def _forget_exit(self) -> None:
+        if self._exit_handle is not None:
+            asyncio.get_running_loop().remove_reader(self._exit_handle)
+            os.close(self._exit_handle)
+            self._exit_handle = None
 
     def _lose(self, reason: McpError | None) -> None:
         """Handle the end of a program that was not asked to end, or whose output cannot be used any more."""
@@ -186,6 +209,7 @@ class StdioChannel:
 
     async def _end_process(self) -> int | None:
         """End the whole group, and release the pipes. Return the exit code."""
+        self._forget_exit()
         process, self._process = self._process, None
         code = await Threads().run(_end, process, self._processes) if process else None
         await asyncio.sleep(0)  # let the readers take what is left

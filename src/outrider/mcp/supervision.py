@@ -100,8 +100,9 @@ class SupervisedServer:
         )
 
     def start(self) -> None:
-        """Start the server in the background."""
-        if self._task is None:
+        """Start the server in the background. A closed or failed one is started anew."""
+        if self._task is None or self._task.done():
+            self._set("starting", "")
             self._task = asyncio.get_running_loop().create_task(self._supervise())
 
     async def settled(self) -> None:
@@ -147,6 +148,7 @@ class SupervisedServer:
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])
+            self._task = None
         self._set("closed", "")
         if self._client:
             await self._client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ LONGEST_DESCRIPTION = 4_000
 _CONTEXT = "outrider_context"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 _HASH_LENGTH = 8
+_PROGRESS_BURST, _PROGRESS_RATE = 20, 10
 
 
 class CallServer(Protocol):
@@ -76,7 +78,7 @@ def _tool(server: str, spec: ToolSpec, call: CallServer, trusted: bool, taken: C
     async def run(**arguments: Any) -> ToolResult:
         context: ToolContext[Any] = arguments.pop(_CONTEXT)
         try:
-            result = await call(spec.name, arguments, lambda progress: context.progress(progress_text(progress)))
+            result = await call(spec.name, arguments, _ProgressSender(context))
         except McpError as error:
             return ToolResult(plain_text(str(error), LONGEST_DESCRIPTION), is_error=True)
         return tool_result(result, short)
@@ -91,6 +93,23 @@ def _effect(hints: ToolAnnotations | None, trusted: bool) -> Effect:
     if not trusted or hints is None:
         return "write"
     return "read" if hints.read_only_hint else "idempotent" if hints.idempotent_hint else "write"
+
+
+class _ProgressSender:
+    """Sends the progress of a call to observers: a burst, then some a second. The rest is dropped."""
+
+    def __init__(self, context: ToolContext[Any]) -> None:
+        self._context = context
+        self._left = float(_PROGRESS_BURST)
+        self._at = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._at) * _PROGRESS_RATE, _PROGRESS_BURST)
+        self._at = now
+        if self._left >= 1:
+            self._left -= 1
+            self._context.progress(progress_text(progress))
 
 
 def progress_text(progress: Progress) -> str:
