@@ -37,7 +37,9 @@ from outrider import (
 from outrider.coding.config.loading import load
 from outrider.errors import OutriderError
 from outrider.mcp.client import Client
-from outrider.mcp.servers import StdioServer
+from outrider.mcp.oauth import OAuth
+from outrider.mcp.servers import HttpServer, StdioServer
+from outrider.mcp.tokens import TokenStore
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.ollama import Ollama
 from outrider.providers.openai_chat import OpenAIChat
@@ -45,6 +47,7 @@ from outrider.providers.openai_responses import OpenAIResponses
 from outrider.providers.testing.scripted import Cut, Delay, call
 from outrider.runtime.retry import Retry
 from tests.cli.program import outrider
+from tests.mcp.login_server import login_server
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
 from tests.streams import Answer
 
@@ -457,6 +460,20 @@ def a_server_says_why_it_ends(where: Path) -> object:
 @provokes(errors.McpTimeoutError, culprit="server files did not answer initialize", way_out="set its startup_timeout")
 def a_server_does_not_answer(where: Path) -> object:
     return connect("sleep", "600", startup_timeout=0.2)
+
+
+@provokes(errors.McpLoginError, culprit="server files", way_out="Log in with `outrider mcp login files`")
+def a_server_wants_a_login(where: Path) -> object:
+    async def both() -> None:
+        async with login_server() as server:
+            description = HttpServer("files", f"{server.address}/mcp")
+            client = Client(description, authorization=OAuth(description, TokenStore(where)))
+            try:
+                await client.connect()
+            finally:
+                await client.close()
+
+    return asyncio.run(both())
 
 
 # The tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -180,4 +181,4 @@ async def test_the_state_of_the_servers_is_a_command(tmp_path: Path) -> None:
         session = await editor.new(tmp_path, mcpServers=given())
         await ready(editor, session)
         await editor.prompt(session, "/mcp")
-        assert "- scripted  ready, 11 tools, protocol 2026-07-28" in editor.seen(session).text()
+        assert re.search(r"- scripted  ready, \d+ tools, protocol 2026-07-28", editor.seen(session).text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_a_program_is_added_listed_tested_and_removed(tmp_path: Path) -> None:
     tested = outrider("mcp", "test", "time", cwd=tmp_path)
     assert tested.returncode == 0
     assert "✓ time: scripted 1, protocol 2026-07-28, ready after" in tested.stdout
-    assert "11 tools in" in tested.stdout
+    assert re.search(r"\d+ tools in \d+", tested.stdout)
     assert "    memo://1" in tested.stdout
     assert "    greet" in tested.stdout
     assert outrider("mcp", "remove", "time", cwd=tmp_path).returncode == 0

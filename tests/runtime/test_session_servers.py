@@ -117,7 +117,8 @@ async def test_changed_tools_join_at_a_later_request() -> None:
         while len(servers.tools()) == before == len(names(model, 0)):  # the list is being read
             await asyncio.sleep(0.01)
         await session.run("And now?")
-    assert set(names(model, 2)) - set(names(model, 0)) == {"mcp__scripted__new11"}
+    (new,) = set(names(model, 2)) - set(names(model, 0))
+    assert new.startswith("mcp__scripted__new")
 
 
 async def test_a_server_never_replaces_a_tool_of_the_agent() -> None:

@@ -113,7 +113,10 @@ def _remove_denied(value: Any, names: tuple[str, ...] | None, known: frozenset[s
         return names
     if "*" in denied:
         return ()
-    return tuple(name for name in (sorted(known) if names is None else names) if name not in denied)
+    if names is None:
+        # Which tools the servers have is not known here: all of them stay, or none if the profile denies one.
+        names = (*sorted(known), *(() if any(name.startswith("mcp__") for name in denied) else ("mcp__*",)))
+    return tuple(name for name in names if name not in denied)
 
 
 def _model(name: str) -> str:
