@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all coverage demo bench bench-peers format clean
+.PHONY: help check test test-long test-all coverage mcp-servers conformance demo bench bench-peers format clean
 
 help:
 	@echo "make demo    run five short demos, without a key"
@@ -10,6 +10,8 @@ help:
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
+	@echo "make mcp-servers   install the MCP servers that the tests use where they are there (about 300 MB below .venv)"
+	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
 	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
@@ -43,6 +45,13 @@ test-all: .venv/.ready
 
 coverage: .venv/.ready
 	$(BIN)/python scripts/coverage
+
+mcp-servers: .venv/.ready
+	$(BIN)/python scripts/mcp-servers --chromium
+
+conformance: .venv/.ready
+	-@$(BIN)/python scripts/mcp-servers
+	$(BIN)/python scripts/conformance
 
 demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo

@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.acceptance_index"]
+pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

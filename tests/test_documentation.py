@@ -24,6 +24,7 @@ PAGES += [
 OTHER_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
 OTHER_PAGES += ["docs/chat.md", "docs/editors.md", "docs/print.md", "docs/permissions.md", "docs/configuration.md"]
 OTHER_PAGES += ["docs/acceptance.md", "docs/sandbox.md", "docs/security.md"]
+PAGES += ["docs/mcp.md"]
 OTHER_PAGES += sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/stories/*.md"))
 MAPS = ["CONTRIBUTING.md", "docs/architecture.md"]
 MODULES = sorted(

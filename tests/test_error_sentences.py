@@ -36,6 +36,10 @@ from outrider import (
 )
 from outrider.coding.config.loading import load
 from outrider.errors import OutriderError
+from outrider.mcp.client import Client
+from outrider.mcp.oauth import OAuth
+from outrider.mcp.servers import HttpServer, StdioServer
+from outrider.mcp.tokens import TokenStore
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.ollama import Ollama
 from outrider.providers.openai_chat import OpenAIChat
@@ -43,6 +47,7 @@ from outrider.providers.openai_responses import OpenAIResponses
 from outrider.providers.testing.scripted import Cut, Delay, call
 from outrider.runtime.retry import Retry
 from tests.cli.program import outrider
+from tests.mcp.login_server import login_server
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
 from tests.streams import Answer
 
@@ -434,6 +439,54 @@ def a_connection_breaks(where: Path) -> object:
 def a_model_of_ones_own_breaks_off(where: Path) -> object:
     agent = Agent(ScriptedModel([Cut("Hel")]), retry=Retry(seconds=0))
     return asyncio.run(agent.session().think("Hello"))
+
+
+# Servers
+
+
+def connect(*argv: str, startup_timeout: float = 60) -> object:
+    async def both() -> None:
+        client = Client(StdioServer("files", *argv[:1], argv[1:], env={"KEY": KEY}, startup_timeout=startup_timeout))
+        try:
+            await client.connect()
+        finally:
+            await client.close()
+
+    return asyncio.run(both())
+
+
+@provokes(errors.McpError, culprit="server files cannot start: the program 'no-such-program'", way_out="Install it, or")
+def a_server_is_not_installed(where: Path) -> object:
+    return connect("no-such-program")
+
+
+@provokes(errors.McpClosedError, culprit=r"server files ended \(exit code 0\)", way_out="Run its command in a terminal")
+def a_server_ends_at_once(where: Path) -> object:
+    return connect("true")
+
+
+@provokes(errors.McpClosedError, culprit=r"server files ended \(exit code 3\)", way_out="It said: the key … is wrong")
+def a_server_says_why_it_ends(where: Path) -> object:
+    return connect("sh", "-c", 'echo "the key $KEY is wrong" >&2; exit 3')
+
+
+@provokes(errors.McpTimeoutError, culprit="server files did not answer initialize", way_out="set its startup_timeout")
+def a_server_does_not_answer(where: Path) -> object:
+    return connect("sleep", "600", startup_timeout=0.2)
+
+
+@provokes(errors.McpLoginError, culprit="server files", way_out="Log in with `outrider mcp login files`")
+def a_server_wants_a_login(where: Path) -> object:
+    async def both() -> None:
+        async with login_server() as server:
+            description = HttpServer("files", f"{server.address}/mcp")
+            client = Client(description, authorization=OAuth(description, TokenStore(where)))
+            try:
+                await client.connect()
+            finally:
+                await client.close()
+
+    return asyncio.run(both())
 
 
 # The tests

@@ -33,6 +33,11 @@ Tools and results
                         tools that the model's API runs itself
     ServerTool          the type of these three
 
+MCP servers
+    StdioServer         a server that is a program; `Agent(mcp=[StdioServer("time", "uvx", ["mcp-server-time"])])`
+    HttpServer          a server at an address
+    RunningServers      servers that several sessions share
+
 Files
     Attachment          a file for a model
     MemoryStore, FolderStore
@@ -107,6 +112,9 @@ if TYPE_CHECKING:
     from outrider.errors import UnknownModelError as UnknownModelError
     from outrider.errors import ValidationError as ValidationError
     from outrider.log.log import Log as Log
+    from outrider.mcp.running import RunningServers as RunningServers
+    from outrider.mcp.servers import HttpServer as HttpServer
+    from outrider.mcp.servers import StdioServer as StdioServer
     from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
     from outrider.runtime.agent import Agent as Agent
     from outrider.runtime.compaction import Compaction as Compaction
@@ -161,6 +169,8 @@ _NAMES_OF_MODULES = {
     "runtime.context": ("ContextUsage",),
     "runtime.limits": ("Limits",),
     "log.log": ("Log",),
+    "mcp.running": ("RunningServers",),
+    "mcp.servers": ("HttpServer", "StdioServer"),
     "conversation.messages": (
         "AttachmentBlock",
         "Citation",

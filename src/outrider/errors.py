@@ -16,6 +16,10 @@ OutriderError
 │   ├── RateLimitedError       too many requests, or no quota left
 │   ├── UnavailableError       the API is unreachable, overloaded or too slow
 │   └── IncompleteStreamError  the stream ended before the reply was complete
+├── McpError                   an MCP server failed, refused a request, or sent something invalid
+│   ├── McpClosedError         the connection to the server ended
+│   │   └── McpLoginError      the server needs a login, or refuses the one there is
+│   └── McpTimeoutError        the server did not answer in time
 ├── SessionBusyError       a call on a session that is still busy with another one
 ├── SessionCancelledError  a call on a session was cancelled with cancel()
 └── LogError                   the durable log cannot be used; acknowledged entries are still on disk
@@ -131,6 +135,34 @@ class UnavailableError(ProviderError):
 
 class IncompleteStreamError(ProviderError):
     """The stream ended before the reply was complete."""
+
+
+class McpError(OutriderError):
+    """An MCP server failed, refused a request, or sent something invalid."""
+
+    def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        """The JSON-RPC code, if the server sent an error response."""
+        self.data = data
+        """The data of the error response."""
+
+
+class McpClosedError(McpError):
+    """The connection to an MCP server ended."""
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """Whether the server may have received the request."""
+
+
+class McpLoginError(McpClosedError):
+    """An MCP server needs a login, or refuses the one there is."""
+
+
+class McpTimeoutError(McpError):
+    """An MCP server did not answer in time."""
 
 
 class SessionBusyError(OutriderError):

@@ -1,8 +1,10 @@
-"""Create private folders and sync them to disk."""
+"""Private folders and files: created for the owner alone, replaced atomically, synced to disk, locked."""
 
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -21,3 +23,40 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Replace a file atomically, readable by the owner only. Its folder is created if it is missing."""
+    temporary = path.parent / f"incoming-{os.urandom(8).hex()}"
+    make_private(path.parent)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def open_lock(path: Path) -> int:
+    """Open a lock file, for `try_lock`. Closing the handle releases the lock."""
+    make_private(path.parent)
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+
+
+def try_lock(handle: int) -> bool:
+    """Return whether the lock is ours now."""
+    with suppress(BlockingIOError, PermissionError):
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -18,11 +18,12 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
-from outrider.runtime.session import Session
+from outrider.runtime.session import ONE_RUN_SECONDS, Session
 from outrider.tools.tool import check_tool_list
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
+    from outrider.runtime.session_servers import Mcp
 
 T = TypeVar("T")
 Tools = Iterable[Callable[..., Any]]
@@ -129,6 +130,7 @@ def run(
     *,
     model: str | Provider | None = None,
     system: str = "",
+    mcp: Mcp = (),
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> RunResult:
@@ -146,14 +148,17 @@ def run(
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
         limits = msgspec.structs.replace(limits, max_turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), limits=limits)
+    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), mcp=mcp, limits=limits)
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
+    session.wait_for_servers(ONE_RUN_SECONDS)
     try:
         return run_sync(session.run())
     except KeyboardInterrupt as interrupt:
         interrupt.conversation = session.messages  # type: ignore[attr-defined]
         raise
+    finally:
+        session.close()
 
 
 @overload
@@ -163,6 +168,7 @@ def ask(
     model: str | Provider | None = None,
     system: str = "",
     tools: Tools | None = None,
+    mcp: Mcp = (),
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> str: ...
@@ -174,6 +180,7 @@ def ask(
     model: str | Provider | None = None,
     system: str = "",
     tools: Tools | None = None,
+    mcp: Mcp = (),
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> T: ...
@@ -185,6 +192,7 @@ def ask(
     model: str | Provider | None = None,
     system: str = "",
     tools: Tools | None = None,
+    mcp: Mcp = (),
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> Any: ...
@@ -195,6 +203,7 @@ def ask(
     model: str | Provider | None = None,
     system: str = "",
     tools: Tools | None = None,
+    mcp: Mcp = (),
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
 ) -> Any:
@@ -206,7 +215,9 @@ def ask(
     >>> ask("What's 2+2?", model="demo")
     '4'
     """
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), limits=limits or Limits())
+    agent = Agent(
+        model=model or default_model(), system=system, tools=_tool_list(tools), mcp=mcp, limits=limits or Limits()
+    )
     return run_sync(agent.ask(prompt, output, store=_or_default(store)))
 
 

@@ -195,7 +195,7 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
         session = await editor.new(tmp_path)
         seen = editor.seen(session)
         await editor.until(lambda: seen.commands, "the commands")
-        assert seen.commands == ["model", "effort", "permissions", "tools", "cost", "continue"]
+        assert seen.commands == ["model", "effort", "permissions", "tools", "mcp", "cost", "continue"]
         answers = {}
         for command in ("/model", "/model nobody/knows", "/permissions", "/permissions yolo", "/tools", "/cost"):
             before = len(seen.text())
@@ -219,10 +219,7 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
     (tmp_path / ".outrider" / "config.toml").write_text('[permissions]\nmode = "all"\n')
     (tmp_path / ".claude" / "agents").mkdir(parents=True)
     (tmp_path / ".claude" / "agents" / "broken.md").write_text("---\nname: [\n---\n")
-    servers = [
-        {"name": "weather", "command": "/bin/weather", "args": [], "env": []},
-        {"type": "http", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []},
-    ]
+    servers = [{"type": "sse", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
     async with introduced(capabilities=capabilities) as editor:
         opened = await editor.ask("session/new", cwd=str(tmp_path), mcpServers=servers)
         session = opened["sessionId"]
@@ -230,7 +227,7 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
         seen = editor.seen(session)
         await editor.until(lambda: "outrider config trust" in "".join((*seen.notices, seen.text("thought"))), "a note")
         said = seen.notices if capabilities else seen.text("thought").splitlines()
-    assert any("weather, mail" in note for note in said)
+    assert any("The MCP server mail is not used" in note for note in said)
     assert any("broken.md" in note for note in said)
     first = next(number for number, each in enumerate(editor.received) if "update" in each.get("params", {}))
     assert any("result" in each and "sessionId" in each["result"] for each in editor.received[:first])

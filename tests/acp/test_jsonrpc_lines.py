@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.acp.connection import INVALID_REQUEST
-from outrider.acp.jsonrpc import LineSplitter
+from outrider.jsonrpc import LineSplitter
 from tests.acp.conftest import Wired
 
 LIMIT = 8

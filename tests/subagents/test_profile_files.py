@@ -120,7 +120,7 @@ def test_the_users_own_profiles_are_not_the_projects_where_the_home_is_above(tmp
         ("Bash(git add, Bash, ls), Read", ("Read",), "unknown tools are left out: Bash(git add, Bash, ls)"),
         ("[Agent(Explore, Bash, Plan), Read]", ("Read",), "unknown tools are left out: Agent(Explore, Bash, Plan)"),
         ("bash, read", (), "unknown tools are left out: bash, read"),
-        ("mcp__github__search, Read", ("Read",), "mcp__github__search"),
+        ("mcp__github__search, mcp__git__*, Read", ("mcp__github__search", "mcp__git__*", "Read"), ""),
     ],
 )
 def test_only_tools_that_it_may_use_wholly_are_its_own(
@@ -129,6 +129,11 @@ def test_only_tools_that_it_may_use_wholly_are_its_own(
     profile, notes = read(folder, tools=value)
     assert profile.tools == tools
     assert [said in note and "helper.md" in note for note in notes] == ([True] if said else [])
+
+
+def test_a_profile_that_denies_a_tool_of_a_server_has_none_of_servers(folder: Path) -> None:
+    profile, _ = read(folder, disallowedTools="mcp__git__push")
+    assert profile.server_tools == ()
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_what_another_program_would_deny_it_is_not_given_here(
     folder: Path, fields: dict[str, str], without: set[str]
 ) -> None:
     profile, notes = read(folder, **fields)
-    assert set(profile.tools or ()) == set(TOOL_NAMES) - without
+    assert set(profile.tools or ()) == {*TOOL_NAMES, "mcp__*"} - without
     assert notes == ()
     assert read(folder, tools="Read, Bash", **fields)[0].tools == (("Read",) if "Bash" in without else ("Read", "Bash"))
 

@@ -26,6 +26,7 @@ from outrider.acp.schema.requests import (
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
+    McpCapabilities,
     NewSessionRequest,
     OpenSessionResponse,
     PromptCapabilities,
@@ -52,6 +53,7 @@ PAGE_SIZE = 50
 _CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
+    mcp_capabilities=McpCapabilities(http=True),
     session_capabilities={"list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {}},
     meta={"outrider": {"fork": True}},
 )
@@ -227,7 +229,9 @@ class EditorAgent:
 
     def _open(self, request: NewSessionRequest | LoadSessionRequest, id: str | None) -> EditorSession:
         from outrider.acp.editor_session import EditorSession
+        from outrider.acp.mcp_servers import merged, servers_of
         from outrider.coding.config.loading import load
+        from outrider.coding.mcp.finding import find_servers
         from outrider.runtime.agent_settings import kept_limits
 
         if id in self._sessions:
@@ -238,7 +242,10 @@ class EditorAgent:
             flags = {**stored, **self._flags} | _folder_flags(request.additional_directories)
             loaded = load(folder, environment=os.environ, flags=flags)
             tools = self._load_tools(loaded.settings.tool_files)
-            session = EditorSession(self._client, self._log, loaded.settings, folder, tools, id)
+            editors, unused = servers_of(request.mcp_servers, folder)
+            found = find_servers(folder)
+            servers = merged(editors, found.servers)
+            session = EditorSession(self._client, self._log, loaded.settings, folder, tools, servers, id)
         self._sessions[session.id] = session
         if self._metrics_file:
             self._metrics_file.add_session(
@@ -248,10 +255,10 @@ class EditorAgent:
             *loaded.notes,
             *filter(None, [session.bench.sandbox_note]),
             *session.bench.notes,
-            *_mcp_notes(request.mcp_servers),
+            *unused,
+            *found.notes,
         ]
-        if loaded.waiting:
-            notes.append(str(loaded.waiting))
+        notes += [str(waiting) for waiting in (loaded.waiting, found.waiting) if waiting]
         session.notes = notes
         return session
 
@@ -289,11 +296,3 @@ def _timestamp(seconds: float) -> str:
 
 def _folder_flags(folders: Sequence[str]) -> dict[str, Any]:
     return {"permissions.folders": list(folders)} if folders else {}
-
-
-def _mcp_notes(servers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a note that names the MCP servers, which are not supported yet."""
-    if not servers:
-        return []
-    names = ", ".join(str(server.get("name", "unnamed")) for server in servers)
-    return [f"MCP servers are not supported yet, so these are not used: {names}."]

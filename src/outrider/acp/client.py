@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from outrider.acp.connection import ClosedError, Connection
 from outrider.acp.schema.client_requests import (
+    CreateElicitationRequest,
+    CreateElicitationResponse,
     CreateTerminalRequest,
     CreateTerminalResponse,
     ReadTextFileRequest,
@@ -89,6 +91,10 @@ class Client:
     async def request_permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
         """Ask the user whether a call may run."""
         return await self.connection.request("session/request_permission", request, RequestPermissionResponse)
+
+    async def elicit(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
+        """Ask the user for the values of a form, or to open a page."""
+        return await self.connection.request("elicitation/create", request, CreateElicitationResponse)
 
     async def read_text_file(self, session: str, path: str) -> str:
         """Return the text of a file in the editor."""

@@ -17,9 +17,9 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from outrider.acp import jsonrpc
+from outrider import jsonrpc
 from outrider.acp.handlers import Handlers, Method, log
-from outrider.acp.jsonrpc import (
+from outrider.jsonrpc import (
     AUTH_REQUIRED,
     CANCELLED,
     INTERNAL_ERROR,
@@ -29,7 +29,6 @@ from outrider.acp.jsonrpc import (
     NOT_FOUND,
     NULL,
     PARSE_ERROR,
-    ClosedError,
     ErrorObject,
     IncomingMessage,
     LineSplitter,
@@ -59,6 +58,13 @@ MAX_RUNNING = 1000
 """Concurrent requests of a client."""
 CANCEL = "$/cancel_request"
 CLOSE_TIMEOUT = 10.0
+
+
+class ClosedError(RpcError, ConnectionResetError):
+    """The connection to the client is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(INTERNAL_ERROR, "The connection to the client is closed.")
 
 
 class Connection:

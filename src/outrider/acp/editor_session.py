@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
@@ -24,13 +24,15 @@ from outrider.acp.schema.notifications import (
     SessionInfoUpdate,
 )
 from outrider.acp.schema.requests import ConfigOption, OpenSessionResponse, StopReason
-from outrider.acp.slash_commands import CONTINUE, available_commands, focus_of, run_command
+from outrider.acp.slash_commands import CONTINUE, available_commands, focus_of, prompt_command, run_command
 from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
 from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
+from outrider.coding.mcp.mentions import with_resources
+from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
 from outrider.coding.permissions.question import Mode
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
@@ -54,6 +56,14 @@ from outrider.runtime.session import Session
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import OnElicit
+    from outrider.mcp.running import RunningServers
+    from outrider.mcp.servers import McpServer
+    from outrider.mcp.supervision import ServerStatus
+
+PROMPT_SECONDS = 60.0
+"""How long servers may take to start until their prompts are no more announced."""
 _STOP_REASONS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 
 
@@ -61,7 +71,14 @@ class EditorSession:
     """One session. It runs prompts and sends session updates to the editor."""
 
     def __init__(
-        self, client: Client, log: Log, settings: Settings, folder: Path, tools: Sequence[Tool], id: str | None = None
+        self,
+        client: Client,
+        log: Log,
+        settings: Settings,
+        folder: Path,
+        tools: Sequence[Tool],
+        servers: Sequence[McpServer] = (),
+        id: str | None = None,
     ) -> None:
         requester = PermissionRequester(
             client,
@@ -71,7 +88,8 @@ class EditorSession:
             engine=lambda: self.engine,
             tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
         )
-        self.bench = bench = Workbench(settings, folder, tools=tools, ask=requester)
+        elicit = self._elicitation_requester(client) if servers else None
+        self.bench = bench = Workbench(settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit)
         self._client = client
         self._log = log
         self.session: Session = bench.open(log, id, observer=self._on_event)
@@ -91,7 +109,18 @@ class EditorSession:
         """Notices to send right after the session was opened."""
         self._run: asyncio.Future[StopReason] | None = None
         self._run_started = False
+        self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _elicitation_requester(self, client: Client) -> OnElicit:
+        from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
+
+        return ElicitationRequester(
+            client,
+            session=lambda: self.id,
+            engine=lambda: self.engine,
+            notice=lambda text: self.sender.send_notice(text),
+        )
 
     def _use_editor(self) -> None:
         """Let the tools use the editor's files and terminals, as far as the client offers them."""
@@ -127,7 +156,12 @@ class EditorSession:
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools of the agent."""
-        return self.bench.tools
+        return [*self.bench.tools, *(self.bench.servers.tools() if self.bench.servers else ())]
+
+    @property
+    def server_states(self) -> Sequence[ServerStatus]:
+        """The state of each MCP server."""
+        return self.bench.servers.statuses() if self.bench.servers else ()
 
     @property
     def server_tools(self) -> Sequence[ServerTool]:
@@ -189,6 +223,15 @@ class EditorSession:
         self.sender.send(AvailableCommandsUpdate(available_commands()))
         for note in self.notes:
             self.sender.send_notice(note)
+        if self.bench.servers:
+            self._announcing = asyncio.ensure_future(self._announce_prompts(self.bench.servers))
+
+    async def _announce_prompts(self, servers: RunningServers) -> None:
+        """Send the commands again, with the prompts of the MCP servers, when these have started."""
+        with suppress(OutriderError):
+            await servers.settled(PROMPT_SECONDS)
+            if prompts := await servers.do(list_prompts):
+                self.sender.send(AvailableCommandsUpdate([*available_commands(), *map(prompt_command, prompts)]))
 
     # Turns
 
@@ -239,6 +282,12 @@ class EditorSession:
 
     async def _run_session(self, parts: Sequence[str | Attachment]) -> StopReason:
         self._run_started = True
+        servers = self.bench.servers
+        first = parts[0] if len(parts) == 1 else None
+        if servers and isinstance(first, str) and is_prompt(first, servers):
+            parts = await prompt_parts(first, servers)
+        else:
+            parts = await with_resources(parts, servers)
         return self._stop_reason(await self.session.run(parts))
 
     async def _compact(self, focus: str) -> StopReason:
@@ -268,8 +317,10 @@ class EditorSession:
             await asyncio.wait([run])
         self.translator.end()
         self.engine.close()
+        if self._announcing:
+            self._announcing.cancel()
         self.session.close()
-        self.bench.close()
+        await asyncio.to_thread(self.bench.close)  # servers have a moment to end
 
     def _on_event(self, event: Event) -> None:
         self.translator.handle(event)

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.acp import jsonrpc
-from outrider.acp.jsonrpc import CANCELLED, METHOD_NOT_FOUND, RpcError, id_key
+from outrider import jsonrpc
 from outrider.errors import OutriderError
+from outrider.jsonrpc import CANCELLED, METHOD_NOT_FOUND, RpcError, id_key
 
 
 class Method(msgspec.Struct, frozen=True):

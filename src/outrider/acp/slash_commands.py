@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import UNSET
 
 from outrider.acp.options import parse_effort, parse_mode
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
+from outrider.coding.mcp.prompts import ServerPrompt
+from outrider.coding.mcp.states import state_lines
 from outrider.coding.permissions.question import Mode
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
@@ -18,6 +20,9 @@ from outrider.runtime.context import ContextUsage
 from outrider.text import dollars, thousands
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.mcp.supervision import ServerStatus
 
 CONTINUE, COMPACT = "continue", "compact"
 """The commands that the session runs itself, because they ask the model."""
@@ -41,6 +46,10 @@ class CommandTarget(Protocol):
     @property
     def server_tools(self) -> Sequence[ServerTool]:
         """The tools that the model's API runs."""
+
+    @property
+    def server_states(self) -> Sequence[ServerStatus]:
+        """The state of each MCP server."""
 
     @property
     def total_usage(self) -> Usage:
@@ -82,6 +91,13 @@ def focus_of(text: str) -> str | None:
     """Return what a summary must keep if the text is the command for one; None if it is not."""
     name, _, focus = text.strip().partition(" ")
     return focus.strip() if name == f"/{COMPACT}" else None
+
+
+def prompt_command(prompt: ServerPrompt) -> AvailableCommand:
+    """Return a prompt of an MCP server as it is announced to the editor."""
+    return AvailableCommand(
+        prompt.name, prompt.description, AvailableCommandInput(prompt.usage) if prompt.usage else UNSET
+    )
 
 
 def run_command(session: CommandTarget, text: str) -> str | None:
@@ -137,6 +153,10 @@ def _context(session: CommandTarget, _: str) -> str:
     return "\n".join([f"{sentences.context_is(usage)}.\n", "| part | tokens | share |", "|---|---:|---:|", *rows])
 
 
+def _mcp(session: CommandTarget, _: str) -> str:
+    return "\n".join(f"- {line}" for line in state_lines(session.server_states)) or "No MCP servers."
+
+
 def _cost(session: CommandTarget, _: str) -> str:
     usage = session.total_usage
     cost = dollars(usage.cost) or "unknown"
@@ -149,6 +169,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[CommandTarget, str], str]]] = {
     "permissions": ("ask, edits, all or plan", _permissions),
     "tools": ("", _tools),
     "context": ("", _context),
+    "mcp": ("", _mcp),
     "cost": ("", _cost),
 }
 """The hint for the argument of each command, and its function."""

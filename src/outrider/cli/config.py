@@ -20,6 +20,7 @@ from outrider.coding.config.masking import mask_environment_secrets, mask_secret
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import flatten
+from outrider.coding.mcp.files import find_project_servers
 from outrider.coding.permissions.access_table import access_table
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
@@ -107,9 +108,11 @@ def _forget(folder: Path, options: argparse.Namespace) -> int:
     rules.forget()
     for rule in forgotten:
         print(safe_line(f"  {rule}"))
-    consented = Consents(data_folder()).forget(find_project_file(folder))
+    files = (find_project_file(folder), find_project_servers(folder))
+    consented = [file for file in files if Consents(data_folder()).forget(file)]
     removed = counted(len(forgotten), "remembered rule")
-    print(f"Removed: {removed}, {'the' if consented else 'no'} approval of the project's file.")
+    which = "the" if consented else "no"
+    print(f"Removed: {removed}, {which} approval of the project's file{'s' if len(consented) > 1 else ''}.")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,10 +32,11 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.coding.sandbox.sandbox import Sandbox
+    from outrider.mcp.servers import McpServer
 
 DESCRIPTION = """\
 Check the installation: Python, packages, ripgrep, the sandbox, the data folder, settings, the model, API keys (never
-their values), proxies, certificates, optional extras. No request is sent; to contact the providers, use
+their values), MCP servers, proxies, certificates, optional extras. No request is sent; to contact the providers, use
 outrider models --check.
 """
 EPILOG = """\
@@ -101,6 +103,7 @@ def findings() -> Iterator[Finding]:
         _sessions(),
         _settings(settings),
         _subagents(settings),
+        _mcp_servers(),
         _model(settings),
         _keys(),
         _network(),
@@ -115,6 +118,43 @@ def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
         bench = Workbench(loaded.settings, Path.cwd())
         yield Finding("fine", safe_line(f"sub-agents: {', '.join(profile.name for profile in bench.profiles)}"))
         yield from (Finding("absent", safe_line(note)) for note in bench.notes)
+
+
+def _mcp_servers() -> Iterator[Finding]:
+    """Report the servers without starting any: `outrider mcp test` does."""
+    from outrider.coding.mcp.finding import find_servers
+
+    found = find_servers(Path.cwd())
+    for server in found.servers:
+        yield _server_finding(server, found.origins[server.name])
+    if found.servers:
+        yield Finding("fine", "to connect to the MCP servers: outrider mcp test")
+    elif not found.waiting:
+        yield Finding("absent", "no MCP servers; to add one: outrider mcp add NAME -- COMMAND ARGS…")
+    if found.waiting:
+        yield Finding("absent", safe_line(str(found.waiting)))
+    yield from (Finding("broken", safe_line(note)) for note in found.notes)
+
+
+def _server_finding(server: McpServer, origin: str) -> Finding:
+    from outrider.coding.mcp.authorization import token_store
+    from outrider.mcp.servers import StdioServer
+
+    name = f"MCP server {server.name} ({origin})"
+    if not isinstance(server, StdioServer):
+        try:
+            login = "logged in" if token_store().read(server.url) else "no login stored"
+        except OutriderError as error:
+            return Finding("broken", safe_line(f"{name}: {error}"))
+        return Finding("fine", safe_line(f"{name}: {without_password(server.url)}, {login}"))
+    folder = server.cwd if server.cwd else None
+    path = server.env.get("PATH", os.environ.get("PATH"))
+    program = Path(folder or ".", server.command) if os.sep in server.command else server.command
+    if shutil.which(program, path=path):
+        return Finding("fine", safe_line(f"{name}: {server.command} is installed"))
+    return Finding(
+        "broken", safe_line(f"{name}: there is no program {server.command}: install it, or add its folder to PATH")
+    )
 
 
 def _loaded() -> Loaded | ConfigError:

@@ -68,5 +68,6 @@ def _parser() -> Parser:
         "stream-json: one object per line, each event as it happens, then the result",
     )
     add("--schema", metavar="FILE", help="a JSON Schema; the answer is JSON that satisfies it, in one line")
+    add("--trust-mcp", action="store_true", help="use the servers of the project's .mcp.json, which starts programs")
     add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")
     return parser

@@ -18,6 +18,8 @@ from outrider.cli.prompt_output import Outcome, Output, print_stderr
 from outrider.cli.sanitize import safe_line
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
+from outrider.coding.mcp.finding import find_servers
+from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.sentences import DEMO_ANSWERS
 from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
@@ -99,14 +101,23 @@ class PromptRun:
         parts = [*files, *_prompt_parts(options.prompt or "")]
         if not parts and not name:
             raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
-        bench = Workbench(loaded.settings, folder, tools=tools)
+        found = find_servers(folder, os.environ, trust_project=options.trust_mcp)
+        bench = Workbench(
+            loaded.settings,
+            folder,
+            tools=tools,
+            servers=found.servers,
+            start_seconds=loaded.settings.mcp.start_seconds,
+        )
         stack.callback(bench.close)
+        for note in (*found.notes, *([f"{found.waiting}, or add --trust-mcp"] if found.waiting else [])):
+            self._print_note(safe_line(f"outrider: {note}"))
         session = bench.open(
             log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
         )
         self._session = stack.enter_context(session)
         self._print_notes(loaded, recorded, bench, session)
-        return self._run_session(session, parts)
+        return self._run_session(session, bench, parts)
 
     def _session_folder(self, recorded: Recorded) -> str:
         """Return the session's folder; the current one if the session is new or its folder does not exist any more."""
@@ -118,7 +129,7 @@ class PromptRun:
             )
         return os.getcwd()
 
-    def _run_session(self, session: Session, parts: list[Any]) -> Outcome:
+    def _run_session(self, session: Session, bench: Workbench, parts: list[Any]) -> Outcome:
         report = self._report
         if not parts and not session.is_unfinished and not report:
             name = session.id[:8]
@@ -126,14 +137,18 @@ class PromptRun:
                 f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
             )
             return Outcome("done", session=session.id)
-        work = run_to_report(session, report, parts) if report else session.run(parts)
-        result = self._interrupts.run(work)
+        result = self._interrupts.run(self._work(session, bench, parts))
         if self._output.show_progress:
             print_stderr(_summary_line(session, result))
         outcome = self._outcome(result.status, result.error)
         return msgspec.structs.replace(
             outcome, text=result.text, stop_reason=result.stop_reason, citations=result.citations
         )
+
+    async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult:
+        """Run the prompt, with the resources of MCP servers that it mentions."""
+        parts = await with_resources(parts, bench.servers)
+        return await (run_to_report(session, self._report, parts) if self._report else session.run(parts))
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunFinished):

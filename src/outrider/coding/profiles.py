@@ -96,9 +96,14 @@ def _tools(value: Any, known: frozenset[str], remarks: list[str]) -> tuple[str, 
     if value is None or value in ("*", ["*"], ""):
         return None
     names = [_ALIASES.get(name, name) for name in as_list(value)]
-    if unknown := [name for name in names if name not in known and name != "Task"]:
+    if unknown := [name for name in names if not _is_known(name, known) and name != "Task"]:
         remarks.append(f"unknown tools are left out: {', '.join(unknown)}")
-    return tuple(dict.fromkeys(name for name in names if name in known))
+    return tuple(dict.fromkeys(name for name in names if _is_known(name, known)))
+
+
+def _is_known(name: str, known: frozenset[str]) -> bool:
+    """Return whether there may be such a tool. Which tools the MCP servers have is known only when they run."""
+    return name in known or name.startswith("mcp__")
 
 
 def _remove_denied(value: Any, names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
@@ -108,7 +113,10 @@ def _remove_denied(value: Any, names: tuple[str, ...] | None, known: frozenset[s
         return names
     if "*" in denied:
         return ()
-    return tuple(name for name in (sorted(known) if names is None else names) if name not in denied)
+    if names is None:
+        # Which tools the servers have is not known here: all of them stay, or none if the profile denies one.
+        names = (*sorted(known), *(() if any(name.startswith("mcp__") for name in denied) else ("mcp__*",)))
+    return tuple(name for name in names if name not in denied)
 
 
 def _model(name: str) -> str:

@@ -18,6 +18,7 @@ COMMANDS = {
     "tools": "list the tools of the agent",
     "context": "show what fills the context window",
     "compact": "summarise the conversation to make room",
+    "mcp": "show the MCP servers and their state",
     "cost": "show the tokens and cost of this session",
     "continue": "continue an interrupted turn",
 }

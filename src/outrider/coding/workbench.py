@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -52,6 +53,12 @@ from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool, make_tools
 
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import OnElicit
+    from outrider.mcp.running import RunningServers
+    from outrider.mcp.servers import McpServer
+    from outrider.runtime.session_servers import Mcp
+
 NO_SUBAGENT_TOOLS = (
     "Task is enabled, but no sub-agent would have any tools: sub-agents have only tools that are listed. List theirs "
     "as well, as in --tools Task,Read,Glob,Grep, or leave the list out to enable all"
@@ -67,11 +74,18 @@ class Workbench:
         folder: str | Path,
         *,
         tools: Sequence[Tool] = (),
+        servers: Sequence[McpServer] = (),
         ask: Ask | None = None,
+        elicit: OnElicit | None = None,
+        start_seconds: float = 1.0,
     ) -> None:
+        """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start."""
         self.settings = settings
         self.workspace = Workspace(folder)
         self._own_tools = tools
+        self._servers = servers
+        self._elicit = elicit
+        self._start_seconds = start_seconds
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
@@ -93,8 +107,35 @@ class Workbench:
         return self.workspace.folder
 
     def close(self) -> None:
-        """End the commands that still run."""
+        """End the commands and the MCP servers that still run."""
+        if "servers" in vars(self) and self.servers:
+            self.servers.close()
         self.workspace.close()
+
+    def use_servers(self, servers: Sequence[McpServer]) -> None:
+        """Use other MCP servers. Those of before end. An open session gets them with its next agent."""
+        if before := vars(self).pop("servers", None):
+            before.stop()
+        self._servers = servers
+
+    @cached_property
+    def servers(self) -> RunningServers | None:
+        """The MCP servers, for the session and its sub-agents, starting in the background; None if there are none."""
+        if not self._servers:
+            return None
+        from outrider.coding.mcp.authorization import authorize
+        from outrider.mcp.running import RunningServers
+
+        running = RunningServers(
+            self._servers,
+            on_elicit=self._elicit,
+            authorize=authorize,
+            environment=command_environment(os.environ, self.settings.sandbox.pass_env),
+            grace=self._start_seconds,
+            tools_share=self.settings.mcp.tools_share,
+        )
+        running.start()
+        return running
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
@@ -159,6 +200,7 @@ class Workbench:
             system=self._system(prompt("agent_lean" if lean else "agent")),
             situation=self._environment_section(),
             tools=tools,
+            mcp=self.servers or (),
             limits=self.settings.limits,
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
@@ -229,6 +271,7 @@ class Workbench:
             system=self._system(prompt("subagent"), profile.prompt),
             situation=self._environment_section(),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
+            mcp=self._servers_of(profile),
             limits=profile.limits_within(self.settings.limits),
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
@@ -245,6 +288,12 @@ class Workbench:
             yield SubagentSetup(agent, approve, self.folder)
         finally:
             workspace.close()
+
+    def _servers_of(self, profile: Profile) -> Mcp:
+        """Return the session's servers with the tools that a profile names."""
+        if self.servers is None or profile.server_tools == ():
+            return ()
+        return self.servers if profile.server_tools is None else self.servers.only(profile.server_tools)
 
     def _model_of(self, profile: Profile, tier: str) -> Provider:
         """Return the provider of a sub-agent, one for each model. A project's profile cannot choose another vendor."""
@@ -306,6 +355,7 @@ def _protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
     yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
     yield config_file().resolve()
+    yield config_file().parent.resolve() / "mcp.json"
     yield data_folder().resolve()
     yield from (Path(file).resolve() for file in settings.tool_files)
     package = Path(__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, given its name and the port. Raises OSError."""
@@ -91,6 +91,14 @@ def is_local_name(host: str) -> bool:
     """Return whether a name can only be local: one word, or below a reserved local name."""
     name = host.rstrip(".").lower()
     return "." not in name or name.endswith(tuple(f".{each}" for each in LOCAL_NAMES))
+
+
+def public_socket(info: tuple[Any, ...]) -> socket.socket:
+    """Create a socket, unless the address is private. The HTTP library calls it for every connection."""
+    family, kind, protocol, _, (address, *_) = info
+    if why := why_private(str(address)):
+        raise OSError(f"{address} is {why}")
+    return socket.socket(family, kind, protocol)
 
 
 def system_resolver() -> Resolve:

@@ -18,7 +18,7 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, OutriderError
-from outrider.providers.addresses import Resolve, is_literal, is_local_name, system_resolver, why_private
+from outrider.providers.addresses import Resolve, is_literal, is_local_name, public_socket, system_resolver, why_private
 from outrider.providers.transport import environment_proxies, proxy_for, tls_context
 from outrider.text import human_size
 from outrider.version import __version__
@@ -134,7 +134,7 @@ class Fetcher:
         if is_proxied:  # the proxy may well be in the private network
             return aiohttp.TCPConnector(force_close=True)
         resolver: Any = _Resolver(self._resolve, self._allow_private)
-        factory = None if self._allow_private else _public_socket
+        factory = None if self._allow_private else public_socket
         return aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver, socket_factory=factory)
 
 
@@ -178,14 +178,6 @@ class _Resolver:
 
     async def close(self) -> None:
         pass
-
-
-def _public_socket(info: tuple[Any, ...]) -> socket.socket:
-    """Create a socket, unless the address is private. aiohttp calls it for every connection."""
-    family, kind, protocol, _, (address, *_) = info
-    if why := why_private(str(address)):
-        raise OSError(f"{address} is {why}")
-    return socket.socket(family, kind, protocol)
 
 
 def _refuse_private(host: str, addresses: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""HTTP to model APIs. Only this file uses the HTTP library, which it imports on the first request."""
+"""HTTP to model APIs and MCP servers. Only this file uses the HTTP library, which it imports on the first request."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
+from outrider.providers.addresses import is_literal, is_local_name, public_socket, why_private
 from outrider.providers.body import Body, Pieces
 
 if TYPE_CHECKING:
@@ -55,11 +56,50 @@ Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]
 """Makes an exception from an error response."""
 
 
-class Transport:
-    """Posts requests and streams the bytes of the responses. Connections are reused."""
+class Response:
+    """A response of any status. Its body is read as it arrives. Reading raises ProviderError."""
 
-    def __init__(self, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, url: str) -> None:
+        self._response = response
+        self._url = url
+        self.status = response.status
+        self.headers: Mapping[str, str] = _joined(response)
+        """The names are in lower case; headers that came several times are joined with commas."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type in lower case, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of the body."""
+        import aiohttp
+
+        try:
+            while chunk := await self._response.content.readany():
+                yield chunk
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, self._url, started=True) from None
+
+    async def read(self, limit: int) -> bytes:
+        """Return at most `limit` bytes of the body."""
+        pieces: list[bytes] = []
+        total = 0
+        async for chunk in self.chunks():
+            pieces.append(chunk)
+            total += len(chunk)
+            if total >= limit:
+                break
+        return b"".join(pieces)[:limit]
+
+
+class Transport:
+    """Sends requests and streams the bytes of the responses. Connections are reused."""
+
+    def __init__(self, timeouts: Timeouts | None = None, *, public_only: bool = False) -> None:
+        """`public_only`: refuse to connect to private addresses, for URLs that come from a server."""
         self._timeouts = timeouts or Timeouts()
+        self._public_only = public_only
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
     async def post(
@@ -104,13 +144,37 @@ class Transport:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _to_error(error, url) from None
 
+    @contextlib.asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> AsyncIterator[Response]:
+        """Send a request and give its response, whatever its status. Raises ProviderError.
+
+        The caller limits the size and the time. Redirects are not followed.
+        """
+        client = await self._client()
+        import aiohttp
+
+        try:
+            async with client.request(method, url, headers, body) as response:
+                yield Response(response, url)
+                await _drain(response)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, url) from None
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop. A later request opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client:
+            await client.close()
+
     async def _client(self) -> _Client:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
             for closed in [each for each in self._clients if each.is_closed()]:
                 del self._clients[closed]
-            client = _Client(self._timeouts)
+            client = _Client(self._timeouts, self._public_only)
             await client.open()  # does not suspend, so no second client is created meanwhile
             self._clients[loop] = client
         return client
@@ -119,8 +183,9 @@ class Transport:
 class _Client:
     """The HTTP client of one event loop. It closes with the loop."""
 
-    def __init__(self, timeouts: Timeouts) -> None:
+    def __init__(self, timeouts: Timeouts, public_only: bool) -> None:
         self._timeouts = timeouts
+        self._public_only = public_only
         # An event loop that shuts down closes its async generators, and this one closes the client.
         self._lifetime = self._open_session()
         self._proxies = environment_proxies()
@@ -133,6 +198,9 @@ class _Client:
         # If the provider is garbage-collected while the loop runs on, its connections are closed as well.
         weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
 
+    async def close(self) -> None:
+        await self._lifetime.aclose()
+
     def request(
         self,
         method: str,
@@ -142,6 +210,8 @@ class _Client:
         idle_seconds: float = math.inf,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         proxy = proxy_for(url, self._proxies)
+        if self._public_only:
+            _refuse_private(url, is_proxied=proxy is not None)
         if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
             self._tls = tls_context()  # slow, and local servers do not need it
         data: Any = body
@@ -157,13 +227,17 @@ class _Client:
         import aiohttp
 
         # `post` checks the total timeout, which costs less than a timer for each request.
-        return aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=read)
+        return aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeouts.connect, sock_read=None if read == math.inf else read
+        )
 
     async def _open_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
         import aiohttp
 
         timeout = self._timeout(self._timeouts.read)
-        connector = aiohttp.TCPConnector(limit=0)
+        # A proxy may well be in the private network; it then decides which addresses can be reached.
+        factory = public_socket if self._public_only and not self._proxies else None
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=factory)
         async with aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:
@@ -200,6 +274,14 @@ def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float |
 
 def _is_good(response: aiohttp.ClientResponse) -> bool:
     return response.status == 200 and "html" not in response.headers.get("content-type", "").lower()
+
+
+def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
@@ -254,6 +336,14 @@ def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
     if separator and scheme not in ("http", "https"):
         raise ProviderError(f"a {scheme} proxy is not supported (for {_host(url)}); set an HTTP proxy, or NO_PROXY")
     return proxy if separator else f"http://{proxy}"
+
+
+def _refuse_private(url: str, *, is_proxied: bool) -> None:
+    """Refuse private addresses that the URL shows. The sockets refuse those that names resolve to."""
+    host = urlsplit(url).hostname or ""
+    why = why_private(host) if is_literal(host) else "a local name" if is_proxied and is_local_name(host) else ""
+    if why:
+        raise ProviderError(f"{_host(url)} is not a public address ({why})")
 
 
 def _host(url: str) -> str:

@@ -16,10 +16,13 @@ from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
-from outrider.runtime.session import Session
+from outrider.runtime.session import ONE_RUN_SECONDS, Session
 from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.approval import Approver
 from outrider.tools.server_tool import ServerTool
+
+if TYPE_CHECKING:
+    from outrider.runtime.session_servers import Mcp
 
 T = TypeVar("T")
 
@@ -46,6 +49,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             situation: str = "",
             tools: Iterable[Callable[..., Any]] = (),
             server_tools: Iterable[ServerTool] = (),
+            mcp: Mcp = (),
             limits: Limits = ...,
             compaction: Compaction = ...,
             retry: Retry = ...,
@@ -70,6 +74,11 @@ class Agent(AgentSpec, frozen=True, dict=True):
         """Open a session in memory, with the messages of an earlier conversation if there are any."""
         return Session(self, messages, store=store, cwd=cwd, observer=observer, approve=approve)
 
+    def _one_run(self, **options: Any) -> Session:
+        session = self.session(**options)
+        session.wait_for_servers(ONE_RUN_SECONDS)
+        return session
+
     async def run(
         self,
         prompt: Prompt,
@@ -85,7 +94,8 @@ class Agent(AgentSpec, frozen=True, dict=True):
         >>> asyncio.run(Agent("demo").run("What is 2+2?")).text
         '4'
         """
-        return await self.session(store=store, cwd=cwd, observer=observer, approve=approve).run(prompt)
+        async with self._one_run(store=store, cwd=cwd, observer=observer, approve=approve) as session:
+            return await session.run(prompt)
 
     async def stream(
         self,
@@ -96,12 +106,13 @@ class Agent(AgentSpec, frozen=True, dict=True):
         approve: Approver | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        events = self.session(store=store, cwd=cwd, approve=approve).stream(prompt)
-        try:
-            async for event in events:
-                yield event
-        finally:
-            await events.aclose()
+        async with self._one_run(store=store, cwd=cwd, approve=approve) as session:
+            events = session.stream(prompt)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await events.aclose()
 
     @overload
     async def ask(
@@ -146,12 +157,14 @@ class Agent(AgentSpec, frozen=True, dict=True):
         '4'
         """
         if output is None:
-            result = await self.session(**options).run(prompt)
+            async with self._one_run(**options) as session:
+                result = await session.run(prompt)
             result.raise_for_status()
             return result.text
         report = Report(output)
         reporter = report.attached_to(self.replace(model=self.provider))
-        result = await run_to_report(reporter.session(**options), report, prompt)
+        async with reporter._one_run(**options) as session:
+            result = await run_to_report(session, report, prompt)
         if not report.has_data:
             result.raise_for_status()
         return report.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,11 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.tools.server_tool import ServerTool, separate
 from outrider.tools.tool import Tool, check_tool_list, make_tools
+
+if TYPE_CHECKING:
+    from outrider.runtime.session_servers import Mcp
+else:
+    Mcp = Any  # tools that evaluate annotations, such as help(), need not import MCP
 
 Self = TypeVar("Self", bound="AgentSpec")
 
@@ -40,6 +45,9 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """The tools; functions that are given here are made into tools."""
     server_tools: tuple[ServerTool, ...] = ()
     """Tools that the model's API runs itself. Those that are given in `tools` move here."""
+    mcp: Mcp = ()
+    """MCP servers, whose tools join the agent's: descriptions, which each session starts for itself, or
+    `RunningServers`, which sessions share."""
     limits: Limits = Limits()
     """Where a run stops."""
     compaction: Compaction = Compaction()
@@ -67,9 +75,12 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
         functions, served = separate((*self.server_tools, *check_tool_list(self.tools)))
         msgspec.structs.force_setattr(self, "tools", make_tools(functions))
         msgspec.structs.force_setattr(self, "server_tools", tuple(served))
+        if self.mcp:
+            msgspec.structs.force_setattr(self, "mcp", _checked_servers(self.mcp))
         choice = self.tool_choice
         names = [tool.name for tool in self.tools]
-        if choice is not None and choice not in ("auto", "required", "none", *names):
+        served_later = bool(self.mcp and choice and choice.startswith("mcp__"))
+        if choice is not None and not served_later and choice not in ("auto", "required", "none", *names):
             known = ", ".join(names) or "none"
             raise ValueError(f"tool_choice is {choice!r}; it is auto, required, none, or a tool of the agent ({known})")
         self.settings  # noqa: B018 - refuses wrong values now, not in the first request
@@ -98,3 +109,10 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
         'Be brief.'
         """
         return msgspec.structs.replace(self, **changes)
+
+
+def _checked_servers(mcp: Mcp) -> Mcp:
+    """Return the servers. Raises TypeError for anything else, and ConfigError if two have the same name."""
+    from outrider.runtime.session_servers import checked_servers  # imports MCP, which most agents do not need
+
+    return checked_servers(mcp)

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outrider.conversation.messages import TextBlock, ToolUseBlock
 from outrider.errors import ValidationError
 from outrider.log.entries import CallResult, Intent
@@ -39,7 +41,7 @@ class Call:
         begun: Intent | None = None,
         reply: str = "",
     ) -> None:
-        self.use = use
+        self.use, tool = _real_call(use, tool)
         self.around = around
         self.begun = begun
         """The intent that is stored already."""
@@ -250,6 +252,14 @@ class Call:
     def _show(self, content: Any) -> None:
         if not self.answer:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
+
+
+def _real_call(use: ToolUseBlock, tool: Tool | None) -> tuple[ToolUseBlock, Tool | None]:
+    """Return the call that is approved, recorded and run. Its result answers the call of the model."""
+    real = tool.stands_for(use.input) if tool and tool.stands_for and use.invalid_input is None else None
+    if real is None:
+        return use, tool
+    return msgspec.structs.replace(use, name=real[0].name, input=real[1]), real[0]
 
 
 def _failure(text: str) -> ToolResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,8 +70,11 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
+    from outrider.runtime.session_servers import Mcp, SessionServers
 
 T = TypeVar("T")
+ONE_RUN_SECONDS = 10.0
+"""How long a session for one run waits for its MCP servers: their tools cannot join at a later prompt."""
 MAX_PAUSES = 20
 """Requests of one turn, if the model pauses its reply again and again."""
 _NO_EARLIER_TURNS = 0, Usage(), ""
@@ -139,22 +143,46 @@ class Session:
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
         """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
         self._compactor = Compactor(self)
+        self._joined: dict[str, tuple[Tool, ...]] = {}
+        """The tools that joined those of the agent, by their source."""
+        self._unlisted: dict[str, Tool] = {}
+        """Tools that can be called, but are not in requests: the model finds them."""
+        self._mcp: Mcp = ()
+        self._servers: SessionServers | None = None
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent."""
         provider = agent.provider  # raises before anything is changed
+        if agent.mcp is not self._mcp:
+            self._connect(agent.mcp)
         self._agent = agent
         self.provider = provider
         self._compactor.use_model()
         self._offer_tools()
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
+    def _use_tools(self, source: str, tools: Sequence[Tool]) -> None:
+        """Offer these tools beside the agent's from the next request on, instead of earlier ones of the source."""
+        if tuple(tools) != self._joined.get(source, ()):
+            self._joined[source] = tuple(tools)
+            self._offer_tools()
+
+    @property
+    def _callable(self) -> dict[str, Tool]:
+        """The tools by name, with those that are not in requests."""
+        return self._unlisted | self._tools if self._unlisted else self._tools
+
     def _offer_tools(self) -> None:
-        """Offer the tools of the agent, and Recall once a part of the conversation is no longer sent."""
+        """Set the tools of the next request. A tool that joined never replaces one of the agent.
+
+        Recall joins once a part of the conversation is no longer sent.
+        """
+        joined = {tool.name: tool for tools in self._joined.values() for tool in tools}
+        if self.history.is_abridged:
+            joined.setdefault(RECALL, recall_tool(self._past(), self.store))
         self._tools = {tool.name: tool for tool in self._agent.tools}
-        if self.history.is_abridged and RECALL not in self._tools:
-            self._tools[RECALL] = recall_tool(self._past(), self.store)
+        self._tools |= {name: tool for name, tool in joined.items() if name not in self._tools}
         self.specs = specs_of(self._tools.values())
 
     @property
@@ -228,6 +256,8 @@ class Session:
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
         self.cancel()
+        if self._servers:
+            self._servers.close()
         if journal := self._environment.journal:
             with contextlib.suppress(LogError):  # the lock expires anyway
                 journal.close()
@@ -235,7 +265,8 @@ class Session:
     async def aclose(self) -> None:
         """Close the session without blocking the loop."""
         self.cancel()
-        await asyncio.to_thread(self.close)
+        if self._servers or self._environment.journal:
+            await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Session:
         return self
@@ -269,6 +300,11 @@ class Session:
     def context(self) -> ContextUsage:
         """How much of the model's context window the next request takes, and what takes it. Needs no network."""
         return self._compactor.usage()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of the agent, and those of MCP servers that have joined."""
+        return tuple(self._tools.values())
 
     @property
     def store(self) -> AttachmentStore:
@@ -372,6 +408,11 @@ class Session:
         """
         self._task.cancel()
 
+    def wait_for_servers(self, seconds: float) -> None:
+        """Let the first request wait so long for MCP servers that are still starting, instead of a moment."""
+        if self._servers:
+            self._servers.grace = seconds
+
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Call the observer with each event from now on, in order."""
         self._observers.add(observer)
@@ -451,6 +492,7 @@ class Session:
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
         await self._load_history()
+        await self._join_servers()
         await self._compactor.make_room()
         settings = self._compactor.bounded(self.agent.settings if first else self.agent.settings.after_first)
         try:
@@ -525,9 +567,11 @@ class Session:
         return (await self._act(uses)).final if uses else self._calls.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
+        if any(use.name not in self._callable for use in uses):  # after a crash, their servers are just starting
+            await self._join_servers()
         if uses:
             self._fit_results()
-        calls = self._calls.make(uses, self._tools, self._environment)
+        calls = self._calls.make(uses, self._callable, self._environment)
         try:
             await run_calls(calls, self._tools)
         except (asyncio.CancelledError, LogError):
@@ -620,7 +664,9 @@ class Session:
         if journal is None:
             return
         intents = (
-            first_intents(self._calls.make(reply.message.tool_calls, self._tools, self._environment)) if acting else []
+            first_intents(self._calls.make(reply.message.tool_calls, self._callable, self._environment))
+            if acting
+            else []
         )
         entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, self.provider.name)
         await journal.write(entry, *intents).finished()
@@ -668,6 +714,27 @@ class Session:
         if self._log:
             return LoggedPast(self._log, self.id)
         return RememberedPast(self.id, lambda: self.messages, self.store)
+
+    # MCP servers
+
+    def _connect(self, mcp: Mcp) -> None:
+        """Start the servers in the background, instead of earlier ones."""
+        from outrider.runtime.session_servers import SessionServers  # imports MCP, which most sessions do not need
+
+        if self._servers:
+            self._servers.stop()
+        self._joined.pop("mcp", None)
+        self._mcp, self._servers = mcp, SessionServers(mcp) if mcp else None
+        if self._servers:
+            weakref.finalize(self, self._servers.stop)
+
+    async def _join_servers(self) -> None:
+        """Offer the tools of all servers that are ready, together: each change costs the prompt cache."""
+        if self._servers:
+            self._use_tools("mcp", await self._servers.ready_tools(window_of(self.provider)))
+            self._unlisted = {tool.name: tool for tool in self._servers.deferred_tools}
+            for notice in self._servers.take_notices():
+                self._emit(Notice(notice))
 
     # Observers and exclusive work
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +13,9 @@ from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, SubagentSetup, Task
 from outrider.tools.tool import make_tools
+
+if TYPE_CHECKING:
+    from outrider.runtime.session_servers import Mcp
 
 
 def with_subagents(
@@ -41,6 +45,7 @@ def with_subagents(
                 model=model_for(tier or profile.model, agent.provider, from_project=profile.from_project),
                 system=profile.prompt,
                 tools=profile.tools_of(tools),
+                mcp=_servers_for(profile, agent.mcp),
                 limits=profile.limits_within(agent.limits),
                 retry=agent.retry,
                 compaction=agent.compaction,
@@ -50,3 +55,13 @@ def with_subagents(
 
     task = Task(chosen, prepare, at_once=at_once, result_characters=result_characters)
     return msgspec.structs.replace(agent, tools=[*tools, task.tool])
+
+
+def _servers_for(profile: Profile, mcp: Mcp) -> Mcp:
+    """Return the servers of the sub-agent. Those that are only described are the parent's own, as a whole."""
+    names = profile.server_tools
+    if not mcp or names is None:
+        return mcp
+    from outrider.mcp.running import RunningServers
+
+    return mcp.only(names) if names and isinstance(mcp, RunningServers) else ()

@@ -56,6 +56,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         """Return those of the parent's tools that the sub-agent has."""
         return [tool for tool in tools if tool.name != "Task" and (self.tools is None or tool.name in self.tools)]
 
+    @property
+    def server_tools(self) -> tuple[str, ...] | None:
+        """The names and patterns of the tools of MCP servers that the sub-agent has; None for all."""
+        return None if self.tools is None else tuple(name for name in self.tools if name.startswith("mcp__"))
+
     def limits_within(self, parent: Limits) -> Limits:
         """Return the sub-agent's limits, capped by the parent's unless they may exceed them.
 

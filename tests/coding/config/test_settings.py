@@ -30,7 +30,8 @@ FREE = {
 def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> None:
     assert list(SETTINGS) == list(DEFAULTS) == list(flatten(Settings()))
     assert {key for key, setting in SETTINGS.items() if setting.consent is None} == FREE
-    assert set(SECTIONS) == {"permissions", "sandbox", "web", "limits", "retry", "context", "subagents", "chat", "acp"}
+    sections = {"permissions", "sandbox", "web", "limits", "retry", "context", "subagents", "mcp", "chat", "acp"}
+    assert set(SECTIONS) == sections
 
 
 def test_the_type_of_a_field_decides_what_it_accepts() -> None:

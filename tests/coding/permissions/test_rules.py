@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from outrider.coding.permissions.decision import Call, decide
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
 from outrider.errors import ConfigError
 from tests.coding.permissions.workspace import Ground
@@ -24,6 +29,7 @@ from tests.coding.permissions.workspace import Ground
         ("my_tool", "my_tool", None),
         ("Bash(pytest:**)", "Bash", "pytest:**"),
         ("mcp__server__tool", "mcp__server__tool", None),
+        ("mcp__server__*", "mcp__server__*", None),
     ],
 )
 def test_a_rule_is_a_tool_and_perhaps_a_pattern(text: str, tool: str, pattern: str | None) -> None:
@@ -44,6 +50,9 @@ def test_a_rule_is_a_tool_and_perhaps_a_pattern(text: str, tool: str, pattern: s
         ("webfetch", "did you mean WebFetch"),
         ("task", "did you mean Task"),
         ("Writes(x)", "did you mean Write"),
+        ("mcp__*", "not a valid tool name"),
+        ("mcp__git__log*", "not a valid tool name"),
+        ("my_*", "not a valid tool name"),
         ("Bash(npm run *)", r"Bash\(npm run:\*\)"),
         ("Bash(:*)", "no words"),
         ("Bash('a:*)", "quotes"),
@@ -189,3 +198,44 @@ def test_a_domain_has_its_sub_domains(host: str) -> None:
 )
 def test_rules_for_commands(ground: Ground, rule: str, command: str, allowed: bool) -> None:
     assert (ground.bash(command, allow=[rule]).verdict == "allow") is allowed
+
+
+@pytest.mark.parametrize(
+    ("rule", "covered", "others"),
+    [
+        ("mcp__git__log", ["mcp__git__log"], ["mcp__git__log2", "mcp__git"]),
+        ("mcp__git__*", ["mcp__git__log", "mcp__git__a__b"], ["mcp__github__log", "mcp__git", "git"]),
+    ],
+)
+def test_a_rule_for_a_server_covers_its_tools_alone(rule: str, covered: list[str], others: list[str]) -> None:
+    parsed = Rule.parse(rule)
+    assert all(map(parsed.covers_tool, covered))
+    assert not any(map(parsed.covers_tool, others))
+
+
+def test_rules_for_servers_are_told_in_words() -> None:
+    assert Rule.parse("mcp__git__*").meaning == "every tool of the MCP server git"
+    assert Rule.parse("mcp__git__log").meaning == "every call of log of the MCP server git"
+
+
+@pytest.mark.parametrize(
+    ("rules", "mode", "verdict"),
+    [
+        ({}, "ask", "ask"),
+        ({}, "plan", "deny"),
+        ({}, "all", "allow"),
+        ({"allow": ["mcp__git__*"]}, "ask", "allow"),
+        ({"allow": ["mcp__git__log"]}, "ask", "allow"),
+        ({"allow": ["mcp__other__*"]}, "ask", "ask"),
+        ({"ask": ["mcp__git__*"]}, "all", "ask"),
+        ({"deny": ["mcp__git__*"], "allow": ["mcp__git__log"]}, "all", "deny"),
+    ],
+)
+def test_rules_decide_about_tools_of_servers(rules: dict[str, list[str]], mode: Mode, verdict: str) -> None:
+    lists = {name: tuple(map(Rule.parse, texts)) for name, texts in rules.items()}
+    policy = Policy(folder=Path("/"), mode=mode, **lists)
+    assert decide(policy, Call("mcp__git__log", "write", {}, Path("/"))).verdict == verdict
+
+
+def test_a_trusted_server_reads_without_asking() -> None:
+    assert decide(Policy(folder=Path("/")), Call("mcp__git__log", "read", {}, Path("/"))).verdict == "allow"

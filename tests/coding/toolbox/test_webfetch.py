@@ -252,6 +252,7 @@ def consider_public(monkeypatch: pytest.MonkeyPatch, *public: str) -> None:
         return "" if address in public else why_private(address)
 
     monkeypatch.setattr(fetching, "why_private", judged)
+    monkeypatch.setattr(addresses, "why_private", judged)
 
 
 class Names:
@@ -310,7 +311,7 @@ async def test_a_name_that_changes_its_address_is_of_no_use(monkeypatch: pytest.
 def test_the_socket_of_a_private_address_is_not_even_made() -> None:
     for address in ("127.0.0.1", "::1", "2130706433", "10.0.0.1"):
         with pytest.raises(OSError, match="is"):
-            fetching._public_socket((2, 1, 6, "", (address, 80)))
+            addresses.public_socket((2, 1, 6, "", (address, 80)))
 
 
 @given(st.ip_addresses())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
 from outrider.acp.schema.base import Wire
 from outrider.acp.schema.notifications import ToolCallFields
 
@@ -25,6 +29,22 @@ class PermissionOutcome(Wire, frozen=True):
 
 class RequestPermissionResponse(Wire, frozen=True):
     outcome: PermissionOutcome
+
+
+class CreateElicitationRequest(Wire, frozen=True):
+    """A question to the user: a form (`mode` "form"), or a page to open (`mode` "url")."""
+
+    session_id: str
+    mode: str
+    message: str
+    requested_schema: dict[str, Any] | UnsetType = UNSET
+    elicitation_id: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+
+
+class CreateElicitationResponse(Wire, frozen=True):
+    action: str
+    content: dict[str, Any] | None = None
 
 
 class ReadTextFileRequest(Wire, frozen=True):

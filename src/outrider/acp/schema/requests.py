@@ -27,9 +27,15 @@ class ClientSessionCapabilities(Wire, frozen=True):
     compaction: Meta | None = None
 
 
+class ElicitationCapabilities(Wire, frozen=True):
+    form: Meta | None = None
+    url: Meta | None = None
+
+
 class ClientCapabilities(Wire, frozen=True):
     fs: FileSystemCapabilities = FileSystemCapabilities()
     terminal: bool = False
+    elicitation: ElicitationCapabilities | None = None
     session: ClientSessionCapabilities | None = None
     meta: Meta | None = msgspec.field(default=None, name="_meta")
 
@@ -93,9 +99,14 @@ class PromptCapabilities(Wire, frozen=True):
     embedded_context: bool = False
 
 
+class McpCapabilities(Wire, frozen=True):
+    http: bool = False
+
+
 class AgentCapabilities(Wire, frozen=True):
     load_session: bool = False
     prompt_capabilities: PromptCapabilities = PromptCapabilities()
+    mcp_capabilities: McpCapabilities = McpCapabilities()
     session_capabilities: Meta | UnsetType = UNSET
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 

@@ -9,10 +9,11 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.cli.chat.commands import Commands, Compact, Next
 from outrider.cli.chat.current_session import CurrentSession, history_file, home_relative
+from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
 from outrider.cli.chat.inline_images import image_protocol
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.line_editor import PROMPT, LineEditor
@@ -27,6 +28,8 @@ from outrider.cli.sources import has_links
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
+from outrider.coding.mcp.mentions import mentioned_resources, with_resources
+from outrider.coding.mcp.prompts import is_prompt, prompt_parts
 from outrider.coding.permissions.question import MODES, Answer, Question
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
@@ -34,6 +37,9 @@ from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.version import __version__
+
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 
 
 class Chat:
@@ -49,7 +55,7 @@ class Chat:
     ) -> None:
         self._loaded = loaded
         self._attachments = attachments
-        self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask, effort)
+        self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit)
         self._status = StatusLine(self._current)
         self._view = SessionView(
             LiveRegion(sys.stdout),
@@ -63,7 +69,16 @@ class Chat:
         self._commands = Commands(self._current, self._view)
         self._keyboard = Keyboard(self._interrupt)
         self._permission_prompt = PermissionPrompt(self._view, self._keyboard, folder, self._interrupt)
-        self._editor = LineEditor(folder, history_file(), self._commands.descriptions, self._status, self._next_mode)
+        self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._interrupt)
+        self._one_question = asyncio.Lock()
+        self._editor = LineEditor(
+            folder,
+            history_file(),
+            self._commands.descriptions,
+            self._status,
+            self._next_mode,
+            lambda: self._current.servers,
+        )
         self._prepared: asyncio.Future[None] | None = None
         self._notes_shown = False
         """Whether the notes of the workbench were shown."""
@@ -101,7 +116,7 @@ class Chat:
             try:
                 text = (await self._editor.read(typed)).strip()
                 self._interrupted, typed = False, ""
-                if _is_command(text):
+                if _is_command(text) and not await self._is_prompt_of_server(text):
                     next_step = await self._run_command(text)
                     if next_step == "exit":
                         return
@@ -114,6 +129,15 @@ class Chat:
                     return
             except EOFError:
                 return
+
+    async def _is_prompt_of_server(self, text: str) -> bool:
+        """Return whether the text is `/server:prompt` and such a server is configured."""
+        if ":" not in text.split(maxsplit=1)[0]:
+            return False
+        with contextlib.suppress(OutriderError):  # shown when the result is needed
+            await self._ready()
+            return is_prompt(text, self._current.servers)
+        return False
 
     async def _run_command(self, text: str) -> Next:
         try:
@@ -166,17 +190,26 @@ class Chat:
         await self._ready()
         session = self._current.open()
         self._view.store = session.store
-        prompt: list[str | Attachment] = []
-        if text:  # files from --attach are sent once, with the first message
-            prompt, self._attachments = with_mentioned_files(text, self._current.folder, self._attachments), ()
+        prompt = await self._prompt(text) if text else []
         self._view.write(styled(f"▣ {safe_line(part.label)}", CYAN) for part in prompt if isinstance(part, Attachment))
-        for name in missing_files(text, self._current.folder):
-            self._view.dim(f"No file {name}: sent as text.")
         return await session.run(prompt)
 
     async def _compact(self, focus: str) -> None:
         """Summarise the conversation; the view shows the event."""
         await self._current.open().compact(focus)
+
+    async def _prompt(self, text: str) -> list[str | Attachment]:
+        """Return the message: a text with the files and resources that it mentions, or a prompt of a server."""
+        servers = self._current.servers
+        more, self._attachments = self._attachments, ()  # files from --attach are sent once, with the first message
+        if servers and is_prompt(text, servers):
+            return [*await prompt_parts(text, servers), *more]
+        known = [server.name for server in servers.servers] if servers else []
+        resources = [f"{each.server}:{each.uri}" for each in mentioned_resources(text, known)]
+        for name in missing_files(text, self._current.folder):
+            if name not in resources:
+                self._view.dim(f"No file {name}: sent as text.")
+        return await with_resources(with_mentioned_files(text, self._current.folder, more), servers)
 
     def _show_outcome(self, result: RunResult) -> None:
         self._stop_view()
@@ -199,7 +232,15 @@ class Chat:
         self._view.show(event)
 
     async def _ask(self, question: Question) -> Answer:
-        return await self._permission_prompt(question)
+        async with self._one_question:
+            return await self._permission_prompt(question)
+
+    async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
+        """Ask the user for an MCP server. Between turns the user is typing a line, and is not asked."""
+        from outrider.mcp.elicitation import ElicitationAnswer
+
+        async with self._one_question:
+            return await self._elicitation_prompt(question) if self._turn else ElicitationAnswer("decline")
 
     def _interrupt(self, by_control_c: bool) -> None:
         """Cancel the turn; exit on the second Ctrl-C in a row."""
@@ -235,7 +276,9 @@ class Chat:
         if not self._notes_shown:
             self._notes_shown = True
             bench = self._current.bench
-            for note in filter(None, (bench.sandbox_note, *bench.notes)):
+            found = self._current.found_servers
+            waiting = f"{found.waiting}; or in this chat: /mcp" if found.waiting else ""
+            for note in filter(None, (bench.sandbox_note, *bench.notes, *found.notes, waiting)):
                 self._view.note(note)
 
     def _greet(self) -> None:

@@ -10,8 +10,9 @@ from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import finished_call_lines
 from outrider.cli.sanitize import safe_line, safe_lines
-from outrider.cli.styles import BOLD, fit, styled
+from outrider.cli.styles import BOLD, fit, styled, wrap_columns
 from outrider.coding import sentences
+from outrider.coding.mcp.states import state_lines
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.errors import OutriderError
@@ -45,6 +46,8 @@ class Commands:
     def __init__(self, current: CurrentSession, view: SessionView) -> None:
         self._current = current
         self._view = view
+        self._shown_consent = b""
+        """The content of the project's .mcp.json that the user has seen."""
         self._commands: dict[str, tuple[str, Callable[[str], Next]]] = {
             "help": ("list the commands and keys", self._help),
             "model": (f"{sentences.COMMANDS['model']}: /model NAME", self._model),
@@ -54,6 +57,7 @@ class Commands:
                 self._permissions,
             ),
             "tools": (sentences.COMMANDS["tools"], self._tools),
+            "mcp": (f"{sentences.COMMANDS['mcp']}; /mcp trust approves the project's", self._mcp),
             "sessions": ("list recent sessions; /sessions ID resumes one", self._sessions),
             "continue": (sentences.COMMANDS["continue"], self._continue),
             "fork": ("continue in a copy of this session", self._fork),
@@ -92,7 +96,7 @@ class Commands:
     def _help(self, _: str) -> None:
         lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
         keys = {
-            "@path": "attach a file or an image",
+            "@path": "attach a file or an image; @server:uri a resource of an MCP server",
             "\\ Enter": "insert a line break; also Alt-Enter and Ctrl-J",
             "Tab": "complete a command or a path",
             "Shift-Tab": "switch the permission mode",
@@ -139,11 +143,31 @@ class Commands:
 
     def _tools(self, _: str) -> None:
         width = self._view.region.width
-        for tool in self._current.bench.tools:
+        servers = self._current.servers
+        for tool in (*self._current.bench.tools, *(servers.tools() if servers else ())):
             first = tool.description.strip().partition("\n")[0]
             self._view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(safe_line(first), width - 14)}"])
         for served in self._current.session.agent.server_tools if self._current.session else ():
             self._view.write([f"  {styled(f'{served.name:<10}', BOLD)} {sentences.SERVER_TOOL}"])
+
+    def _mcp(self, word: str) -> None:
+        from outrider.cli.mcp import consent_lines
+
+        waiting = self._current.found_servers.waiting
+        if word == "trust" and waiting and self._shown_consent == waiting.content:
+            self._current.approve_servers()
+            self._view.dim("Approved: .mcp.json as it is now. Its servers are starting.")
+            return
+        servers = self._current.bench.servers
+        self._view.write([f"  {safe_line(line)}" for line in state_lines(servers.statuses() if servers else ())])
+        if waiting:
+            self._shown_consent = waiting.content
+            width = self._view.region.width - 2
+            shown = [part for line in consent_lines(waiting) for part in wrap_columns(line, width)]
+            self._view.write([f"  {part}" for part in shown])
+            self._view.note("These run with your rights, outside of the sandbox. To approve them: /mcp trust")
+        elif not servers:
+            self._view.dim("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
 
     def _sessions(self, id: str) -> None:
         from outrider.cli.session_format import format_time

@@ -12,6 +12,8 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from outrider.cli.chat.server_names import ServerNames
+
 MAX_COMPLETIONS = 50
 REFRESH_SECONDS = 10.0
 _MAX_FILES = 50_000
@@ -20,17 +22,19 @@ _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
 
 
 class ChatCompleter(Completer):
-    """Completes commands at the start of the line, and files after an @."""
+    """Completes commands at the start of the line, and files and resources after an @."""
 
-    def __init__(self, folder: Path, commands: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, commands: Mapping[str, str], servers: ServerNames | None = None) -> None:
         self._files = FileNames(folder)
         self._commands = commands
+        self._servers = servers
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Yield the completions for the text before the cursor."""
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and "\n" not in before:
-            for name, description in self._commands.items():
+            prompts = self._servers.prompts() if self._servers else {}
+            for name, description in {**self._commands, **prompts}.items():
                 if name.startswith(before[1:]):
                     yield Completion(f"/{name}", -len(before), display_meta=description)
             return
@@ -38,6 +42,9 @@ class ChatCompleter(Completer):
             for name in self._files.matching(found[1] or found[2]):
                 text = f'@"{name}"' if " " in name else f"@{name}"
                 yield Completion(text, -len(found[0]), display=name)
+            resources = self._servers.resources(found[2] or "") if self._servers else {}
+            for name, description in list(resources.items())[:MAX_COMPLETIONS]:
+                yield Completion(f"@{name}", -len(found[0]), display=name, display_meta=description)
 
 
 class FileNames:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from outrider.coding.config.settings import Settings
 
 if TYPE_CHECKING:
+    from outrider.coding.mcp.finding import FoundServers
     from outrider.coding.permissions.question import Ask, Mode
     from outrider.coding.workbench import Workbench
     from outrider.conversation.messages import Usage
     from outrider.log.log import Log
+    from outrider.mcp.elicitation import OnElicit
+    from outrider.mcp.running import RunningServers
     from outrider.providers.base import Effort, EffortChoice
     from outrider.runtime.context import ContextUsage
     from outrider.runtime.events import Event
@@ -32,8 +35,11 @@ class CurrentSession:
         observer: Callable[[Event], None],
         ask: Ask,
         effort: EffortChoice | None = None,
+        elicit: OnElicit | None = None,
     ) -> None:
         self.folder = folder
+        self._elicit = elicit
+        self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
         self.model = model
         """The model chosen by the user; None uses that of the session or of the settings."""
@@ -54,7 +60,7 @@ class CurrentSession:
         from outrider.providers import resolve
 
         self._name = resolve(self.model_name).name
-        _ = self.log, self.bench.tools
+        _ = self.bench.servers, self.log, self.bench.tools  # servers first: they start in the background
 
     @property
     def log(self) -> Log:
@@ -78,7 +84,37 @@ class CurrentSession:
 
         if self._tools is None:  # once: the user may not have approved later changes of the files
             self._tools = load_tools(self._settings.tool_files)
-        return Workbench(self._settings, self.folder, tools=self._tools, ask=self._ask)
+        return Workbench(
+            self._settings,
+            self.folder,
+            tools=self._tools,
+            servers=self.found_servers.servers,
+            ask=self._ask,
+            elicit=self._elicit,
+        )
+
+    @property
+    def found_servers(self) -> FoundServers:
+        """The MCP servers of the folder, as they were when the chat began or the user approved them."""
+        if self._found is None:
+            from outrider.coding.mcp.finding import find_servers
+
+            self._found = find_servers(self.folder)
+        return self._found
+
+    def approve_servers(self) -> None:
+        """Store the user's consent to the project's MCP servers, and start them. Raises ConfigError."""
+        if self.found_servers.waiting:
+            self.found_servers.waiting.give()
+            self._found = None
+            self.bench.use_servers(self.found_servers.servers)
+            if self.session:
+                self.session.agent = self.session.agent.replace(mcp=self.bench.servers or ())
+
+    @property
+    def servers(self) -> RunningServers | None:
+        """The MCP servers that run, once the workbench is ready."""
+        return self._bench.servers if self._bench else None
 
     def open(self) -> Session:
         """Return the open session, or a new one."""

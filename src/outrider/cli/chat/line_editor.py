@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import ANSI
@@ -14,7 +15,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from outrider.cli.chat.completion import ChatCompleter
+from outrider.cli.chat.server_names import ServerNames
 from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
+
+if TYPE_CHECKING:
+    from outrider.mcp.running import RunningServers
 
 PROMPT = styled("› ", BOLD, CYAN)
 CONTINUATION = styled("· ", DIM)
@@ -30,13 +35,14 @@ class LineEditor:
         commands: Mapping[str, str],
         status: Callable[[], str],
         next_mode: Callable[[], None],
+        servers: Callable[[], RunningServers | None] = lambda: None,
     ) -> None:
         self._session: PromptSession[str] = PromptSession(
             message=ANSI(PROMPT),
             multiline=True,
             prompt_continuation=ANSI(CONTINUATION),
             history=_history(history),
-            completer=ChatCompleter(folder, commands),
+            completer=ChatCompleter(folder, commands, ServerNames(servers)),
             complete_in_thread=True,
             complete_while_typing=True,
             key_bindings=_bindings(next_mode),

@@ -1,4 +1,4 @@
-"""The user's consent to the settings files of projects. A consent is for the content of a file at the time."""
+"""The user's consent to files of projects: settings, and MCP servers. It is for the content of a file at the time."""
 
 from __future__ import annotations
 
@@ -71,17 +71,20 @@ class Consents:
         return stored.sha256 if stored.file == _name(project_file) else ()
 
     def _path(self, project_file: Path) -> Path:
-        return project_folder(_project(project_file), self._data) / "consent.json"
+        name = "consent.json" if _is_inside(project_file) else f"consent-{project_file.name.lstrip('.')}"
+        return project_folder(_project(project_file), self._data) / name
+
+
+def _is_inside(project_file: Path) -> bool:
+    """Return whether the file is in the project's `.outrider`, and not in the project's folder itself."""
+    return project_file.parent.name == ".outrider"
 
 
 def _project(project_file: Path) -> Path:
-    return project_file.parent.parent
+    return project_file.parent.parent if _is_inside(project_file) else project_file.parent
 
 
 def _name(project_file: Path) -> str:
     """Return the file's path in its project's resolved folder. The file may be a link: only its content matters."""
-    return (
-        str(_project(project_file).resolve() / project_file.parent.name / project_file.name)
-        .encode(errors="backslashreplace")
-        .decode()
-    )
+    project = _project(project_file)
+    return str(project.resolve() / project_file.relative_to(project)).encode(errors="backslashreplace").decode()

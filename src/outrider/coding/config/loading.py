@@ -109,11 +109,12 @@ def _fingerprint(layer: Layer, widenings: Iterable[Widening]) -> bytes:
     """
     keys = sorted(each.key for each in widenings)
     folders = layer.values.get("permissions.folders", ())
-    programs = [(file, _digest(Path(file))) for file in layer.values.get("tool_files", ())]
+    programs = [(file, digest_of(Path(file))) for file in layer.values.get("tool_files", ())]
     return b"\0" + repr((keys, folders, programs)).encode(errors="backslashreplace")
 
 
-def _digest(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """Return the digest of a program of a project, whose content a consent covers."""
     try:
         return sha256(read_regular_file(file, LARGEST_TOOL_FILE)).hexdigest()
     except (OSError, ValueError):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 from outrider.coding.config.files import read_regular_file
 from outrider.errors import ConfigError
-from outrider.filesystem import make_private, sync_folder
+from outrider.filesystem import open_lock, replace_private, try_lock
 
 MAX_BYTES = 10 * 1024 * 1024
 LOCK_SECONDS = 10.0
@@ -40,19 +39,8 @@ def read_private(path: Path) -> bytes:
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace the content atomically. Raises ConfigError if writing fails."""
-    temporary = path.parent / f"incoming-{os.urandom(8).hex()}"
     with _report_errors(path):
-        make_private(path.parent)
-        try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-            sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_private(path, content)
 
 
 def remove_private(path: Path) -> None:
@@ -65,8 +53,7 @@ def remove_private(path: Path) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder. Raises ConfigError if another process keeps it."""
     with _report_errors(folder):
-        make_private(folder)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        handle = open_lock(folder / "lock")
     try:
         _acquire(handle, folder)
         yield
@@ -76,26 +63,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _acquire(handle: int, folder: Path) -> None:
     deadline = time.monotonic() + LOCK_SECONDS
-    while not _try_lock(handle):
+    while not try_lock(handle):
         if time.monotonic() > deadline:
             raise ConfigError(
                 f"{folder} is in use by another process (waited {LOCK_SECONDS:.0f} s); end it and try again"
             )
         time.sleep(0.01)
-
-
-def _try_lock(handle: int) -> bool:
-    with suppress(BlockingIOError, PermissionError):
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def _is_unexpanded(path: Path) -> bool:

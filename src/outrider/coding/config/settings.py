@@ -240,7 +240,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
 
     compact_at: Annotated[
         float | None,
-        Share(),
+        Share(optional=True),
         Setting(
             variable="OUTRIDER_COMPACT_AT",
             help="the share of the model's context window at which the conversation is summarised; `none` waits until "
@@ -250,7 +250,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
     ] = _COMPACTION.threshold
     clear_at: Annotated[
         float | None,
-        Share(),
+        Share(optional=True),
         Setting(
             variable="OUTRIDER_CLEAR_AT",
             help="the share of the context window at which old results are replaced by one line each, if that saves a "
@@ -276,6 +276,28 @@ class SubagentSettings(msgspec.Struct, frozen=True):
             consent=if_higher("answers of sub-agents may be longer than you have set"),
         ),
     ] = 10_000
+
+
+class McpSettings(msgspec.Struct, frozen=True):
+    """How MCP servers are used."""
+
+    tools_share: Annotated[
+        float,
+        Share(),
+        Setting(
+            help="the share of the context window that the tools of MCP servers may take; above it the "
+            "model searches for them",
+            consent=if_higher("tools of MCP servers may take more of the context window than you have set"),
+        ),
+    ] = 0.05
+    start_seconds: Annotated[
+        float,
+        Seconds(most=600),
+        Setting(
+            help="seconds that `-p` waits for MCP servers to start; a chat waits at most one",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = 10.0
 
 
 class ChatSettings(msgspec.Struct, frozen=True):
@@ -375,6 +397,7 @@ class Settings(msgspec.Struct, frozen=True):
     retry: Annotated[Retry, RetrySettings()] = Retry()
     context: ContextSettings = ContextSettings()
     subagents: SubagentSettings = SubagentSettings()
+    mcp: McpSettings = McpSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
 

@@ -139,13 +139,17 @@ class Seconds(ValueType, frozen=True):
 
 
 class Share(ValueType, frozen=True):
-    """A part of a whole: a number over 0, at most 1. "none" is accepted."""
+    """A part of a whole: a number over 0, at most 1. "none" is accepted where `optional`."""
+
+    optional: bool = False
 
     def check(self, value: Any, base: Path | None) -> float | None:
         """Return the share; None for none."""
-        if value == NO_LIMIT:
+        if self.optional and value == NO_LIMIT:
             return None
-        wanted = f"must be a share, a number over 0 and at most 1, or {quoted(NO_LIMIT)}"
+        wanted = "must be a share, a number over 0 and at most 1" + (
+            f", or {quoted(NO_LIMIT)}" if self.optional else ""
+        )
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = quoted(value) if isinstance(value, str) else describe_type(value)
             raise InvalidValueError(f"{wanted}, not {found}")

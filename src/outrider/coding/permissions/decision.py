@@ -161,7 +161,7 @@ def _host(url: str) -> str:
 
 def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
     """Check a tool of which only its name is known, and whether it changes anything."""
-    by_name = _check_by_name(policy, tool, f"{tool} may change something")
+    by_name = _check_by_name(policy, tool, f"{_described(tool)} may change something")
     if by_name.verdict != "deny" and policy.mode == "plan" and not harmless:
         return deny_part(PLAN_MODE)
     return ALLOWED if harmless and by_name.verdict == "ask" and not by_name.final else by_name
@@ -169,13 +169,18 @@ def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
 
 def _check_by_name(policy: Policy, tool: str, reason: str) -> PartDecision:
     """Check a tool by the rules that name it, and by the mode. `reason` says why the user should be asked."""
-    if any(rule.tool == tool for rule in policy.deny):
-        return deny_part(f"the rule {tool} denies it")
-    if any(rule.tool == tool for rule in policy.ask):
-        return PartDecision("ask", f"a rule asks about {tool}", final=True)
-    if policy.mode == "all" or any(rule.tool == tool and rule.pattern is None for rule in policy.allow):
+    if denying := next((rule for rule in policy.deny if rule.covers_tool(tool)), None):
+        return deny_part(f"the rule {denying.tool} denies it")
+    if asking := next((rule for rule in policy.ask if rule.covers_tool(tool)), None):
+        return PartDecision("ask", f"a rule asks about {asking.tool}", final=True)
+    if policy.mode == "all" or any(rule.covers_tool(tool) and rule.pattern is None for rule in policy.allow):
         return ALLOWED
     return PartDecision("ask", reason, (tool,))
+
+
+def _described(tool: str) -> str:
+    server, _, name = tool.removeprefix("mcp__").partition("__")
+    return f"{name} of the MCP server {server}" if tool.startswith("mcp__") and name else tool
 
 
 def _suggested_rules(decisive: Sequence[PartDecision]) -> tuple[str, ...]:

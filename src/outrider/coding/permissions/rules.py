@@ -8,6 +8,8 @@
     WebFetch(domain:example.com)  a domain and its sub-domains
     web_search                    searches that the model's API runs
     my_tool                       every call of a tool
+    mcp__git__git_log             a tool of the MCP server git
+    mcp__git__*                   every tool of the MCP server git
 
 A rule for Read also covers Glob, Grep and the files that commands name; a rule for Edit also covers Write. Allow rules
 match narrowly: exactly what they say. Deny and ask rules match widely: a folder includes everything in it, a command
@@ -41,6 +43,7 @@ Form: TypeAlias = Literal["exact", "arguments", "any"]
 """A rule for commands covers exactly its words; also further arguments (`:*`); or anything further (`:**`)."""
 
 _FORM = re.compile(rf"\s*([^()\s]+)\s*(?:\((.*)\))?\s*({'|'.join(ACCESS_LEVELS)})?\s*", re.DOTALL)
+_SERVER_TOOLS = re.compile(r"mcp__[a-zA-Z0-9_-]{1,64}__\*")
 _DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:]*:[0-9a-f:.]*")
 
 
@@ -89,6 +92,10 @@ class Rule(msgspec.Struct, frozen=True):
         verb = {"Read": "reading", "Edit": "changing", "Write": "writing"}.get(self.tool)
         if self.tool == "WebFetch" and self.pattern:
             return f"fetching from {self.pattern.removeprefix('domain:')} and its sub-domains"
+        if self.tool.startswith("mcp__"):
+            server, _, name = self.tool.removeprefix("mcp__").partition("__")
+            what = "every tool" if name == "*" else f"every call of {name}"
+            return f"{what} of the MCP server {server}"
         return f"{verb} {self.pattern}" if verb and self.pattern else f"every call of {self.tool}"
 
     @property
@@ -111,6 +118,10 @@ class Rule(msgspec.Struct, frozen=True):
         if self.access is None:
             return not sandboxed or ACCESS_LEVELS.index(access) <= ACCESS_LEVELS.index("write")
         return ACCESS_LEVELS.index(access if sandboxed else "full") <= ACCESS_LEVELS.index(self.access)
+
+    def covers_tool(self, tool: str) -> bool:
+        """Return whether the rule is for a tool, by its name or as one of an MCP server."""
+        return tool.startswith(self.tool[:-1]) if self.tool.endswith("*") else tool == self.tool
 
     def covers_path(self, path: str, folder: str, *, wide: bool) -> bool:
         """Return whether the rule covers an absolute path."""
@@ -173,6 +184,8 @@ def split_words(text: str) -> tuple[str, ...]:
 def _check_tool(text: str, tool: str) -> None:
     if tool == "*":
         raise ConfigError(f"{text!r}: a rule names one tool; use the mode `all` to allow every tool")
+    if _SERVER_TOOLS.fullmatch(tool):
+        return
     if not NAME.fullmatch(tool):
         raise ConfigError(f"{text!r} is not a rule: {tool!r} is not a valid tool name")
     if tool in ALL_NAMES:

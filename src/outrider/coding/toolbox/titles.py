@@ -29,13 +29,19 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
 
     >>> title("Read", {"file_path": "src/a.py"})
     'Read(src/a.py)'
+    >>> title("mcp__git__git_log", {"count": 3})
+    'git: git_log(count=3)'
     """
     if name == "Todo" or (name == "web_search" and not input):
         return name
+    if name == "call_tool" and isinstance(real := input.get("name"), str) and isinstance(input.get("arguments"), dict):
+        return title(real, input["arguments"], folder)
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
     if name == "Recall":
         main = input.get("query") or input.get("reference")
     if not isinstance(main, str):
+        server, _, tool = name.removeprefix("mcp__").partition("__")
+        name = f"{server}: {tool}" if name.startswith("mcp__") and tool else name
         return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in input.items())})"
     if name == "Task" and isinstance(input.get("subagent_type"), str):
         return f"Task({input['subagent_type']}: {main})"

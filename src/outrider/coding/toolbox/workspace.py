@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.toolbox.seen_files import SeenFiles
-from outrider.coding.toolbox.shell.processes import Processes
+from outrider.processes.processes import Processes
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.editor import Buffers, Terminals

@@ -11,8 +11,8 @@ from pathlib import Path
 from outrider.coding.access import Access
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
 from outrider.coding.toolbox.shell.output import readable
-from outrider.coding.toolbox.shell.processes import Process, end
 from outrider.coding.toolbox.shell.shell import Shell
+from outrider.processes.processes import Process, end
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 from outrider.coding.toolbox.shell.output import Output
-from outrider.coding.toolbox.shell.processes import Process, end
+from outrider.processes.processes import Process, end
 
 Cause: TypeAlias = Literal["ended", "timed out", "stopped"]
 

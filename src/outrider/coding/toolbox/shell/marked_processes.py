@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 
 from outrider.coding.toolbox.shell.following import DRAIN_SECONDS
-from outrider.coding.toolbox.shell.process_tree import ProcessKey, can_list_processes, find_processes
-from outrider.coding.toolbox.shell.processes import Process, end
+from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
+from outrider.processes.processes import Process, end
 
 
 class MarkedProcesses(Process):

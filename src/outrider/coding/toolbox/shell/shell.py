@@ -12,10 +12,10 @@ from pathlib import Path
 from outrider.coding.access import Access
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from outrider.coding.toolbox.shell.missing_access import missing_access
-from outrider.coding.toolbox.shell.process_tree import MARK
-from outrider.coding.toolbox.shell.processes import Process
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.processes.process_tree import MARK
+from outrider.processes.processes import Process
 
 VARIABLES = {
     # Pagers must not wait for a key.

@@ -24,6 +24,7 @@ NOT_FOUND = -32002
 NULL = b"null"
 _ABSENT = msgspec.Raw()
 _VERSION = b'"2.0"'
+_HEAD = 256
 # A surrogate pair, a lone surrogate (the group), or any other escape. Escapes are matched in sequence, so that the
 # text `\\ud800` with an escaped backslash does not match as a surrogate.
 _ESCAPES = re.compile(
@@ -32,7 +33,7 @@ _ESCAPES = re.compile(
 
 
 class RpcError(OutriderError):
-    """A JSON-RPC error: raised to send one, and raised for one that the client sent."""
+    """A JSON-RPC error: raised to send one, and raised for one that the other side sent."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -52,7 +53,7 @@ class RpcError(OutriderError):
 
     @classmethod
     def internal(cls, message: str, data: Any = None) -> RpcError:
-        """An error inside the agent."""
+        """An error inside this program."""
         return cls(INTERNAL_ERROR, message, data)
 
     @classmethod
@@ -64,13 +65,6 @@ class RpcError(OutriderError):
     def not_found(cls, message: str, data: Any = None) -> RpcError:
         """An unknown session or file."""
         return cls(NOT_FOUND, message, data)
-
-
-class ClosedError(RpcError, ConnectionResetError):
-    """The connection to the client is closed."""
-
-    def __init__(self) -> None:
-        super().__init__(INTERNAL_ERROR, "The connection to the client is closed.")
 
 
 class IncomingMessage(msgspec.Struct):
@@ -119,6 +113,8 @@ class LineSplitter:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self.skipped = b""
+        """The first bytes of the last line over the limit."""
         self._buffer = bytearray()
         self._skipping = False
 
@@ -145,6 +141,7 @@ class LineSplitter:
 
     def _add(self, part: bytes) -> bool:
         if len(self._buffer) + len(part) > self._limit:
+            self.skipped = bytes(self._buffer[:_HEAD]) + part[: max(0, _HEAD - len(self._buffer))]
             self._buffer = bytearray()
             return False
         self._buffer += part
@@ -198,7 +195,7 @@ def notification(method: str, params: Any) -> bytes:
 
 
 def response(id: bytes, result: Any) -> bytes:
-    """Return the line of a response. None becomes an empty object, because ACP has no other empty result."""
+    """Return the line of a response. None becomes an empty object: no protocol here has another empty result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, encode({} if result is None else result))
 
 

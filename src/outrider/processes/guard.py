@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterable
 
-from outrider.coding.toolbox.shell.process_tree import MARK
+from outrider.processes.process_tree import MARK
 
 SECONDS_TO_END = 2.0
 

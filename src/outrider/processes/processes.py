@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.toolbox.shell.guard import Guard
-from outrider.coding.toolbox.shell.process_tree import ProcessKey, can_list_processes, find_processes
+from outrider.processes.guard import Guard
+from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
 
 GRACE = 0.3
 """Seconds between SIGTERM and SIGKILL."""
@@ -125,19 +125,21 @@ class Processes:
         argv: Sequence[str],
         mark: str,
         *,
-        folder: Path,
+        folder: Path | str | None,
         environment: Mapping[str, str] | None,
         output: int,
+        errors: int = subprocess.STDOUT,
+        input: int = subprocess.DEVNULL,
         handles: Sequence[int] = (),
     ) -> Process:
-        """Start a command with empty input. Raises OSError, or ValueError if it has a NUL."""
+        """Start a command, by default with empty input. Raises OSError, or ValueError if it has a NUL."""
         shell = subprocess.Popen(
             argv,
             cwd=folder,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=input,
             stdout=output,
-            stderr=output,
+            stderr=errors,
             pass_fds=handles,
             start_new_session=True,
         )

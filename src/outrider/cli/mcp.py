@@ -1,0 +1,297 @@
+"""`outrider mcp`: add, list, remove and test MCP servers, log in to them, and approve those of a project."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outrider.cli.browser import open_page
+from outrider.cli.mcp_report import Report, report_lines, report_on
+from outrider.cli.sanitize import reveal_hidden, safe_line
+from outrider.cli.stdin import confirm
+from outrider.coding.config.loading import label_of
+from outrider.coding.config.masking import mask_environment_secrets, mask_tokens
+from outrider.coding.mcp.authorization import authorize, token_store
+from outrider.coding.mcp.entries import ServerEntry
+from outrider.coding.mcp.files import ServersFile, find_project_servers, user_file
+from outrider.coding.mcp.finding import FoundServers, ServerConsent, find_servers
+from outrider.errors import ConfigError, OutriderError
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+
+DESCRIPTION = """\
+MCP servers give the agent more tools, files and prompts. Your own are in mcp.json beside your settings; a project's are
+in its .mcp.json, and are used only after `outrider mcp trust`, because they start programs.
+"""
+EPILOG = """\
+examples:
+  outrider mcp add time -- uvx mcp-server-time
+  outrider mcp add docs https://example.org/mcp --header "X-Team=blue"
+  outrider mcp add github https://example.org/mcp --header "Authorization=Bearer ${GITHUB_TOKEN}"
+  outrider mcp test time
+  outrider mcp login docs
+
+In both files, ${VAR} and ${VAR:-default} are replaced by variables of the environment.
+
+exit codes: 0 done, 1 a server failed or nothing was confirmed, 2 wrong usage or an invalid file
+"""
+
+
+def mcp(arguments: list[str]) -> int:
+    """Run the command and return its exit code."""
+    before, command = _split_command(arguments)
+    options = _parser().parse_args(before)
+    options.command = command
+    action: Callable[[argparse.Namespace], int] = options.action
+    try:
+        return action(options)
+    except (OutriderError, RuntimeError) as error:
+        print(safe_line(f"outrider mcp: {error}"), file=sys.stderr)
+        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+
+
+def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split off the command of a server, which follows `--` and may have any options of its own."""
+    if "--" not in arguments:
+        return arguments, []
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("outrider mcp", None, DESCRIPTION, EPILOG, formatter_class=form)
+    parser.set_defaults(action=_list, json=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    add = commands.add_parser("add", help="add a server: a program after --, or an address")
+    add.add_argument("name", metavar="NAME", help="the name; its tools are mcp__NAME__TOOL")
+    add.add_argument("url", metavar="URL", nargs="?", help="the address of the server, if it is not a program")
+    add.add_argument("--header", action="append", default=[], metavar="K=V", help="a header of every request")
+    add.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the program")
+    add.add_argument("--trusted", action="store_true", help="believe the server which of its tools only read")
+    add.add_argument("--project", action="store_true", help="add it to the project's .mcp.json, and approve that")
+    add.set_defaults(action=_add)
+
+    listed = commands.add_parser("list", help="list the servers and where they come from")
+    listed.add_argument("--json", action="store_true", help="print one JSON object")
+    listed.set_defaults(action=_list)
+
+    remove = commands.add_parser("remove", help="remove a server, and the login to it")
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("--project", action="store_true", help="remove it from the project's .mcp.json")
+    remove.set_defaults(action=_remove)
+
+    test = commands.add_parser("test", help="connect to servers and list what they have, with times")
+    test.add_argument("name", metavar="NAME", nargs="?", help="the server; without a name, all")
+    test.add_argument("--json", action="store_true", help="print one JSON object")
+    test.set_defaults(action=_test)
+
+    login = commands.add_parser("login", help="log in to a server with a browser (OAuth)")
+    login.add_argument("name", metavar="NAME")
+    login.add_argument("--no-browser", action="store_true", help="print the address, and do not open it")
+    login.set_defaults(action=_login)
+
+    trust = commands.add_parser("trust", help="show the servers of the project's .mcp.json, and approve them or not")
+    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
+    trust.set_defaults(action=_trust)
+    return parser
+
+
+# Files
+
+
+def _file(*, project: bool) -> ServersFile:
+    path = find_project_servers(Path.cwd()) if project else user_file()
+    return ServersFile(path, os.path.relpath(path) if project else label_of(path))
+
+
+def _add(options: argparse.Namespace) -> int:
+    fields = _fields(options)
+    file = _file(project=options.project)
+    if file.entry(options.name):
+        raise ConfigError(f"{file.label} has a server {options.name} already; remove it first")
+    entry = ServerEntry(options.name, fields, f"the server {options.name}")
+    try:
+        entry.server(os.environ, Path.cwd(), may_be_trusted=True)
+    except ConfigError as error:
+        if "which is not set" not in str(error):
+            raise
+        print(safe_line(f"Note: {error}"), file=sys.stderr)
+    had_waiting = _waiting()
+    file.put(options.name, fields)
+    if options.project and not had_waiting and (now := _waiting()):
+        now.give()  # the user wrote it just now, and had agreed to the rest
+    print(f"Added {options.name} to {file.label}. To try it: outrider mcp test {options.name}")
+    return 0
+
+
+def _fields(options: argparse.Namespace) -> dict[str, Any]:
+    trusted = {"trusted": True} if options.trusted else {}
+    if options.trusted and options.project:
+        raise ConfigError("--trusted is for your own servers; allow tools of a project's server with a rule")
+    if options.command and not options.url:
+        if options.header:
+            raise ConfigError("--header is for an address; a program takes --env K=V")
+        env = {"env": _pairs(options.env, "--env")} if options.env else {}
+        return {"command": options.command[0], "args": options.command[1:], **env, **trusted}
+    if options.url and not options.command:
+        if options.env:
+            raise ConfigError("--env is for a program; an address takes --header K=V")
+        headers = {"headers": _pairs(options.header, "--header")} if options.header else {}
+        return {"type": "http", "url": options.url, **headers, **trusted}
+    raise ConfigError("give either an address, or a program after --: outrider mcp add NAME -- COMMAND ARGS…")
+
+
+def _pairs(given: list[str], flag: str) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for name, equals, _ in pairs:
+        if not equals or not name.strip():
+            raise ConfigError(f"{flag} takes a name and a value, as in NAME=VALUE")
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _remove(options: argparse.Namespace) -> int:
+    file = _file(project=options.project)
+    entry = file.entry(options.name)
+    if entry is None:
+        other = "" if options.project else "; for one of the project, add --project"
+        raise ConfigError(f"{file.label} has no server {options.name}{other}")
+    had_waiting = _waiting()
+    file.remove(entry.name)
+    if options.project and not had_waiting and (now := _waiting()):
+        now.give()
+    url = entry.fields.get("url")
+    forgotten = isinstance(url, str) and token_store().remove(url)
+    print(f"Removed {entry.name} from {file.label}{', and the login to it' if forgotten else ''}.")
+    return 0
+
+
+def _waiting() -> ServerConsent | None:
+    return find_servers(Path.cwd()).waiting
+
+
+def _trust(options: argparse.Namespace) -> int:
+    found = find_servers(Path.cwd())
+    _print_notes(found)
+    if not found.waiting:
+        print("Nothing to approve: the project's .mcp.json has no servers, or you have approved them.")
+        return 0
+    print(safe_line(f"{found.waiting.project_file} has these servers:"))
+    for line in consent_lines(found.waiting):
+        print(f"  {line}")
+    print("Programs run with all your rights, outside of the sandbox. Addresses receive what the model sends them.")
+    if not options.yes and not confirm("Approve? [y/N] ", "check the lines above, then add --yes"):
+        print("Nothing was changed; these servers are not used.", file=sys.stderr)
+        return 1
+    found.waiting.give()
+    print("Approved: this file as it is now. If the file changes, approve it again.")
+    return 0
+
+
+def consent_lines(waiting: ServerConsent) -> list[str]:
+    """Return what each server of a project starts or reaches, in full, as lines that are safe for a terminal."""
+    return [
+        reveal_hidden(mask_environment_secrets(f"{entry.name}: {entry}")).replace("\n", "⏎")
+        for entry in waiting.entries
+    ]
+
+
+# Servers
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = find_servers(Path.cwd())
+    waiting = list(found.waiting.entries) if found.waiting else []
+    if options.json:
+        rows = [
+            {"name": each.name, "origin": found.origins[each.name], **_described(each), "trusted": each.trusted}
+            for each in found.servers
+        ]
+        data = {"servers": rows, "waiting": [each.name for each in waiting], "notes": list(found.notes)}
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+        return 2 if found.notes else 0
+    width = max((len(each.name) for each in (*found.servers, *waiting)), default=0)
+    for each in found.servers:
+        what = " ".join(map(str, _described(each).values()))
+        trusted = ", trusted" if each.trusted else ""
+        print(safe_line(f"{each.name:{width}}  {what}  ({found.origins[each.name]}{trusted})"))
+    for entry in waiting:
+        print(safe_line(f"{entry.name:{width}}  not used until you agree: outrider mcp trust"))
+    if not found.servers and not waiting:
+        print("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
+    _print_notes(found)
+    return 2 if found.notes else 0
+
+
+def _described(server: McpServer) -> dict[str, str]:
+    """Return what a server is, without secrets."""
+    if isinstance(server, HttpServer):
+        return {"url": mask_tokens(server.url)}
+    return {"command": mask_tokens(" ".join((server.command, *server.args)))}
+
+
+def _print_notes(found: FoundServers) -> None:
+    for note in found.notes:
+        print(safe_line(f"outrider mcp: {note}"), file=sys.stderr)
+
+
+def _named(name: str) -> McpServer:
+    found = find_servers(Path.cwd())
+    _print_notes(found)
+    for server in found.servers:
+        if tool_prefix(server.name) == tool_prefix(name):
+            return server
+    if found.waiting and any(entry.name == name for entry in found.waiting.entries):
+        raise ConfigError(f"the server {name} is the project's; approve it first: outrider mcp trust")
+    known = ", ".join(server.name for server in found.servers) or "none"
+    raise ConfigError(f"there is no server {name}; the servers are: {known}")
+
+
+def _test(options: argparse.Namespace) -> int:
+    if options.name:
+        servers: tuple[McpServer, ...] = (_named(options.name),)
+    else:
+        found = find_servers(Path.cwd())
+        _print_notes(found)
+        servers = found.servers
+        if not servers and not options.json:
+            print("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
+
+    async def test_all() -> list[Report]:
+        return list(await asyncio.gather(*map(report_on, servers)))
+
+    reports = asyncio.run(test_all())
+    if options.json:
+        print(json.dumps({report.name: report.as_dict() for report in reports}, indent=2, ensure_ascii=False))
+    else:
+        for line in (line for report in reports for line in report_lines(report)):
+            print(safe_line(line))
+    return 1 if any(report.error for report in reports) else 0
+
+
+def _login(options: argparse.Namespace) -> int:
+    server = _named(options.name)
+    if isinstance(server, StdioServer):
+        raise ConfigError(f"the server {server.name} is a program: there is nothing to log in to")
+
+    async def open_url(url: str) -> None:
+        print(f"Log in here: {safe_line(url)}", flush=True)
+        if not options.no_browser:
+            await open_page(url)
+
+    authorization = authorize(server, open_url)
+    if authorization is None:
+        raise ConfigError(f"the server {server.name} has its own Authorization header: remove it to log in")
+    report = asyncio.run(report_on(server, authorization))
+    if report.error:
+        print(safe_line(f"outrider mcp: {report.error}"), file=sys.stderr)
+        return 1
+    is_stored = token_store().read(server.url) is not None
+    print(f"Logged in to {server.name}." if is_stored else f"{server.name} needs no login.")
+    return 0

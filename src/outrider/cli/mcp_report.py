@@ -1,0 +1,104 @@
+"""What `outrider mcp test` finds out about a server."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from outrider.coding.command_environment import command_environment
+from outrider.coding.mcp.authorization import authorize
+from outrider.errors import McpError
+from outrider.mcp.channel import Authorization
+from outrider.mcp.client import Client
+from outrider.mcp.servers import HttpServer, McpServer
+from outrider.mcp.wording import one_line
+from outrider.text import counted
+
+_SHOWN = 50
+"""Names of each list that are shown."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One list of a server."""
+
+    names: list[str]
+    seconds: float
+    skipped: list[str] = []
+    """Why items were left out."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a server answered."""
+
+    name: str
+    error: str = ""
+    version: str = ""
+    """The version of the protocol."""
+    server: str = ""
+    """The server's own name and version."""
+    seconds: float = 0.0
+    """How long it took to start the server and agree with it."""
+    lists: dict[str, Listed] = {}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+
+async def report_on(server: McpServer, authorization: Authorization | None = None) -> Report:
+    """Connect to a server and read its lists. Failures are in the report."""
+    if authorization is None and isinstance(server, HttpServer):
+        authorization = authorize(server)
+    client = Client(server, authorization=authorization, environment=command_environment(os.environ, ()))
+    began = time.monotonic()
+    try:
+        await client.connect()
+        seconds = time.monotonic() - began
+        agreed = client.agreement
+        assert agreed is not None
+        info = agreed.server_info
+        lists = {
+            "tools": await _listed(client.list_tools, lambda tool: tool.name),
+            "resources": await _listed(client.list_resources, lambda resource: resource.uri),
+            "prompts": await _listed(client.list_prompts, lambda prompt: prompt.name),
+        }
+        for kind, reasons in client.skipped.items():
+            lists[kind] = msgspec.structs.replace(lists[kind], skipped=reasons)
+        about = one_line(f"{info.name} {info.version}", 100)
+        return Report(server.name, "", agreed.version, about, seconds, lists)
+    except McpError as error:
+        return Report(server.name, one_line(str(error), 2_000), seconds=time.monotonic() - began)
+    finally:
+        await client.close()
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """Yield the report for people."""
+    if report.error:
+        yield f"✗ {report.name}: {report.error}"
+        return
+    yield f"✓ {report.name}: {report.server}, protocol {report.version}, ready after {_time(report.seconds)}"
+    for kind, found in report.lists.items():
+        if found.names or kind == "tools":
+            yield f"  {counted(len(found.names), kind.removesuffix('s'))} in {_time(found.seconds)}"
+        for name in found.names[:_SHOWN]:
+            yield f"    {name}"
+        if len(found.names) > _SHOWN:
+            yield f"    and {len(found.names) - _SHOWN} more"
+        for reason in found.skipped:
+            yield f"    left out: {reason}"
+
+
+async def _listed(read: Callable[[], Awaitable[Any]], name: Callable[[Any], str]) -> Listed:
+    began = time.monotonic()
+    items = await read()
+    return Listed([one_line(name(item), 200) for item in items], time.monotonic() - began)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

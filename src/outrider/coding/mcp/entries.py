@@ -1,0 +1,118 @@
+"""One server in a file: its fields, checked, with variables replaced by their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.coding.config.masking import describe_type, quoted
+from outrider.errors import ConfigError
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HTTP = ("http", "streamable-http", "streamableHttp", "sse")
+
+
+class ServerEntry(msgspec.Struct, frozen=True):
+    """A server as a file has it. Fields that other programs have are ignored."""
+
+    name: str
+    fields: dict[str, Any]
+    place: str
+    """The file and the server, for error messages."""
+
+    def __str__(self) -> str:
+        """Return what the entry starts or reaches, as it is written: variables are not replaced."""
+        url = self.fields.get("url")
+        if isinstance(url, str):
+            headers = self.fields.get("headers")
+            sent = f" with the headers {', '.join(map(str, headers))}" if isinstance(headers, dict) and headers else ""
+            return f"{url}{sent}"
+        env = self.fields.get("env")
+        variables = [f"{name}={value}" for name, value in env.items()] if isinstance(env, dict) else []
+        return " ".join([*variables, *self.words])
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command, as they are written."""
+        args = self.fields.get("args")
+        return [str(word) for word in (self.fields.get("command"), *(args if isinstance(args, list) else ())) if word]
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether the file switches the server off."""
+        return self.fields.get("disabled") is True
+
+    def server(self, environment: Mapping[str, str], cwd: Path, *, may_be_trusted: bool) -> McpServer:
+        """Return the server. Raises ConfigError with the place and what to do."""
+        kind = self.fields.get("type", "http" if "url" in self.fields else "stdio")
+        common: dict[str, Any] = {"trusted": may_be_trusted and self._flag("trusted")}
+        if (seconds := self.fields.get("timeout")) is not None:
+            common["timeout"] = self._seconds(seconds)
+        try:
+            if kind == "stdio":
+                return StdioServer(
+                    self.name,
+                    self._text("command", environment),
+                    self._texts("args", environment),
+                    self._table("env", environment),
+                    self._text("cwd", environment, str(cwd)),
+                    **common,
+                )
+            if kind in _HTTP:
+                return HttpServer(
+                    self.name, self._text("url", environment), self._table("headers", environment), **common
+                )
+        except ConfigError as error:
+            raise ConfigError(str(error) if self.place in str(error) else f"{self.place}: {error}") from None
+        shown = quoted(kind) if isinstance(kind, str) else describe_type(kind)
+        raise ConfigError(f'{self.place}: type must be "stdio" or "http", not {shown}')
+
+    def _text(self, field: str, environment: Mapping[str, str], default: str | None = None) -> str:
+        value = self.fields.get(field, default)
+        if value is None:
+            raise ConfigError(f'{self.place}: {field} is missing; a server has "command" and "args", or "url"')
+        return self._expanded(field, value, environment)
+
+    def _texts(self, field: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+        value = self.fields.get(field, [])
+        if not isinstance(value, list):
+            raise ConfigError(f"{self.place}: {field} must be a list of texts, not {describe_type(value)}")
+        return tuple(self._expanded(field, item, environment) for item in value)
+
+    def _table(self, field: str, environment: Mapping[str, str]) -> dict[str, str]:
+        value = self.fields.get(field, {})
+        if not isinstance(value, dict):
+            raise ConfigError(f"{self.place}: {field} must be a table of names and texts, not {describe_type(value)}")
+        return {name: self._expanded(f"{field}.{name}", item, environment) for name, item in value.items()}
+
+    def _expanded(self, field: str, value: Any, environment: Mapping[str, str]) -> str:
+        if not isinstance(value, str) or "\0" in value:
+            found = "a text with a NUL in it" if isinstance(value, str) else describe_type(value)
+            raise ConfigError(f"{self.place}: {field} must be a text, not {found}")
+
+        def replaced(found: re.Match[str]) -> str:
+            set_to = environment.get(found[1]) or found[2]
+            if set_to is None:
+                raise ConfigError(
+                    f"{self.place}: {field} uses the variable {found[1]}, which is not set; "
+                    f"export it, or write ${{{found[1]}:-default}}"
+                )
+            return set_to
+
+        return _VARIABLE.sub(replaced, value)
+
+    def _flag(self, field: str) -> bool:
+        value = self.fields.get(field, False)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{self.place}: {field} must be true or false, not {describe_type(value)}")
+        return value
+
+    def _seconds(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
+            raise ConfigError(f"{self.place}: timeout must be a number of seconds from 0 to 86400")
+        return float(value)

@@ -1,0 +1,300 @@
+"""A client of one MCP server, in either era of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from outrider.errors import McpClosedError, McpError
+from outrider.mcp.bounds import DEFAULT, Bounds
+from outrider.mcp.channel import Authorization, Channel, Progress
+from outrider.mcp.elicitation import OnElicit, elicit
+from outrider.mcp.handshake import Agreement, agree, agree_on_handshake, decoded
+from outrider.mcp.lists import ListCache, read_list
+from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
+from outrider.mcp.protocol import (
+    CALL_TOOL,
+    CHANGES,
+    COMPLETE,
+    ELICIT,
+    GET_PROMPT,
+    LIST_PROMPTS,
+    LIST_RESOURCES,
+    LIST_TEMPLATES,
+    LIST_TOOLS,
+    METHOD_NOT_FOUND,
+    READ_RESOURCE,
+    CallToolResult,
+    CompleteResult,
+    Completion,
+    GetPromptResult,
+    ListKind,
+    Outcome,
+    Prompt,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    ToolSpec,
+)
+from outrider.mcp.rounds import call_with_input
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer
+from outrider.mcp.subscription import keep_listening
+from outrider.mcp.wording import one_line
+from outrider.processes.processes import Processes
+
+T = TypeVar("T")
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+
+REQUEST_SECONDS = 60.0
+"""How long a server may take for a request other than a tool call."""
+
+OnChange: TypeAlias = Callable[[ListKind], None]
+"""Learns that a server's tools, resources or prompts changed. Called in the event loop; must not raise."""
+OnClose: TypeAlias = Callable[[Exception], None]
+"""Learns that the connection ended by itself. Called in the event loop; must not raise."""
+
+
+class Client:
+    """A connection to one server. Every method after `connect` raises McpError if the server fails.
+
+    A client is used in one event loop. It does not reconnect: `ServerPool` does.
+    """
+
+    def __init__(
+        self,
+        server: McpServer,
+        *,
+        on_elicit: OnElicit | None = None,
+        on_change: OnChange | None = None,
+        on_close: OnClose | None = None,
+        authorization: Authorization | None = None,
+        environment: Mapping[str, str] | None = None,
+        processes: Processes | None = None,
+        bounds: Bounds = DEFAULT,
+        handshake_first: bool = False,
+    ) -> None:
+        """`environment` is what a program inherits; `processes` ends it if this process is killed.
+
+        `handshake_first` saves time with a server that is known to be old: some do not answer the newest first request.
+        """
+        self.server = server
+        self.agreement: Agreement | None = None
+        """What was agreed in `connect`: the version, the server's capabilities, name and instructions."""
+        self.skipped: dict[ListKind, list[str]] = {}
+        """Why items of a list were left out, by list; set when the list is read."""
+        self._on_elicit = on_elicit
+        self._on_change = on_change
+        self._on_close = on_close
+        self._authorization = authorization
+        self._environment = environment
+        self._processes = processes
+        self._bounds = bounds
+        self._handshake_first = handshake_first
+        self._channel: Channel | None = None
+        self._lists = ListCache()
+        self._header_parameters: dict[str, tuple[HeaderParameter, ...]] = {}
+        self._listening: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        """Start or reach the server and agree on a protocol version. Raises McpError; the client is then closed."""
+        try:
+            self.agreement = await self._agree()
+        except BaseException:
+            await self.close()
+            raise
+        self._start_listening()
+
+    async def list_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the server's tools."""
+        tools = await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
+        is_marked = isinstance(self.server, HttpServer) and self._agreed.is_stateless
+        return self._with_headers(tools) if is_marked else tools
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> CallToolResult:
+        """Call a tool. Cancelling the caller cancels the call on the server."""
+        params = {"name": name, "arguments": dict(arguments)}
+        headers = parameter_headers(self._header_parameters.get(name, ()), arguments)
+        return await self._call(CALL_TOOL, params, CallToolResult, self.server.timeout, on_progress, headers)
+
+    async def list_resources(self) -> tuple[Resource, ...]:
+        """Return the server's resources."""
+        return await self._list("resources", LIST_RESOURCES, "resources", Resource)
+
+    async def list_resource_templates(self) -> tuple[ResourceTemplate, ...]:
+        """Return the server's templates of resources."""
+        return await self._list("resources", LIST_TEMPLATES, "resource_templates", ResourceTemplate)
+
+    async def read_resource(self, uri: str) -> tuple[ResourceContents, ...]:
+        """Return the contents of a resource."""
+        return tuple((await self._call(READ_RESOURCE, {"uri": uri}, ReadResourceResult)).contents)
+
+    async def list_prompts(self) -> tuple[Prompt, ...]:
+        """Return the server's prompts."""
+        return await self._list("prompts", LIST_PROMPTS, "prompts", Prompt)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+        """Return the messages of a prompt."""
+        return await self._call(GET_PROMPT, {"name": name, "arguments": dict(arguments)}, GetPromptResult)
+
+    async def complete(
+        self, reference: Prompt | ResourceTemplate, argument: str, value: str, context: Mapping[str, str] = {}
+    ) -> Completion:
+        """Return suggestions for an argument of a prompt or a resource template. `context` has the other arguments."""
+        if self._agreed.capabilities.completions is None:
+            return Completion()
+        ref = (
+            {"type": "ref/prompt", "name": reference.name}
+            if isinstance(reference, Prompt)
+            else {"type": "ref/resource", "uri": reference.uri_template}
+        )
+        params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
+        if context:
+            params["context"] = {"arguments": dict(context)}
+        return (await self._request(COMPLETE, params, CompleteResult)).completion
+
+    async def close(self) -> None:
+        """End the connection, and the server if it was started here."""
+        if self._listening:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        if self._channel:
+            await self._channel.close()
+
+    async def answer(self, method: str, params: msgspec.Raw) -> Any:
+        """Answer a request of the server. Sampling and roots are refused. Raises McpError."""
+        if method != ELICIT or self._on_elicit is None:
+            raise McpError(f"Outrider does not support {method[:80]}.", code=METHOD_NOT_FOUND)
+        return await elicit(self.server.name, params, self._on_elicit)
+
+    def notified(self, method: str, params: msgspec.Raw) -> None:
+        """Take a notification: changes of lists count, log messages and others are ignored."""
+        kind = CHANGES.get(method)
+        if kind:
+            self._lists.forget(kind)
+            if self._on_change:
+                self._on_change(kind)
+
+    def closed(self, reason: Exception) -> None:
+        """Learn that the channel ended by itself."""
+        if self._on_close and self.agreement:
+            self._on_close(reason)
+
+    @property
+    def _agreed(self) -> Agreement:
+        if self.agreement is None:
+            raise McpClosedError(f"The MCP server {self.server.name} is not connected.")
+        return self.agreement
+
+    async def _agree(self) -> Agreement:
+        name, seconds = self.server.name, self.server.startup_timeout
+        capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self._on_elicit else {}
+        channel = await self._open()
+        try:
+            if self._handshake_first:
+                return await agree_on_handshake(channel, name, capabilities, seconds)
+            return await agree(channel, name, capabilities, seconds=seconds)
+        except McpClosedError:
+            if not isinstance(self.server, StdioServer) or self._handshake_first:
+                raise
+        # Some old servers end when the first request is not `initialize`.
+        await channel.close()
+        return await agree_on_handshake(await self._open(), name, capabilities, seconds)
+
+    async def _open(self) -> Channel:
+        self._channel = channel = self._new_channel()
+        await channel.open()
+        return channel
+
+    def _new_channel(self) -> Channel:
+        if isinstance(self.server, HttpServer):
+            from outrider.mcp.http import HttpChannel  # brings the HTTP library
+
+            return HttpChannel(self.server, self, authorization=self._authorization, bounds=self._bounds)
+        from outrider.mcp.stdio import StdioChannel
+
+        processes = self._processes = self._processes or Processes()
+        return StdioChannel(self.server, self, processes=processes, environment=self._environment, bounds=self._bounds)
+
+    def _start_listening(self) -> None:
+        agreed, channel = self._agreed, self._channel
+        kinds: list[ListKind] = [
+            kind for kind in ("tools", "resources", "prompts") if agreed.capabilities.announces(kind)
+        ]
+        if channel and agreed.meta is not None and kinds and self._on_change:
+            listening = keep_listening(channel, agreed.meta, kinds)
+            self._listening = asyncio.get_running_loop().create_task(listening)
+
+    def _with_headers(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """Return the tools whose marks for headers are valid, and keep the marks for their calls."""
+        usable: list[ToolSpec] = []
+        for tool in tools:
+            try:
+                self._header_parameters[tool.name] = header_parameters(tool.input_schema)
+                usable.append(tool)
+            except McpError as error:
+                reason = f"the tool {one_line(tool.name, 80)!r} cannot be used: {error}"
+                if reason not in self.skipped["tools"]:
+                    self.skipped["tools"].append(reason)
+        return tuple(usable)
+
+    async def _list(self, kind: ListKind, method: str, field: str, type: type[T]) -> tuple[T, ...]:
+        if getattr(self._agreed.capabilities, kind) is None:
+            return ()
+        cached: tuple[T, ...] | None = self._lists.get(method)
+        if cached is not None:
+            return cached
+        version = self._lists.version(kind)
+        found = await read_list(self._page, method, field, type, self._bounds)
+        self.skipped[kind] = found.skipped
+        self._lists.put(method, kind, found.items, found.seconds, version)
+        return found.items
+
+    async def _page(self, method: str, params: dict[str, Any], type: type[T]) -> T:
+        return await self._request(method, params, type)
+
+    async def _call(
+        self,
+        method: str,
+        params: dict[str, Any],
+        type: type[OutcomeT],
+        timeout: float = REQUEST_SECONDS,
+        on_progress: Callable[[Progress], None] | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> OutcomeT:
+        """Send a request during which the server may ask the person."""
+
+        async def send(params: dict[str, Any]) -> msgspec.Raw:
+            return await self._send(method, params, timeout, on_progress, headers)
+
+        return await call_with_input(send, params, type, self.answer, self.server.name, method, self._bounds.rounds)
+
+    async def _request(self, method: str, params: dict[str, Any], type: type[T]) -> T:
+        return decoded(await self._send(method, params, REQUEST_SECONDS), type, self.server.name, method)
+
+    async def _send(
+        self,
+        method: str,
+        params: dict[str, Any],
+        timeout: float,
+        on_progress: Callable[[Progress], None] | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> msgspec.Raw:
+        meta = self._agreed.meta
+        assert self._channel is not None
+        return await self._channel.request(
+            method,
+            params if meta is None else {**params, "_meta": meta},
+            timeout=timeout,
+            on_progress=on_progress,
+            headers=headers,
+        )

@@ -1,0 +1,121 @@
+"""The address of an MCP server: sends HTTP requests with the right headers, and follows redirects and challenges."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator, Mapping
+
+from outrider.errors import McpError, McpLoginError
+from outrider.mcp.channel import Authorization
+from outrider.mcp.exchange import PendingRequest
+from outrider.mcp.redirects import redirect_target
+from outrider.mcp.servers import HttpServer, secrets_of
+from outrider.mcp.wording import one_line
+from outrider.providers.transport import Response, Timeouts, Transport
+from outrider.version import __version__
+
+EVENTS = "text/event-stream"
+_SENT = {
+    "content-type": "application/json",
+    "accept": f"application/json, {EVENTS}",
+    "user-agent": f"outrider/{__version__}",
+}
+_SHOWN = 300
+_MOST_REPEATS = 5
+"""How often one message is sent again: after redirects, and after the authorization has changed."""
+
+
+class Endpoint:
+    """The address of one server, with the headers of its description and its authorization."""
+
+    def __init__(self, server: HttpServer, authorization: Authorization | None) -> None:
+        self._server = server
+        self._authorization = authorization
+        self._url = server.url
+        # The exchange limits the time of each request; streams may be silent for hours.
+        self._transport = Transport(Timeouts(read=math.inf, total=math.inf))
+        self._challenging = asyncio.Lock()
+        self._secrets = secrets_of(server)
+
+    def check(self) -> None:
+        """Check the description. Raises McpError, without the values of headers."""
+        for name, value in self._server.headers.items():
+            if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum() and value.isprintable()):
+                raise McpError(
+                    f"The header {one_line(name, 40)!r} of the MCP server {self._server.name} "
+                    "has characters that a header cannot have. Correct it."
+                )
+
+    @contextlib.asynccontextmanager
+    async def send(
+        self, verb: str, body: bytes | None, headers: Mapping[str, str], pending: PendingRequest | None = None
+    ) -> AsyncIterator[Response]:
+        """Send a request and give its response, after redirects and challenges. Raises ProviderError, McpError.
+
+        The time of a pending request does not run while a person logs in.
+        """
+        for repeats in range(_MOST_REPEATS + 1):
+            sent = await self._headers(headers)
+            async with self._transport.open(verb, self._url, sent, body) as response:
+                if repeats == _MOST_REPEATS or not await self._may_repeat(response, sent, pending):
+                    yield response
+                    return
+
+    def status_error(self, response: Response, body: bytes) -> McpError:
+        """Return the error for a response with an error status."""
+        name, status = self._server.name, response.status
+        if status in (401, 403):
+            return McpLoginError(
+                f"The MCP server {name} refused access (status {status}). "
+                f"Log in with `outrider mcp login {name}`, or give it a header with a valid key."
+            )
+        if 300 <= status < 400:
+            target = self.shown(response.headers.get("location", ""), 200)
+            return McpError(
+                f"The MCP server {name} redirects to {target or 'nowhere'}, which is not followed. "
+                "If you trust that address, configure it."
+            )
+        said = self.shown(body.decode("utf-8", "replace"))
+        return McpError(f"The MCP server {name} answered with status {status}." + (f" It said: {said}" if said else ""))
+
+    def shown(self, text: str, limit: int = _SHOWN) -> str:
+        """Return text of the server for an error: on one line, without keys and tokens."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        return one_line(text, limit)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        sent = {name.lower(): value for name, value in self._server.headers.items()}
+        if self._authorization:
+            given = await self._authorization.headers()
+            tokens = [part for value in given.values() for part in value.split() if len(part) >= 6]
+            self._secrets = [*secrets_of(self._server), *tokens]
+            sent.update({name.lower(): value for name, value in given.items()})
+        return {**sent, **_SENT, **headers}
+
+    async def _may_repeat(self, response: Response, sent: Mapping[str, str], pending: PendingRequest | None) -> bool:
+        """Return whether to send the request again: to another address, or with another token."""
+        if response.status in (307, 308):
+            target = redirect_target(self._url, response.headers.get("location", ""))
+            self._url = target or self._url
+            return target is not None
+        if response.status not in (401, 403) or self._authorization is None:
+            return False
+        if pending:
+            pending.on_hold = True
+        try:
+            async with self._challenging:
+                now = await self._authorization.headers()
+                if any(sent.get(name.lower()) != value for name, value in now.items()):
+                    return True  # another request has got a new token meanwhile
+                challenge = response.headers.get("www-authenticate")
+                return await self._authorization.challenged(response.status, challenge)
+        finally:
+            if pending:
+                pending.on_hold = False

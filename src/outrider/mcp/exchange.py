@@ -1,0 +1,298 @@
+"""The requests that are under way on a channel: ids, responses, progress and time-outs, whatever the transport."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from outrider import jsonrpc
+from outrider.errors import McpClosedError, McpError, McpTimeoutError
+from outrider.jsonrpc import NULL, ErrorObject, IncomingMessage, RpcError
+from outrider.mcp.bounds import Bounds
+from outrider.mcp.channel import Progress, Receiver
+from outrider.mcp.protocol import (
+    CANCELLED,
+    DISCOVER,
+    INITIALIZE,
+    METHOD_NOT_FOUND,
+    PING,
+    PROGRESS,
+    CancelledParams,
+    ProgressParams,
+)
+from outrider.mcp.wording import plain_text
+from outrider.text import human_size
+
+Send = Callable[[bytes], None]
+"""Sends one line. May raise McpError."""
+
+_HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
+_TAIL = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_TAIL_BYTES = 100
+_BUSY = -32000
+_LONGEST_MESSAGE = 2_000
+_CLOCK_STEP = 0.01
+"""The event loop may call a little early."""
+
+
+class PendingRequest:
+    """A request without an answer. `line` is what the transport sends, with a line end."""
+
+    __slots__ = ("future", "id", "line", "method", "on_hold", "on_progress", "progressed", "timeout", "until")
+
+    def __init__(
+        self, id: int, line: bytes, method: str, timeout: float | None, on_progress: Callable[[Progress], None] | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.id = id
+        self.line = line
+        self.method = method
+        self.timeout = timeout
+        self.on_progress = on_progress
+        self.on_hold = False
+        """Whether the request waits for a person, so that its time does not run."""
+        self.progressed = 0
+        self.future: asyncio.Future[msgspec.Raw] = loop.create_future()
+        self.until: float | None = None
+        """When the time is over, on the clock of the event loop; None if there is no limit."""
+
+    def fail(self, error: McpError) -> None:
+        """Let the request raise an error, unless it has its answer."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Exchange:
+    """Matches the messages of one server with the requests of the client. Every request ends exactly once."""
+
+    def __init__(self, name: str, receiver: Receiver, bounds: Bounds) -> None:
+        self.name = name
+        self._receiver = receiver
+        self._bounds = bounds
+        self._ids = itertools.count(1)
+        self._pending: dict[int, PendingRequest] = {}
+        self._answers: dict[bytes, asyncio.Task[None]] = {}
+        """The requests of the server that are being answered, by id."""
+        self._timer: asyncio.TimerHandle | None = None
+        """One timer for all requests: it is set for the earliest end."""
+        self._strays = 0.0
+        self._counted_at = 0.0
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        timeout: float | None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> PendingRequest:
+        """Register a request. The caller sends its `line`, then waits. Raises McpError if it cannot be JSON."""
+        number = next(self._ids)
+        if on_progress:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": number}}
+        try:
+            line = jsonrpc.request(b"%d" % number, method, params)
+        except (TypeError, ValueError) as error:
+            raise McpError(f"{method} cannot be sent to the MCP server {self.name}: {error}.") from None
+        pending = self._pending[number] = PendingRequest(number, line, method, timeout, on_progress)
+        self._restart_time(pending)
+        return pending
+
+    async def wait(self, pending: PendingRequest, send: Send) -> msgspec.Raw:
+        """Return the result of a request. If it is cancelled or takes too long, `send` tells the server."""
+        try:
+            return await pending.future
+        except (asyncio.CancelledError, McpTimeoutError) as error:
+            if self._pending.pop(pending.id, None) and pending.method not in (INITIALIZE, DISCOVER):
+                self._send_cancel(pending.id, error, send)
+            raise
+        finally:
+            self.forget(pending)
+
+    def forget(self, pending: PendingRequest) -> None:
+        """Remove a request that has ended, or was not sent."""
+        self._pending.pop(pending.id, None)
+
+    def receive(self, line: bytes, send: Send) -> None:
+        """Handle one message. `send` takes the answer to a server's request. Raises McpError if the server floods."""
+        try:
+            message = jsonrpc.parse(line)
+            if message.is_response:
+                self._resolve(message)
+            elif message.id:
+                self._start_answer(message, send)
+            else:
+                self._notify(message.method_name(), message.params)
+        except RpcError as error:
+            self._fail_unreadable(line, error)
+
+    def skip(self, head: bytes) -> None:
+        """Handle a message over the limit: fail the request that it answers, or all if that is unknown."""
+        error = self.too_large()
+        found = _HEAD.match(head)
+        if found:
+            if pending := self._pending.get(int(found[1])):
+                pending.fail(error)
+        else:
+            for pending in tuple(self._pending.values()):
+                pending.fail(error)
+
+    def too_large(self) -> McpError:
+        """Return the error for a message over the limit."""
+        limit = human_size(self._bounds.message_bytes)
+        return McpError(f"The MCP server {self.name} sent a message of more than {limit}. Ask it for less at once.")
+
+    def close(self, error: McpClosedError) -> None:
+        """Fail all open requests, and stop answering those of the server."""
+        for pending in tuple(self._pending.values()):
+            pending.fail(error)
+        for task in tuple(self._answers.values()):
+            task.cancel()
+        if self._timer:
+            self._timer.cancel()
+
+    def _resolve(self, message: IncomingMessage) -> None:
+        text = bytes(message.id)
+        pending = self._pending.pop(int(text), None) if text.isdigit() and len(text) <= 18 else None
+        if pending is None or pending.future.done():
+            self._count_stray()
+            return
+        try:
+            pending.future.set_result(result_of(message, pending.method, self.name))
+        except McpError as error:
+            pending.fail(error)
+
+    def _notify(self, method: str, params: msgspec.Raw) -> None:
+        if method == PROGRESS:
+            self._progress(params)
+            return
+        self._count_stray()
+        if method == CANCELLED:
+            self._cancel_answer(params)
+        else:
+            self._receiver.notified(method, params)
+
+    def _progress(self, params: msgspec.Raw) -> None:
+        try:
+            told = jsonrpc.decode(params, ProgressParams)
+        except (msgspec.DecodeError, RecursionError):
+            self._count_stray()
+            return
+        pending = self._pending.get(told.progress_token) if isinstance(told.progress_token, int) else None
+        if pending is None or pending.on_progress is None:
+            self._count_stray()
+            return
+        pending.progressed += 1
+        if pending.progressed > self._bounds.stray_messages:
+            self._count_stray()
+        self._restart_time(pending)
+        pending.on_progress(Progress(told.progress, told.total, told.message or ""))
+
+    def _start_answer(self, message: IncomingMessage, send: Send) -> None:
+        their_id, method = bytes(message.id), message.method_name()
+        if method == PING:
+            send(jsonrpc.response(their_id, {}))
+        elif len(self._answers) >= self._bounds.server_requests or jsonrpc.id_key(their_id) in self._answers:
+            self._count_stray()
+            busy = RpcError(_BUSY, "Too many requests are open. Wait for their answers.")
+            send(jsonrpc.error_response(their_id, busy))
+        else:
+            task = asyncio.get_running_loop().create_task(self._answer(their_id, method, message.params, send))
+            key = jsonrpc.id_key(their_id)
+            self._answers[key] = task
+            task.add_done_callback(lambda _: self._answers.pop(key, None))
+
+    async def _answer(self, id: bytes, method: str, params: msgspec.Raw, send: Send) -> None:
+        try:
+            line = jsonrpc.response(id, await self._receiver.answer(method, params))
+        except McpError as error:
+            code = METHOD_NOT_FOUND if error.code is None else error.code
+            line = jsonrpc.error_response(id, RpcError(code, str(error), error.data))
+        except Exception as error:  # noqa: BLE001 - a front end failed to ask; the server must not wait forever
+            line = jsonrpc.error_response(id, RpcError.internal(f"{method} failed: {type(error).__name__}"))
+        for pending in self._pending.values():  # the server's time begins again
+            self._restart_time(pending)
+        with contextlib.suppress(McpError):  # the channel has ended, and everyone else learns it there
+            send(line)
+
+    def _cancel_answer(self, params: msgspec.Raw) -> None:
+        """Stop answering a request that the server has cancelled."""
+        try:
+            key = jsonrpc.id_key(bytes(jsonrpc.decode(params, CancelledParams).request_id))
+        except (ValueError, RecursionError):
+            return
+        if task := self._answers.get(key):
+            task.cancel()
+
+    def _restart_time(self, pending: PendingRequest) -> None:
+        if pending.timeout is not None:
+            loop = asyncio.get_running_loop()
+            pending.until = loop.time() + pending.timeout
+            if self._timer is None or pending.until < self._timer.when():
+                self._set_timer(loop, pending.until)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._check_times)
+
+    def _check_times(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        now = loop.time() + _CLOCK_STEP
+        for pending in tuple(self._pending.values()):
+            if pending.until is not None and pending.until <= now:
+                self._time_over(pending)
+        ends = [each.until for each in self._pending.values() if each.until is not None and not each.future.done()]
+        if ends:
+            self._set_timer(loop, min(ends))
+
+    def _time_over(self, pending: PendingRequest) -> None:
+        if self._answers or pending.on_hold:  # the server waits for us, perhaps for a person
+            self._restart_time(pending)
+            return
+        setting = "startup_timeout" if pending.method in (INITIALIZE, DISCOVER) else "timeout"
+        pending.fail(
+            McpTimeoutError(
+                f"The MCP server {self.name} did not answer {pending.method} within {pending.timeout:g} seconds. "
+                f"If it needs more time, set its {setting}."
+            )
+        )
+
+    def _send_cancel(self, id: int, error: BaseException, send: Send) -> None:
+        reason = "The time is over." if isinstance(error, McpTimeoutError) else "The user cancelled the request."
+        with contextlib.suppress(McpError):  # the channel has ended, so nothing is left to cancel
+            send(jsonrpc.notification(CANCELLED, {"requestId": id, "reason": reason}))
+
+    def _fail_unreadable(self, line: bytes, error: RpcError) -> None:
+        """Fail the request that an unreadable line answers. Other lines, such as debug prints, are ignored."""
+        found = _HEAD.match(line) or _TAIL.search(line[-_TAIL_BYTES:])
+        pending = self._pending.get(int(found[1])) if found else None
+        if pending:
+            pending.fail(McpError(f"The MCP server {self.name} sent an invalid answer to {pending.method}: {error}"))
+        self._count_stray()
+
+    def _count_stray(self) -> None:
+        """Count a message that answers nothing. They are forgotten at a steady rate: a heartbeat is not a flood."""
+        now = asyncio.get_running_loop().time()
+        forgotten = (now - self._counted_at) * self._bounds.stray_rate
+        self._strays = max(0.0, self._strays - forgotten) + 1
+        self._counted_at = now
+        if self._strays > self._bounds.stray_messages:
+            raise McpError(f"The MCP server {self.name} sent too many messages that answer nothing.")
+
+
+def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
+    """Return the result of a response. Raises McpError for an error response."""
+    if not message.error or bytes(message.error) == NULL:
+        return message.result
+    try:
+        error = msgspec.json.decode(message.error, type=ErrorObject)
+    except (msgspec.DecodeError, RecursionError):
+        raise McpError(f"The MCP server {name} refused {method} with an invalid error.", code=0) from None
+    said = plain_text(error.message, _LONGEST_MESSAGE) or f"error {error.code}"
+    raise McpError(f"The MCP server {name} refused {method}: {said}", code=error.code, data=error.data)

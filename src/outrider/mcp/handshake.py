@@ -1,0 +1,159 @@
+"""Agreeing on a protocol version: ask for the newest, and fall back to `initialize`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+import msgspec
+
+from outrider import jsonrpc
+from outrider.errors import McpClosedError, McpError, McpTimeoutError
+from outrider.mcp.channel import Channel
+from outrider.mcp.protocol import (
+    CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    DISCOVER,
+    HANDSHAKE_VERSIONS,
+    INITIALIZE,
+    INITIALIZED,
+    MODERN_VERSIONS,
+    SERVER_INFO_KEY,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+    DiscoverResult,
+    Implementation,
+    InitializeResult,
+    ServerCapabilities,
+)
+from outrider.mcp.wording import one_line, plain_text
+from outrider.version import __version__
+
+SILENCE_SECONDS = 10.0
+"""How long `server/discover` may stay without an answer before `initialize` is tried."""
+LONGEST_INSTRUCTIONS = 4_000
+_LONGEST_NAME = 100
+CLIENT_INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
+
+T = TypeVar("T")
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """What client and server have agreed on, and what the server said about itself."""
+
+    version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation = Implementation()
+    instructions: str = ""
+    meta: dict[str, Any] | None = None
+    """The `_meta` of every request; None before 2026-07-28."""
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the version is 2026-07-28 or newer."""
+        return self.meta is not None
+
+
+async def agree(
+    channel: Channel, name: str, capabilities: dict[str, Any], *, seconds: float, silence: float = SILENCE_SECONDS
+) -> Agreement:
+    """Agree on a version within `seconds`. Raises McpError.
+
+    Any failure of `server/discover` except a closed channel leads to `initialize`: old servers answer an unknown
+    method in many ways, or not at all. A server that starts slowly may answer neither in time and then refuse
+    `initialize`, so it is asked once more.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    try:
+        return await _discover(channel, name, capabilities, min(silence, seconds))
+    except McpClosedError:
+        raise
+    except McpError as error:
+        first = error
+    if version := _offered(first):
+        return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1), version)
+    left = max(until - loop.time(), 0.1)
+    try:
+        return await _initialize(channel, name, capabilities, left)
+    except (McpClosedError, McpTimeoutError):
+        raise
+    except McpError as error:
+        if not isinstance(first, McpTimeoutError) and error.code != UNSUPPORTED_VERSION:
+            raise _telling(first, error) from None
+        return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1))
+
+
+async def agree_on_handshake(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+    """Agree by `initialize` alone, for a server that ends when it gets another request first."""
+    return await _initialize(channel, name, capabilities, seconds)
+
+
+async def _discover(
+    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, version: str = MODERN_VERSIONS[0]
+) -> Agreement:
+    channel.protocol_version = version
+    meta = {VERSION_KEY: version, CLIENT_INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: capabilities}
+    raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
+    found = decoded(raw, DiscoverResult, name, DISCOVER)
+    if version not in found.supported_versions:
+        others = one_line(", ".join(found.supported_versions), 200) or "none"
+        raise McpError(f"The MCP server {name} supports other versions of the protocol: {others}.")
+    info = (found.meta or {}).get(SERVER_INFO_KEY)
+    return Agreement(version, found.capabilities, _implementation(info), _instructions(found.instructions), meta)
+
+
+async def _initialize(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+    channel.protocol_version = ""
+    params = {"protocolVersion": HANDSHAKE_VERSIONS[0], "capabilities": capabilities, "clientInfo": CLIENT_INFO}
+    raw = await channel.request(INITIALIZE, params, timeout=seconds)
+    found = decoded(raw, InitializeResult, name, INITIALIZE)
+    if found.protocol_version not in HANDSHAKE_VERSIONS:
+        raise McpError(
+            f"The MCP server {name} speaks version {found.protocol_version[:40]!r} of the protocol. "
+            f"Outrider speaks {', '.join((*MODERN_VERSIONS, *HANDSHAKE_VERSIONS))}."
+        )
+    channel.protocol_version = found.protocol_version
+    await channel.notify(INITIALIZED, {})
+    info, instructions = _plain(found.server_info), _instructions(found.instructions)
+    return Agreement(found.protocol_version, found.capabilities, info, instructions)
+
+
+def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
+    """Decode a result. Raises McpError that says what is wrong with it."""
+    try:
+        result: T = jsonrpc.decode(raw, wanted)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise McpError(f"The MCP server {name} sent an invalid answer to {method}: {error}.") from None
+    return result
+
+
+def _plain(info: Implementation) -> Implementation:
+    title = None if info.title is None else one_line(info.title, _LONGEST_NAME)
+    return Implementation(
+        name=one_line(info.name, _LONGEST_NAME), version=one_line(info.version, _LONGEST_NAME), title=title
+    )
+
+
+def _instructions(text: str | None) -> str:
+    return plain_text(text or "", LONGEST_INSTRUCTIONS)
+
+
+def _implementation(info: Any) -> Implementation:
+    try:
+        return _plain(msgspec.convert(info, Implementation)) if info else Implementation()
+    except msgspec.ValidationError:
+        return Implementation()
+
+
+def _offered(error: McpError) -> str | None:
+    """Return the newest stateless version that a server offers when it refuses another one."""
+    offered = error.data.get("supported") if isinstance(error.data, dict) else None
+    if error.code != UNSUPPORTED_VERSION or not isinstance(offered, list):
+        return None
+    return next((version for version in MODERN_VERSIONS if version in offered), None)
+
+
+def _telling(first: McpError, second: McpError) -> McpError:
+    """Return the error of `initialize`, or that of `server/discover` if only that one says which versions there are."""
+    return first if first.code == UNSUPPORTED_VERSION else second

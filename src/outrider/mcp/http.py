@@ -1,0 +1,325 @@
+"""A channel to a server at an address: streamable HTTP of both eras.
+
+Each message is a POST; its response is JSON or a stream of events. Up to 2025-11-25 the server may give the connection
+a session, send messages on a stream of its own (GET), and let an interrupted stream be resumed. Since 2026-07-28 there
+is none of that: every request stands alone, and closing its stream cancels it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import msgspec
+
+from outrider import jsonrpc
+from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
+from outrider.mcp.bounds import Bounds
+from outrider.mcp.channel import Authorization, Progress, Receiver
+from outrider.mcp.endpoint import EVENTS, Endpoint
+from outrider.mcp.exchange import Exchange, PendingRequest, result_of
+from outrider.mcp.handshake import decoded
+from outrider.mcp.parameter_headers import standard_headers
+from outrider.mcp.protocol import (
+    CHANGES,
+    DISCOVER,
+    HANDSHAKE_VERSIONS,
+    INITIALIZE,
+    INITIALIZED,
+    MODERN_VERSIONS,
+    InitializeResult,
+)
+from outrider.mcp.servers import HttpServer
+from outrider.mcp.sse import EventReader
+from outrider.mcp.wording import one_line
+from outrider.providers.transport import Response
+
+_ERROR_BYTES = 64 * 1024
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 300.0
+_CLOSE_SECONDS = 2.0
+_RENEW_SECONDS = 60.0
+
+
+class HttpChannel:
+    """A channel to a server at an address. It has no connection of its own: a server that is back is reached again."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        receiver: Receiver,
+        *,
+        authorization: Authorization | None = None,
+        bounds: Bounds,
+    ) -> None:
+        self.protocol_version = ""
+        self._server = server
+        self._receiver = receiver
+        self._endpoint = Endpoint(server, authorization)
+        self._bounds = bounds
+        self._exchange = Exchange(server.name, receiver, bounds)
+        self._session = ""
+        self._greeting: dict[str, Any] = {}
+        """The parameters of `initialize`, to begin a new session after the server has lost this one."""
+        self._renewing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def open(self) -> None:
+        """Check the description: the first request connects. Raises McpError."""
+        self._endpoint.check()
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        timeout: float | None,
+        on_progress: Callable[[Progress], None] | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> msgspec.Raw:
+        """Send a request and return its result. See `Channel`."""
+        self._check_open()
+        if method == INITIALIZE:
+            self._greeting = params
+        pending = self._exchange.begin(method, params, timeout, on_progress)
+        task = self._start(self._deliver(pending, {**self._headers_of(method, params), **headers}))
+        try:
+            return await self._exchange.wait(pending, self._drop if self._is_stateless else self._send_later)
+        except (asyncio.CancelledError, McpTimeoutError, McpClosedError):
+            task.cancel()
+            raise
+
+    async def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification."""
+        if self._is_closed:
+            return
+        await self._post_message(jsonrpc.notification(method, params), self._headers_of(method, params))
+        if method == INITIALIZED and not self._is_stateless:
+            if self._listening:
+                self._listening.cancel()
+            self._listening = self._start(self._listen())
+
+    async def close(self) -> None:
+        """End the open requests and the session."""
+        was_closed, self._is_closed = self._is_closed, True
+        self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
+        for task in (tasks := tuple(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._session and not was_closed:
+            with contextlib.suppress(McpError, ProviderError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS), self._send("DELETE", None, {}):
+                    self._session = ""
+        await self._endpoint.close()
+
+    @property
+    def _is_stateless(self) -> bool:
+        return self.protocol_version in MODERN_VERSIONS
+
+    def _headers_of(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        return standard_headers(method, params) if self._is_stateless else {}
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.")
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _send_later(self, line: bytes) -> None:
+        """Send a message in the background: an answer to a server's request, or a notification."""
+        self._check_open()
+        self._start(self._post_message(line, {}))
+
+    def _drop(self, line: bytes) -> None:
+        """Send nothing: since 2026-07-28 closing the stream of a request cancels it, and there is nothing to answer."""
+
+    async def _post_message(self, line: bytes, headers: Mapping[str, str]) -> None:
+        with contextlib.suppress(McpError, ProviderError):
+            async with self._send("POST", line, headers):
+                return  # 202, or an error that no one waits for
+
+    # One request
+
+    async def _deliver(self, pending: PendingRequest, headers: Mapping[str, str]) -> None:
+        """Send a request, read what the server answers, and see that the request ends."""
+        try:
+            for is_last in (False, True):
+                session = await self._current_session(pending)
+                try:
+                    return await self._exchange_once(pending, headers, session)
+                except _SessionLostError:
+                    if is_last or pending.method == INITIALIZE:
+                        raise
+                    await self._renew(session)
+        except _SessionLostError as error:
+            self._lose(error)
+        except McpError as error:
+            pending.fail(error)
+        except ProviderError as error:
+            pending.fail(self._transport_error(error, pending))
+
+    async def _current_session(self, pending: PendingRequest) -> str:
+        if self._renewing.locked() and pending.method != INITIALIZE:
+            async with self._renewing:
+                return self._session
+        return self._session
+
+    async def _exchange_once(self, pending: PendingRequest, headers: Mapping[str, str], session: str) -> None:
+        reader = EventReader(self._bounds.message_bytes)
+        async with self._send("POST", pending.line, headers, pending) as response:
+            if pending.method == INITIALIZE:
+                self._session = _session_id(response)
+            if response.status >= 300:
+                raise await self._refusal(response, pending, session)
+            if response.content_type == EVENTS:
+                await self._read_events(response, reader, pending)
+            elif response.content_type == "application/json":
+                self._take(await self._read_whole(response))
+            elif not pending.future.done():
+                kind = one_line(response.content_type, 60) or "nothing"
+                raise McpError(f"The MCP server {self._server.name} answered {pending.method} with {kind}, not JSON.")
+        if not pending.future.done():
+            await self._resume(pending, reader)
+
+    async def _read_whole(self, response: Response) -> bytes:
+        limit = self._bounds.message_bytes
+        body = await response.read(limit + 1)
+        if len(body) > limit:
+            raise self._exchange.too_large()
+        return body
+
+    async def _read_events(self, response: Response, reader: EventReader, pending: PendingRequest | None) -> None:
+        """Read events until the request has its answer, or to the end of the stream."""
+        with contextlib.suppress(ProviderError):  # an interrupted stream is resumed as one that ended
+            async for chunk in response.chunks():
+                for event in reader.feed(chunk):
+                    if event.name == "message":
+                        self._take(event.data)
+                if reader.is_too_long:
+                    raise self._exchange.too_large()
+                if pending and pending.future.done():
+                    return
+
+    async def _resume(self, pending: PendingRequest, reader: EventReader) -> None:
+        """Read the rest of a stream that ended before the answer, as often as the server ends it."""
+        pause = _FIRST_PAUSE
+        while reader.last_id and not self._is_stateless and not pending.future.done():
+            last_id = reader.last_id
+            await asyncio.sleep(pause if reader.retry is None else reader.retry)
+            async with self._send("GET", None, {"accept": EVENTS, "last-event-id": last_id}) as response:
+                if response.status != 200 or response.content_type != EVENTS:
+                    break
+                await self._read_events(response, reader, pending)
+            pause = _FIRST_PAUSE if reader.last_id != last_id else min(pause * 2, _LONGEST_PAUSE)
+            if reader.last_id == last_id and reader.retry is not None:
+                reader.retry = max(reader.retry, pause)
+        if not pending.future.done():
+            raise McpError(
+                f"The MCP server {self._server.name} ended its response before it answered {pending.method}."
+            )
+
+    def _take(self, line: bytes) -> None:
+        try:
+            self._exchange.receive(line, self._drop if self._is_stateless else self._send_later)
+        except McpError as error:  # the server floods
+            self._lose(error)
+            raise
+
+    def _lose(self, reason: McpError) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._exchange.close(McpClosedError(str(reason)))
+            for task in self._tasks - {asyncio.current_task()}:
+                task.cancel()
+            self._receiver.closed(reason)
+
+    # Refusals
+
+    async def _refusal(self, response: Response, pending: PendingRequest, session: str) -> McpError:
+        """Return the error for an error status: the JSON-RPC error in the body, if there is one."""
+        body = await response.read(_ERROR_BYTES)
+        error = self._error_in(body, pending)
+        if session and self._is_session_lost(response.status, error):
+            return _SessionLostError(f"The MCP server {self._server.name} has lost the session.")
+        return error or self._endpoint.status_error(response, body)
+
+    def _error_in(self, body: bytes, pending: PendingRequest) -> McpError | None:
+        """Return the JSON-RPC error in a body. Servers that could not read the request leave out its id."""
+        try:
+            message = jsonrpc.parse(body)
+            if message.error and message.is_response:
+                result_of(message, pending.method, self._server.name)
+        except McpError as error:
+            return McpError(self._endpoint.shown(str(error), 2_000), code=error.code, data=error.data)
+        except jsonrpc.RpcError:
+            return None
+        return None
+
+    def _is_session_lost(self, status: int, refusal: McpError | None) -> bool:
+        # 404 is the protocol's; several servers answer 400 and say that the session is unknown.
+        is_told = refusal is not None and "session" in str(refusal).lower()
+        return not self._is_stateless and (status == 404 or (status == 400 and is_told))
+
+    def _transport_error(self, error: ProviderError, pending: PendingRequest) -> McpError:
+        # A server that cannot be reached need not be asked a second time in the other era.
+        kind = McpClosedError if pending.method in (DISCOVER, INITIALIZE) else McpError
+        return kind(f"The MCP server {self._server.name} failed: {self._endpoint.shown(str(error))}.")
+
+    def _send(
+        self, verb: str, body: bytes | None, headers: Mapping[str, str], pending: PendingRequest | None = None
+    ) -> AbstractAsyncContextManager[Response]:
+        """Send a request. All but `initialize` name the version and the session."""
+        if pending is None or pending.method != INITIALIZE:
+            version = {"mcp-protocol-version": self.protocol_version} if self.protocol_version else {}
+            session = {"mcp-session-id": self._session} if self._session and not self._is_stateless else {}
+            headers = {**version, **session, **headers}
+        return self._endpoint.send(verb, body, headers, pending)
+
+    # Sessions, until 2025-11-25
+
+    async def _renew(self, session: str) -> None:
+        """Begin a new session, once for all requests that found the old one lost."""
+        async with self._renewing:
+            if self._session != session:
+                return
+            self._session = ""
+            raw = await self.request(INITIALIZE, self._greeting, timeout=_RENEW_SECONDS)
+            version = decoded(raw, InitializeResult, self._server.name, INITIALIZE).protocol_version
+            if version in HANDSHAKE_VERSIONS:
+                self.protocol_version = version
+            await self.notify(INITIALIZED, {})
+        for change in CHANGES:  # the server may be another one now
+            self._receiver.notified(change, msgspec.Raw(b"{}"))
+
+    async def _listen(self) -> None:
+        """Read the messages that belong to no request, until the channel closes or the server offers no stream."""
+        pause = _FIRST_PAUSE
+        reader = EventReader(self._bounds.message_bytes)
+        while not self._is_closed:
+            headers = {"accept": EVENTS, **({"last-event-id": reader.last_id} if reader.last_id else {})}
+            last_id = reader.last_id
+            with contextlib.suppress(McpError, ProviderError):
+                async with self._send("GET", None, headers) as response:
+                    if 300 <= response.status < 500 or (response.status < 300 and response.content_type != EVENTS):
+                        return
+                    await self._read_events(response, reader, None)
+            pause = _FIRST_PAUSE if reader.last_id != last_id else min(pause * 2, _LONGEST_PAUSE)
+            await asyncio.sleep(max(pause, reader.retry or 0))
+
+
+class _SessionLostError(McpClosedError):
+    """The server does not know the session any more."""
+
+
+def _session_id(response: Response) -> str:
+    session = response.headers.get("mcp-session-id", "")
+    return session if session.isascii() and session.isprintable() and len(session) <= 1_000 else ""

@@ -1,0 +1,120 @@
+"""Lists of a server: read page by page within limits, and kept as long as the server allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from outrider.mcp.bounds import Bounds
+from outrider.mcp.protocol import ListKind, Page, Prompt
+from outrider.mcp.wording import plain_text
+from outrider.text import human_size
+
+T = TypeVar("T")
+
+_LONGEST_SECONDS = 24 * 3600.0
+_MOST_REASONS = 20
+_IDENTIFIERS = ("name", "uri", "uri_template")
+_TEXTS = ("title", "description")
+_LONGEST_TEXT = 4_000
+
+
+class ReadPage(Protocol):
+    """Sends a request for one page."""
+
+    def __call__(self, method: str, params: dict[str, Any], type: type[Page], /) -> Awaitable[Page]:
+        """Return the page."""
+        ...
+
+
+class FullList(msgspec.Struct, Generic[T]):
+    """All items of a list, and why others were left out."""
+
+    items: tuple[T, ...]
+    skipped: list[str]
+    seconds: float | None
+    """How long the list may be kept; None if the server did not say."""
+
+
+async def read_list(read: ReadPage, method: str, field: str, type: type[T], bounds: Bounds) -> FullList[T]:
+    """Read all pages of a list. Invalid items and those over the limits are left out, with a reason."""
+    items: list[T] = []
+    skipped: list[str] = []
+    seconds: float | None = None
+    seen: set[str] = set()
+    cursor: str | None = None
+    size = 0
+    for _ in range(bounds.pages):
+        page = await read(method, {} if cursor is None else {"cursor": cursor}, Page)
+        for raw in getattr(page, field)[: bounds.items - len(items) + 1]:
+            size += len(raw)
+            if size > bounds.list_bytes:
+                break
+            _decode_item(raw, type, items, skipped)
+        if page.ttl_ms is not None:
+            seconds = min(page.ttl_ms / 1000, _LONGEST_SECONDS if seconds is None else seconds)
+        cursor = page.next_cursor
+        if len(items) > bounds.items or size > bounds.list_bytes:
+            break
+        if cursor is None or cursor in seen:
+            return FullList(tuple(items), skipped, seconds)
+        seen.add(cursor)
+    most = f"{bounds.items:,} items, {bounds.pages:,} pages or {human_size(bounds.list_bytes)}"
+    skipped.append(f"the list is longer than {most}; the rest is left out")
+    return FullList(tuple(items[: bounds.items]), skipped, seconds)
+
+
+def _decode_item(raw: msgspec.Raw, type: type[T], items: list[T], skipped: list[str]) -> None:
+    try:
+        items.append(_harmless(msgspec.json.decode(raw, type=type)))
+    except (msgspec.DecodeError, RecursionError) as error:
+        if len(skipped) < _MOST_REASONS:
+            skipped.append(f"an item is not valid: {error}")
+
+
+def _harmless(item: T) -> T:
+    """Return the item with a title and a description that can be shown. Raises ValidationError for its name.
+
+    A name or an address is sent back to the server as it is, so it cannot be changed.
+    """
+    for field in _IDENTIFIERS:
+        if not getattr(item, field, "").isprintable():
+            raise msgspec.ValidationError(f"its {field} has characters that cannot be shown")
+    changes: dict[str, Any] = {
+        field: plain_text(text, _LONGEST_TEXT)
+        for field in _TEXTS
+        if isinstance(text := getattr(item, field, None), str)
+    }
+    if isinstance(item, Prompt) and item.arguments:
+        changes["arguments"] = [_harmless(argument) for argument in item.arguments]
+    return msgspec.structs.replace(item, **changes)  # type: ignore[type-var]
+
+
+class ListCache:
+    """The lists of a server, until they expire or the server says that they changed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[ListKind, tuple[Any, ...], float]] = {}
+        self._versions: dict[str, int] = {}
+
+    def get(self, method: str) -> tuple[Any, ...] | None:
+        """Return a list that has not expired."""
+        kept = self._kept.get(method)
+        return kept[1] if kept and time.monotonic() < kept[2] else None
+
+    def version(self, kind: ListKind) -> int:
+        """Return how often the lists of this kind have changed."""
+        return self._versions.get(kind, 0)
+
+    def put(self, method: str, kind: ListKind, items: tuple[Any, ...], seconds: float | None, version: int) -> None:
+        """Keep a list, unless it has changed while it was read."""
+        if seconds and version == self.version(kind):
+            self._kept[method] = kind, items, time.monotonic() + seconds
+
+    def forget(self, kind: ListKind) -> None:
+        """Drop the lists of a kind, because they changed."""
+        self._versions[kind] = self.version(kind) + 1
+        self._kept = {method: kept for method, kept in self._kept.items() if kept[0] != kind}

@@ -1,0 +1,263 @@
+"""Logins to MCP servers with OAuth 2.1: discovery, registration, the authorization code with PKCE, refresh, step-up.
+
+The library opens no browser: the caller gives `open_url`. Without it, tokens are only used and refreshed. Tokens and
+secrets are in the store and in requests, never in an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from outrider.errors import McpLoginError
+from outrider.mcp.challenges import Challenge, parse_challenge
+from outrider.mcp.login_redirect import LoginRedirect, login_redirect
+from outrider.mcp.oauth_discovery import Discovered, ServerMetadata, discover
+from outrider.mcp.oauth_grants import register, request_token
+from outrider.mcp.oauth_requests import OAuthRequests, RefusedError
+from outrider.mcp.servers import HttpServer
+from outrider.mcp.tokens import Login, Registration, Tokens, TokenStore
+from outrider.mcp.wording import one_line
+
+OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]
+"""Shows a page to the person, in a browser."""
+
+LOGIN_SECONDS = 600.0
+"""How long a person may take to log in."""
+_EARLY_SECONDS = 30.0
+"""How long before its end a token is refreshed."""
+_MOST_LOGINS = 5
+"""How often one connection may ask the person to log in."""
+
+
+class OAuth:
+    """The authorization for one server. It is used in one event loop."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        store: TokenStore,
+        *,
+        open_url: OpenUrl | None = None,
+        client: Registration | None = None,
+        client_metadata_url: str = "",
+        login_seconds: float = LOGIN_SECONDS,
+    ) -> None:
+        """`client` is registered beforehand. `client_metadata_url` is an https address that describes the client."""
+        self._url = server.url
+        self._store = store
+        self._open_url = open_url
+        self._client = client
+        self._client_metadata_url = client_metadata_url
+        self._login_seconds = login_seconds
+        self._requests = OAuthRequests(server.url)
+        self._login: Login | None = None
+        self._is_loaded = False
+        self._new_token = ""
+        """The token of the last login here: a server that refuses it will refuse the next one as well."""
+        self._logins = 0
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the header with the token; none without a login. A token at its end is refreshed first."""
+        tokens = self._tokens()
+        if tokens and tokens.refresh_token and _is_ending(tokens):
+            await self._refresh(tokens)
+            tokens = self._tokens()
+        return {"Authorization": f"Bearer {tokens.access_token}"} if tokens else {}
+
+    async def challenged(self, status: int, www_authenticate: str | None) -> bool:
+        """Get a token that the server accepts. Return whether there is a new one. Raises McpLoginError."""
+        challenge = parse_challenge(www_authenticate)
+        if status == 403 and challenge.error != "insufficient_scope":
+            return False
+        try:
+            return await self._step_up(challenge) if status == 403 else await self._renew(challenge)
+        finally:
+            await self._requests.close()
+
+    async def _renew(self, challenge: Challenge) -> bool:
+        """Replace a token that the server refused: refresh it, or let the person log in."""
+        found = await discover(self._requests, self._url, challenge)
+        tokens = self._tokens()
+        login = self._login
+        if tokens and login and login.issuer == found.server.issuer:
+            if await self._refresh(tokens):
+                return True
+            if tokens.access_token == self._new_token:
+                return False
+        return await self._log_in(found, challenge.scope or found.scopes)
+
+    async def _step_up(self, challenge: Challenge) -> bool:
+        """Ask for the scopes of a challenge in addition to those there are, once for each set of scopes."""
+        tokens = self._tokens()
+        had = tokens.scope.split() if tokens else []
+        wanted = list(dict.fromkeys([*had, *challenge.scope.split()]))
+        if set(wanted) <= set(had):
+            return False  # the server wants what it has
+        return await self._log_in(await discover(self._requests, self._url, challenge), " ".join(wanted))
+
+    async def _log_in(self, found: Discovered, scope: str) -> bool:
+        if self._open_url is None or self._logins >= _MOST_LOGINS:
+            return False
+        self._logins += 1
+        _check_server(found.server)
+        await self._requests.check(found.server.authorization_endpoint)  # a browser would open any scheme
+        if "offline_access" in (found.server.scopes_supported or ()) and "offline_access" not in scope.split():
+            scope = f"{scope} offline_access".strip()
+        state = secrets.token_urlsafe(32)
+        known = self._known_client(found.server)
+        async with _redirect(known, state) as redirect:
+            client = await self._chosen_client(found.server, known, redirect.uri, scope)
+            login = Login(found.server.issuer, found.server.token_endpoint, found.resource, client)
+            tokens = await self._authorize(found.server, login, redirect, state, scope)
+        await self._keep(login, tokens)
+        self._new_token = tokens.access_token
+        return True
+
+    async def _authorize(
+        self, server: ServerMetadata, login: Login, redirect: LoginRedirect, state: str, scope: str
+    ) -> Tokens:
+        """Let the person log in, and exchange the code for tokens."""
+        assert self._open_url is not None
+        verifier = secrets.token_urlsafe(48)
+        fields = {
+            "response_type": "code",
+            "client_id": login.client.client_id,
+            "redirect_uri": redirect.uri,
+            "state": state,
+            "code_challenge": _s256(verifier),
+            "code_challenge_method": "S256",
+            "resource": login.resource,
+            **({"scope": scope} if scope else {}),
+            **({"prompt": "consent"} if "offline_access" in scope.split() else {}),
+        }
+        await self._open_url(_with_query(server.authorization_endpoint, fields))
+        code = _code(await redirect.answer(self._login_seconds), server)
+        return await request_token(
+            self._requests,
+            login.token_endpoint,
+            login.client,
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "redirect_uri": redirect.uri,
+                "code_verifier": verifier,
+                "resource": login.resource,
+            },
+            scope=scope,
+            methods=server.token_endpoint_auth_methods_supported,
+        )
+
+    def _known_client(self, server: ServerMetadata) -> Registration | None:
+        """Return a client that this authorization server knows. Another server's client is never sent to it."""
+        if self._client:
+            if self._client.issuer not in ("", server.issuer):
+                raise McpLoginError(
+                    f"The login failed: the client is registered at {self._client.issuer}, "
+                    f"and the MCP server uses {one_line(server.issuer, 200)}."
+                )
+            return self._client
+        if self._client_metadata_url and server.client_id_metadata_document_supported:
+            return Registration(self._client_metadata_url, auth_method="none")
+        stored = self._login.client if self._login else None
+        return stored if stored and stored.issuer == server.issuer else None
+
+    async def _chosen_client(
+        self, server: ServerMetadata, known: Registration | None, redirect_uri: str, scope: str
+    ) -> Registration:
+        if known and known.redirect_uri in ("", redirect_uri):
+            return known
+        return await register(self._requests, server, redirect_uri, scope)
+
+    async def _refresh(self, tokens: Tokens) -> bool:
+        """Refresh the tokens, unless another process has done it. Return whether there are new ones."""
+        async with self._store.locked():
+            self._login = login = self._store.read(self._url) or self._login
+            if login is None or login.tokens is None:
+                return False
+            if login.tokens.access_token != tokens.access_token:
+                return True
+            if not tokens.refresh_token:
+                return False
+            fields = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token, "resource": login.resource}
+            try:
+                new = await request_token(
+                    self._requests, login.token_endpoint, login.client, fields, scope=tokens.scope
+                )
+            except RefusedError as error:
+                if error.error == "invalid_grant":  # it will never work again
+                    self._write(login, Tokens(tokens.access_token, "", tokens.expires_at, tokens.scope))
+                return False
+            self._write(login, new if new.refresh_token else _with_refresh(new, tokens.refresh_token))
+            return True
+
+    def _tokens(self) -> Tokens | None:
+        if not self._is_loaded:
+            self._login, self._is_loaded = self._store.read(self._url), True
+        return self._login.tokens if self._login else None
+
+    async def _keep(self, login: Login, tokens: Tokens) -> None:
+        async with self._store.locked():
+            self._write(login, tokens)
+
+    def _write(self, login: Login, tokens: Tokens) -> None:
+        self._login = Login(login.issuer, login.token_endpoint, login.resource, login.client, tokens)
+        self._store.write(self._url, self._login)
+
+
+@contextlib.asynccontextmanager
+async def _redirect(known: Registration | None, state: str) -> AsyncIterator[LoginRedirect]:
+    """Listen on the port of the registration if it is free, otherwise on any."""
+    port = urlsplit(known.redirect_uri).port or 0 if known and known.redirect_uri else 0
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            redirect = await stack.enter_async_context(login_redirect(port, state))
+        except McpLoginError:
+            redirect = await stack.enter_async_context(login_redirect(0, state))
+        yield redirect
+        await asyncio.sleep(0)
+
+
+def _check_server(server: ServerMetadata) -> None:
+    if not server.authorization_endpoint or not server.token_endpoint:
+        raise McpLoginError(f"The login failed: {one_line(server.issuer, 200)} does not say where to log in.")
+    if "S256" not in (server.code_challenge_methods_supported or ()):
+        raise McpLoginError(
+            f"The login failed: {one_line(server.issuer, 200)} does not support PKCE (S256), which keeps logins safe."
+        )
+
+
+def _code(answer: Mapping[str, str], server: ServerMetadata) -> str:
+    """Return the code in a redirect. Raises McpLoginError if it comes from another server, or is an error."""
+    issuer = answer.get("iss")
+    is_promised = server.authorization_response_iss_parameter_supported
+    if (issuer is None and is_promised) or issuer not in (None, server.issuer):
+        raise McpLoginError("The login failed: the answer came from another authorization server.")
+    if "code" not in answer:
+        said = ": ".join(filter(None, (answer.get("error"), answer.get("error_description"))))
+        raise McpLoginError(f"The login failed: {one_line(said, 300) or 'the server sent no code'}.")
+    return answer["code"]
+
+
+def _with_query(url: str, fields: Mapping[str, str]) -> str:
+    parts = urlsplit(url)
+    return parts._replace(query=urlencode([*parse_qsl(parts.query), *fields.items()]), fragment="").geturl()
+
+
+def _s256(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _is_ending(tokens: Tokens) -> bool:
+    return tokens.expires_at is not None and time.time() > tokens.expires_at - _EARLY_SECONDS
+
+
+def _with_refresh(tokens: Tokens, refresh_token: str) -> Tokens:
+    return Tokens(tokens.access_token, refresh_token, tokens.expires_at, tokens.scope)

@@ -1,0 +1,148 @@
+"""Which authorization server an MCP server uses, and what it offers (RFC 9728, RFC 8414, OpenID Connect Discovery)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from outrider.errors import McpLoginError
+from outrider.mcp.challenges import Challenge
+from outrider.mcp.oauth_requests import OAuthRequests, is_usable_url
+from outrider.mcp.wording import one_line
+
+PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
+AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
+OPENID = "/.well-known/openid-configuration"
+
+
+class ResourceMetadata(msgspec.Struct, frozen=True):
+    """What an MCP server says about the tokens that it takes."""
+
+    resource: str = ""
+    authorization_servers: list[str] = []
+    scopes_supported: list[str] | None = None
+
+
+class ServerMetadata(msgspec.Struct, frozen=True):
+    """What an authorization server says about itself."""
+
+    issuer: str
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+    registration_endpoint: str = ""
+    scopes_supported: list[str] | None = None
+    code_challenge_methods_supported: list[str] | None = None
+    token_endpoint_auth_methods_supported: list[str] | None = None
+    client_id_metadata_document_supported: bool | None = None
+    authorization_response_iss_parameter_supported: bool | None = None
+
+
+class Discovered(msgspec.Struct, frozen=True):
+    """Where and for what to ask for a token."""
+
+    resource: str
+    server: ServerMetadata
+    scopes: str = ""
+    """The scopes that the MCP server names, for a challenge that names none."""
+
+
+async def discover(requests: OAuthRequests, server_url: str, challenge: Challenge) -> Discovered:
+    """Find the authorization server of an MCP server. Raises McpLoginError."""
+    metadata = await _resource_metadata(requests, server_url, challenge)
+    if metadata is None:  # until 2025-03-26 an MCP server was its own authorization server
+        return Discovered(canonical(server_url), await _own_server(requests, server_url))
+    if not metadata.authorization_servers:
+        raise McpLoginError("The login failed: the MCP server names no authorization server.")
+    issuer = metadata.authorization_servers[0]
+    server = await _server_metadata(requests, issuer)
+    if server is None:
+        raise McpLoginError(f"The login failed: {one_line(issuer, 200)} does not say where to log in.")
+    scopes = " ".join(metadata.scopes_supported or ())
+    return Discovered(metadata.resource or canonical(server_url), server, scopes)
+
+
+def canonical(url: str) -> str:
+    """Return a URL as the identifier of a resource: lower-case scheme and host, no fragment.
+
+    >>> canonical("HTTPS://Example.org/mcp#x")
+    'https://example.org/mcp'
+    """
+    parts = urlsplit(url)
+    path = "" if parts.path == "/" else parts.path
+    return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), path=path, fragment="").geturl()
+
+
+def covers(resource: str, url: str) -> bool:
+    """Return whether a resource is the server at a URL, or a folder above it.
+
+    >>> covers("https://example.org/", "https://example.org/mcp"), covers("https://evil.org", "https://example.org/mcp")
+    (True, False)
+    """
+    try:
+        claimed, used = urlsplit(canonical(resource)), urlsplit(canonical(url))
+    except ValueError:
+        return False
+    folder = claimed.path.rstrip("/")
+    is_same_host = (claimed.scheme, claimed.netloc) == (used.scheme, used.netloc)
+    return is_same_host and (used.path.rstrip("/") == folder or used.path.startswith(f"{folder}/"))
+
+
+async def _resource_metadata(requests: OAuthRequests, server_url: str, challenge: Challenge) -> ResourceMetadata | None:
+    places = [challenge.resource_metadata] if challenge.resource_metadata else _well_known(server_url)
+    for place in places:
+        metadata = await requests.get(place, ResourceMetadata)
+        if metadata is None:
+            continue
+        if metadata.resource and not covers(metadata.resource, server_url):
+            raise McpLoginError(
+                f"The login failed: the MCP server asks for tokens of another one, {one_line(metadata.resource, 200)}."
+            )
+        return metadata
+    return None
+
+
+def _well_known(server_url: str) -> list[str]:
+    parts = urlsplit(server_url)
+    root = f"{parts.scheme}://{parts.netloc}{PROTECTED_RESOURCE}"
+    path = parts.path.rstrip("/")
+    return [f"{root}{path}", root] if path else [root]
+
+
+async def _server_metadata(requests: OAuthRequests, issuer: str) -> ServerMetadata | None:
+    for place in _metadata_places(issuer):
+        found = await requests.get(place, ServerMetadata)
+        if found is None:
+            continue
+        if found.issuer != issuer:
+            raise McpLoginError(
+                f"The login failed: {one_line(issuer, 200)} says that it is {one_line(found.issuer, 200)}."
+            )
+        return found
+    return None
+
+
+def _metadata_places(issuer: str) -> Iterator[str]:
+    """Yield where the metadata of an issuer may be, in the order of the protocol."""
+    if not is_usable_url(issuer, allow_http=True):
+        raise McpLoginError(f"The login failed: {one_line(issuer, 200)!r} is not the address of a server.")
+    parts = urlsplit(issuer)
+    root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    yield f"{root}{AUTHORIZATION_SERVER}{path}"
+    yield f"{root}{OPENID}{path}"
+    if path:
+        yield f"{root}{path}{OPENID}"
+
+
+async def _own_server(requests: OAuthRequests, server_url: str) -> ServerMetadata:
+    parts = urlsplit(server_url)
+    issuer = f"{parts.scheme}://{parts.netloc}"
+    found = await _server_metadata(requests, issuer)
+    return found or ServerMetadata(
+        issuer,
+        authorization_endpoint=f"{issuer}/authorize",
+        token_endpoint=f"{issuer}/token",
+        registration_endpoint=f"{issuer}/register",
+        code_challenge_methods_supported=["S256"],
+    )

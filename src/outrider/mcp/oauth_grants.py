@@ -1,0 +1,103 @@
+"""Tokens from the token endpoint of an authorization server, and the registration of the client there."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from outrider.errors import McpLoginError
+from outrider.mcp.oauth_discovery import ServerMetadata
+from outrider.mcp.oauth_requests import OAuthRequests
+from outrider.mcp.tokens import Registration, Tokens
+
+CLIENT_NAME = "Outrider"
+_LONGEST_TOKEN = 64 * 1024
+
+
+class TokenResponse(msgspec.Struct, frozen=True):
+    """The answer of a token endpoint."""
+
+    access_token: str
+    token_type: str = "Bearer"
+    expires_in: float | None = None
+    refresh_token: str = ""
+    scope: str = ""
+
+
+class RegistrationResponse(msgspec.Struct, frozen=True):
+    """The answer of a registration endpoint."""
+
+    client_id: str
+    client_secret: str = ""
+    token_endpoint_auth_method: str = ""
+
+
+async def request_token(
+    requests: OAuthRequests,
+    endpoint: str,
+    client: Registration,
+    fields: Mapping[str, str],
+    *,
+    scope: str,
+    methods: Sequence[str] | None = None,
+) -> Tokens:
+    """Ask a token endpoint for tokens. `scope` counts if the server does not say what it granted.
+
+    Raises McpLoginError.
+    """
+    headers, credentials = _authentication(client, methods)
+    answer = await requests.post(endpoint, {**fields, **credentials}, TokenResponse, headers=headers)
+    if answer.token_type.lower() != "bearer":
+        raise McpLoginError("The login failed: the authorization server gives tokens of an unknown kind.")
+    if not answer.access_token.isascii() or not answer.access_token.isprintable():
+        raise McpLoginError("The login failed: the authorization server sent a token that cannot be used.")
+    if max(len(answer.access_token), len(answer.refresh_token)) > _LONGEST_TOKEN:
+        raise McpLoginError("The login failed: the authorization server sent a token that is too long.")
+    expires_at = None if answer.expires_in is None else time.time() + answer.expires_in
+    return Tokens(answer.access_token, answer.refresh_token, expires_at, answer.scope or scope)
+
+
+async def register(requests: OAuthRequests, server: ServerMetadata, redirect_uri: str, scope: str) -> Registration:
+    """Register the client at an authorization server. Raises McpLoginError."""
+    if not server.registration_endpoint:
+        raise McpLoginError(
+            f"The login failed: {server.issuer[:200]} accepts registered clients only. "
+            "Register one there, and configure its id."
+        )
+    supported = server.token_endpoint_auth_methods_supported
+    method = "none" if supported is None or "none" in supported else supported[0] if supported else "none"
+    wanted = {
+        "client_name": CLIENT_NAME,
+        "application_type": "native",
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+        **({"scope": scope} if scope else {}),
+    }
+    found = await requests.post(server.registration_endpoint, wanted, RegistrationResponse, json=True)
+    method = found.token_endpoint_auth_method or (method if found.client_secret or method == "none" else "none")
+    return Registration(found.client_id, found.client_secret, method, redirect_uri, server.issuer)
+
+
+def _authentication(client: Registration, methods: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the headers and the fields with which a client authenticates."""
+    method = client.auth_method or _chosen(client, methods)
+    if not client.client_secret or method == "none":
+        return {}, {"client_id": client.client_id}
+    if method == "client_secret_post":
+        return {}, {"client_id": client.client_id, "client_secret": client.client_secret}
+    pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+    return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, {}
+
+
+def _chosen(client: Registration, methods: Sequence[str] | None) -> str:
+    if not client.client_secret:
+        return "none"
+    return next((each for each in ("client_secret_basic", "client_secret_post") if each in (methods or ())), "") or (
+        "client_secret_basic"
+    )

@@ -1,0 +1,177 @@
+"""Content of servers, made into text and attachments. Nothing is dropped without a word."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from outrider.conversation.attachments import Attachment, is_text_type
+from outrider.errors import AttachmentError
+from outrider.mcp.protocol import CallToolResult, ContentBlock, GetPromptResult, ResourceContents
+from outrider.mcp.wording import one_line
+from outrider.text import human_size
+from outrider.tools.result import ToolResult
+
+MOST_FILES = 20
+_LONGEST_NAME = 100
+_LONGEST_URI = 500
+_SUFFIXES = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+    "audio/wav": ".wav",
+    "audio/mpeg": ".mp3",
+    "audio/ogg": ".ogg",
+    "application/pdf": ".pdf",
+}
+
+
+def tool_result(result: CallToolResult, tool: str) -> ToolResult:
+    """Return the result of a call. `tool` names its files.
+
+    The model reads the structured content or the text, not both: servers repeat the one in the other.
+    """
+    content = Content(tool)
+    for raw in result.content:
+        content.add(raw)
+    text, is_error = content.text, bool(result.is_error)
+    structured = _structured(result.structured_content)
+    if structured and not is_error and not _is_wrapped_text(structured, text):
+        return ToolResult(_joined(structured, content.notes), content.files, is_json=not content.notes)
+    text = _joined(text, content.notes) or ("" if content.files else "The tool returned nothing.")
+    return ToolResult(text, content.files, is_error=is_error)
+
+
+def resource_content(contents: Iterable[ResourceContents]) -> ToolResult:
+    """Return the contents of a resource as text and attachments."""
+    content = Content("resource")
+    for each in contents:
+        content.add_resource(each, labelled=False)
+    return ToolResult(_joined(content.text, content.notes), content.files)
+
+
+def prompt_content(prompt: GetPromptResult) -> ToolResult:
+    """Return the messages of a prompt as one text with attachments; replies of an assistant are marked."""
+    content = Content("prompt")
+    for message in prompt.messages:
+        if message.role == "assistant":
+            content.texts.append("Assistant:")
+        content.add_block(message.content)
+    return ToolResult(_joined(content.text, content.notes), content.files)
+
+
+class Content:
+    """Collects blocks of content as texts, files, and notes on what was left out."""
+
+    def __init__(self, source: str) -> None:
+        self.texts: list[str] = []
+        self.files: list[Attachment] = []
+        self.notes: list[str] = []
+        self._source = source
+
+    @property
+    def text(self) -> str:
+        """The texts, one after the other."""
+        return "\n".join(self.texts)
+
+    def add(self, raw: msgspec.Raw) -> None:
+        """Add a block as the server sent it."""
+        try:
+            self.add_block(msgspec.json.decode(raw, type=ContentBlock))
+        except (msgspec.DecodeError, RecursionError) as error:
+            self.notes.append(f"[A part of the result is not valid: {one_line(str(error), 200)}]")
+
+    def add_block(self, block: ContentBlock) -> None:
+        """Add a block."""
+        match block.type:
+            case "text":
+                self.texts.append(block.text)
+            case "image" | "audio":
+                self._add_file(block.data, block.mime_type or "", "", block.type)
+            case "resource" if block.resource:
+                self.add_resource(block.resource)
+            case "resource_link":
+                self.texts.append(_link(block))
+            case other:
+                self.notes.append(f"[A part of the result has a type that is not supported: {one_line(other, 40)}]")
+
+    def add_resource(self, resource: ResourceContents, *, labelled: bool = True) -> None:
+        """Add the content of a resource."""
+        uri = one_line(resource.uri, _LONGEST_URI)
+        if resource.text is not None:
+            self.texts.append(f"[{uri}]\n{resource.text}" if labelled and uri else resource.text)
+        elif resource.blob is not None:
+            self._add_file(resource.blob, resource.mime_type or "", uri, "resource")
+
+    def _add_file(self, encoded: str, mime_type: str, uri: str, kind: str) -> None:
+        if len(self.files) >= MOST_FILES:
+            self.notes.append(f"[A file was left out: a result has at most {MOST_FILES}.]")
+            return
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            self.notes.append(f"[A part of the result ({kind}) is not valid base64.]")
+            return
+        name = _name_of(uri) or f"{self._source}-{len(self.files) + 1}{_SUFFIXES.get(mime_type.lower(), '')}"
+        self.files.append(_attachment(data, mime_type, name, uri))
+
+
+def _attachment(data: bytes, mime_type: str, name: str, uri: str) -> Attachment:
+    """Return a file with the type that the server names, or with the type of its content if they do not agree."""
+    file = Attachment(data, mime_type, name, uri)
+    try:
+        kind = file.type_of(data[:4096])
+    except AttachmentError:
+        return Attachment(data, "", name, uri)
+    return Attachment(data, kind if not is_text_type(kind) else mime_type, name, uri)
+
+
+def _name_of(uri: str) -> str:
+    try:
+        name = posixpath.basename(unquote(urlsplit(uri).path)) or urlsplit(uri).netloc
+    except ValueError:
+        return ""
+    return one_line(name.replace("/", "_").replace("\\", "_"), _LONGEST_NAME)
+
+
+def _link(block: ContentBlock) -> str:
+    facts = [one_line(block.mime_type, 100)] if block.mime_type else []
+    if block.size is not None and block.size >= 0:
+        facts.append(human_size(block.size))
+    title = one_line(block.title or block.name, _LONGEST_NAME)
+    about = f": {one_line(block.description, 500)}" if block.description else ""
+    known = f" ({', '.join(facts)})" if facts else ""
+    return f"[resource {one_line(block.uri, _LONGEST_URI)} {title}{known}{about}]"
+
+
+def _structured(raw: msgspec.Raw) -> str:
+    """Return structured content as compact JSON; empty if there is none."""
+    text = bytes(raw)
+    if text in (b"", b"null"):
+        return ""
+    try:
+        return msgspec.json.format(text, indent=-1).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+def _is_wrapped_text(structured: str, text: str) -> bool:
+    """Return whether structured content only wraps the text, as `{"result": …}`; the text reads better."""
+    try:
+        value = msgspec.json.decode(structured)
+    except (msgspec.DecodeError, RecursionError):
+        return True
+    if not isinstance(value, dict) or len(value) != 1:
+        return False
+    inner = next(iter(value.values()))
+    return inner == text if isinstance(inner, str) else msgspec.json.encode(inner).decode() == text.strip()
+
+
+def _joined(text: str, notes: list[str]) -> str:
+    return "\n".join([text, *notes]) if text else "\n".join(notes)

@@ -1,0 +1,160 @@
+"""MCP servers in the chat: consent, questions, prompts, resources and their state."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with
+from tests.mcp.starting import scripted, servers_json
+from tests.modelserver import ModelServer
+from tests.streams import Answer
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "age": {"type": "integer"},
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+    },
+    "required": ["name", "age", "colour"],
+}
+
+
+def call(name: str, **arguments: Any) -> Answer:
+    return Answer("", (("call_1", name, arguments),))
+
+
+def body(server: ModelServer, number: int = -1) -> str:
+    return json.dumps(server.requests[number].json)
+
+
+@pytest.fixture
+def users_server(project: Path) -> Path:
+    """The user's own server, which needs no consent."""
+    folder = project.parent / "home" / ".config" / "outrider"
+    folder.mkdir(parents=True)
+    (folder / "mcp.json").write_text(servers_json(scripted(form=FORM)))
+    return project
+
+
+async def ready(terminal: Terminal) -> None:
+    """Ask for the state until the server is ready."""
+    await terminal.wait_for_prompt()
+    for _ in range(100):
+        await at_the_prompt_with(terminal, "/mcp")
+        if re.search(r"scripted  ready, \d+ tools", terminal.transcript):
+            return
+    raise AssertionError("the server does not get ready")
+
+
+async def test_a_project_is_trusted_after_it_was_shown(project: Path) -> None:
+    (project / ".mcp.json").write_text(servers_json(scripted()))
+    async with (
+        ModelServer([Answer("One."), Answer("Two.")]) as server,
+        Terminal(cwd=project, columns=120, **answered_by(server)) as terminal,
+    ):
+        await at_the_prompt_with(terminal, "Hello")
+        assert "not used until you agree: outrider mcp trust; or in this chat: /mcp" in terminal.flowing
+        assert "mcp__" not in body(server, 0)
+        await at_the_prompt_with(terminal, "/mcp trust")
+        assert "scripted_server.py" in terminal.flowing, "it is shown before anything is approved"
+        assert "To approve them: /mcp trust" in terminal.flowing
+        await at_the_prompt_with(terminal, "/mcp trust")
+        assert "Approved: .mcp.json as it is now." in terminal.flowing
+        await ready(terminal)
+        await at_the_prompt_with(terminal, "And now?")
+        assert "mcp__scripted__echo" in body(server, 1), "the open session has them"
+
+
+async def test_a_question_of_a_server_is_answered_in_the_chat(users_server: Path) -> None:
+    async with (
+        ModelServer([call("mcp__scripted__ask", text="Who are you?"), Answer("Done.")]) as server,
+        Terminal("--permissions", "all", cwd=users_server, columns=100, **answered_by(server)) as terminal,
+    ):
+        await ready(terminal)
+        terminal.say("Go")
+        await terminal.wait_for("? The MCP server scripted asks:")
+        await terminal.wait_for("y answer")
+        assert "Who are you?" in terminal.screen
+        terminal.press("y")
+        await terminal.wait_for("Your name (text): ▏")
+        terminal.say("Ada")
+        await terminal.wait_for("age (a whole number): ▏")
+        terminal.say("old")
+        await terminal.wait_for("Write a whole number.")
+        terminal.say("36")
+        await terminal.wait_for("2 blue")
+        await terminal.wait_for("colour (a number of the list): ▏")
+        terminal.say("2")
+        await terminal.wait_for("Done.")
+        answered = body(server, 1)
+    for part in ("Ada", "36", "blue"):
+        assert part in answered
+
+
+async def test_a_question_can_be_declined_and_cancelled(users_server: Path) -> None:
+    asking = call("mcp__scripted__ask", text="Who are you?")
+    async with (
+        ModelServer([asking, Answer("Done."), asking]) as server,
+        Terminal("--permissions", "all", cwd=users_server, columns=100, **answered_by(server)) as terminal,
+    ):
+        await ready(terminal)
+        terminal.say("Go")
+        await terminal.wait_for("y answer")
+        terminal.press("n")
+        await terminal.wait_for("Done.")
+        assert "decline" in body(server, 1)
+        await terminal.wait_for_prompt()
+        terminal.say("Again")
+        await terminal.wait_for("y answer")
+        terminal.press("escape")
+        await terminal.wait_for("Interrupted.")
+        await terminal.wait_for_prompt()
+
+
+async def test_the_permission_question_names_server_and_tool(users_server: Path) -> None:
+    async with (
+        ModelServer([call("mcp__scripted__echo", text="x"), Answer("Done.")]) as server,
+        Terminal(cwd=users_server, columns=100, **answered_by(server)) as terminal,
+    ):
+        await ready(terminal)
+        terminal.say("Go")
+        await terminal.wait_for("esc cancel")
+        assert "? Allow scripted: echo(text=x)" in terminal.screen
+        assert "a always in this project: every call of echo of the MCP server scripted" in terminal.screen
+        terminal.press("y")
+        await terminal.wait_for("Done.")
+
+
+async def test_prompts_and_resources_are_completed_and_sent(users_server: Path) -> None:
+    async with (
+        ModelServer([Answer("Hello."), Answer("Read.")]) as server,
+        Terminal(cwd=users_server, columns=100, **answered_by(server)) as terminal,
+    ):
+        await ready(terminal)
+        terminal.type("/scripted:")
+        await terminal.wait_for("/scripted:greet")
+        terminal.say("greet Ada Lovelace")
+        await terminal.wait_for("Hello.")
+        assert "Greet Ada Lovelace." in body(server, 0)
+        await terminal.wait_for_prompt()
+        terminal.type("Look at @scripted:m")
+        await terminal.wait_for("scripted:memo://1")
+        terminal.type("emo://1 please\r")
+        await terminal.wait_for("Read.")
+        assert "text of memo://1" in body(server, 1)
+        assert "No file" not in terminal.transcript
+
+
+async def test_a_prompt_without_its_argument_says_what_it_needs(users_server: Path) -> None:
+    async with Terminal("--model", "demo", cwd=users_server, columns=100) as terminal:
+        await ready(terminal)
+        await at_the_prompt_with(terminal, "/scripted:greet")
+        assert "The prompt needs who. Write: /SERVER:greet WHO" in terminal.flowing
+        await at_the_prompt_with(terminal, "/scripted:nothing")
+        assert "has no prompt 'nothing'. Its prompts are: greet." in terminal.flowing

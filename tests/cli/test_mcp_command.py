@@ -1,0 +1,162 @@
+"""`outrider mcp`: add, list, remove, test, login and trust."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from outrider.environment import config_file
+from tests.cli.program import outrider
+from tests.mcp.starting import scripted, servers_json
+
+SERVER = scripted()
+COMMAND = (SERVER.command, *SERVER.args)
+
+
+def own_file() -> Path:
+    return config_file().parent / "mcp.json"
+
+
+def test_a_program_is_added_listed_tested_and_removed(tmp_path: Path) -> None:
+    added = outrider("mcp", "add", "time", "--env", "TZ=UTC", "--", *COMMAND, cwd=tmp_path)
+    assert (added.returncode, added.stderr) == (0, "")
+    assert stat.S_IMODE(os.stat(own_file()).st_mode) == 0o600
+    entry = json.loads(own_file().read_text())["mcpServers"]["time"]
+    assert entry == {"command": COMMAND[0], "args": list(COMMAND[1:]), "env": {"TZ": "UTC"}}
+    listed = outrider("mcp", "list", cwd=tmp_path)
+    assert (listed.returncode, "scripted_server.py" in listed.stdout) == (0, True)
+    tested = outrider("mcp", "test", "time", cwd=tmp_path)
+    assert tested.returncode == 0
+    assert "✓ time: scripted 1, protocol 2026-07-28, ready after" in tested.stdout
+    assert re.search(r"\d+ tools in \d+", tested.stdout)
+    assert "    memo://1" in tested.stdout
+    assert "    greet" in tested.stdout
+    assert outrider("mcp", "remove", "time", cwd=tmp_path).returncode == 0
+    assert "No MCP servers" in outrider("mcp", "list", cwd=tmp_path).stdout
+
+
+def test_an_address_is_added_with_headers(tmp_path: Path) -> None:
+    token = "sk-" + "a1" * 20
+    added = outrider("mcp", "add", "docs", "https://example.org/mcp", "--header", f"X-Key={token}", cwd=tmp_path)
+    assert added.returncode == 0
+    entry = json.loads(own_file().read_text())["mcpServers"]["docs"]
+    assert entry == {"type": "http", "url": "https://example.org/mcp", "headers": {"X-Key": token}}
+    for arguments in (("list",), ("list", "--json")):
+        listed = outrider("mcp", *arguments, cwd=tmp_path)
+        assert "https://example.org/mcp" in listed.stdout
+        assert token not in listed.stdout + listed.stderr
+
+
+def test_the_rest_of_a_file_stays(tmp_path: Path) -> None:
+    own_file().parent.mkdir(parents=True, exist_ok=True)
+    own_file().write_text('{"other": [1], "mcpServers": {"old": {"command": "x", "theirs": true}}}')
+    outrider("mcp", "add", "new", "--", "y", cwd=tmp_path)
+    outrider("mcp", "remove", "new", cwd=tmp_path)
+    kept = {"other": [1], "mcpServers": {"old": {"command": "x", "theirs": True}}}
+    assert json.loads(own_file().read_text()) == kept
+
+
+def test_a_server_that_is_added_to_a_project_is_approved(tmp_path: Path) -> None:
+    assert outrider("mcp", "add", "time", "--project", "--", *COMMAND, cwd=tmp_path).returncode == 0
+    assert "scripted_server.py" in outrider("mcp", "list", cwd=tmp_path).stdout
+    data = json.loads((tmp_path / ".mcp.json").read_text())
+    data["mcpServers"]["evil"] = {"command": "evil"}
+    (tmp_path / ".mcp.json").write_text(json.dumps(data))
+    assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
+    outrider("mcp", "add", "more", "--project", "--", "x", cwd=tmp_path)
+    assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout, "adding one approves no other"
+
+
+def test_a_project_cannot_vouch_for_its_servers(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "trusted": true}}}')
+    outrider("mcp", "trust", "--yes", cwd=tmp_path)
+    (server,) = json.loads(outrider("mcp", "list", "--json", cwd=tmp_path).stdout)["servers"]
+    assert server["trusted"] is False
+    outrider("mcp", "add", "b", "--trusted", "--", "x", cwd=tmp_path)
+    servers = json.loads(outrider("mcp", "list", "--json", cwd=tmp_path).stdout)["servers"]
+    assert {each["name"]: each["trusted"] for each in servers} == {"a": False, "b": True}
+
+
+def test_variables_are_replaced(tmp_path: Path) -> None:
+    server = scripted()
+    entry = {"command": "${PYTHON_HERE}", "args": [*server.args[:-1], '{"version": "1"}'], "env": {"A": "${B:-c}"}}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": entry}}))
+    outrider("mcp", "trust", "--yes", cwd=tmp_path)
+    assert outrider("mcp", "test", "s", cwd=tmp_path, PYTHON_HERE=server.command).returncode == 0
+    failed = outrider("mcp", "test", "s", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "uses the variable PYTHON_HERE, which is not set; export it, or write ${PYTHON_HERE:-default}" in (
+        failed.stderr
+    )
+
+
+def test_a_failed_test_says_why_and_sets_the_exit_code(tmp_path: Path) -> None:
+    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    ended = outrider("mcp", "test", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stdout.startswith("✗ gone: ")
+    report = json.loads(outrider("mcp", "test", "gone", "--json", cwd=tmp_path).stdout)["gone"]
+    assert "no-such-program-here" in report["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("add", "x"), "give either an address, or a program after --"),
+        (("add", "x", "https://a", "--", "b"), "give either an address, or a program after --"),
+        (("add", "x", "ftp://a"), "must begin with https:// or http://"),
+        (("add", "x" * 100, "--", "b"), "The name of an MCP server has 1 to"),
+        (("add", "x", "https://a", "--header", "nothing"), "--header takes a name and a value"),
+        (("add", "x", "--header", "a=b", "--", "c"), "--header is for an address"),
+        (("add", "x", "https://a", "--env", "a=b"), "--env is for a program"),
+        (("remove", "x"), "has no server x; for one of the project, add --project"),
+        (("test", "x"), "there is no server x; the servers are: none"),
+        (("login", "x"), "there is no server x"),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_code_2(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    ended = outrider("mcp", *arguments, cwd=tmp_path)
+    assert (ended.returncode, said in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_program_needs_no_login(tmp_path: Path) -> None:
+    outrider("mcp", "add", "time", "--", *COMMAND, cwd=tmp_path)
+    ended = outrider("mcp", "login", "time", cwd=tmp_path)
+    assert (ended.returncode, "there is nothing to log in to" in ended.stderr) == (2, True)
+
+
+def test_nothing_is_approved_without_a_terminal_or_yes(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(servers_json(scripted()))
+    ended = outrider("mcp", "trust", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "add --yes" in ended.stderr
+    assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
+
+
+def test_forgetting_takes_the_consent_back(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(servers_json(scripted()))
+    outrider("mcp", "trust", "--yes", cwd=tmp_path)
+    assert "the approval of the project's file." in outrider("config", "forget", cwd=tmp_path).stdout
+    assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
+
+
+def test_the_doctor_names_the_servers_and_starts_none(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "x"}}}')
+    outrider("mcp", "add", "mine", "--", *scripted(pid_file=str(pids)).args, cwd=tmp_path)
+    outrider("mcp", "remove", "mine", cwd=tmp_path)
+    server = scripted(pid_file=str(pids))
+    outrider("mcp", "add", "mine", "--", server.command, *server.args, cwd=tmp_path)
+    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    outrider("mcp", "add", "docs", "https://example.org/mcp", cwd=tmp_path)
+    said = outrider("doctor", cwd=tmp_path).stdout
+    assert f": {server.command} is installed" in said
+    assert "there is no program no-such-program-here" in said
+    assert "https://example.org/mcp, no login stored" in said
+    assert "not used until you agree: outrider mcp trust" in said
+    assert not pids.exists()

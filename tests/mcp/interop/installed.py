@@ -1,0 +1,48 @@
+"""The servers that `make mcp-servers` installs: where they are, and one line that says so if they are not."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.mcp.servers import StdioServer
+
+FOLDER = Path(sys.prefix) / "mcp-servers"
+MISSING = "MCP server not installed"
+
+
+def from_npm(name: str, package: str, entry: str, *arguments: str) -> StdioServer:
+    """Return a server from npm; skips the test if it is not installed."""
+    node, script = FOLDER / "node", FOLDER / "npm" / "node_modules" / package / entry
+    if not node.exists() or not script.exists():
+        pytest.skip(f"{MISSING}: {package}")
+    return StdioServer(name, node.read_text().strip(), [str(script), *arguments])
+
+
+def from_pypi(name: str, package: str, *arguments: str) -> StdioServer:
+    """Return a server from PyPI; skips the test if it is not installed."""
+    program = FOLDER / package / "bin" / package
+    if not program.exists():
+        pytest.skip(f"{MISSING}: {package}")
+    return StdioServer(name, str(program), arguments)
+
+
+def chromium() -> str:
+    """Return the path of Debian's Chromium; skips the test if it is not installed."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip(f"{MISSING}: chromium, which the server drives")
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say in one line which servers are missing."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    missing = sorted({reason.partition(f"{MISSING}: ")[2].strip("')") for reason in reasons if MISSING in reason})
+    if missing:
+        names = ", ".join(missing)
+        terminalreporter.write_line(f"Not tested, because not installed (`make mcp-servers` does that): {names}")
