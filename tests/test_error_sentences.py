@@ -462,7 +462,7 @@ def a_server_does_not_answer(where: Path) -> object:
 
 
 @provokes(
-    errors.McpLoginError, culprit=r"server files refused access \(status 401\)", way_out="outrider mcp login files"
+    errors.McpLoginError, culprit=r"files refused access \(status 401\)", way_out="outrider mcp login files"
 )
 def a_server_wants_a_login(where: Path) -> object:
     async def refused() -> None:
@@ -476,7 +476,7 @@ def a_server_wants_a_login(where: Path) -> object:
 
 
 @provokes(
-    errors.McpClosedError, culprit="server files failed: 127.0.0.1:9 cannot be reached", way_out="check the address"
+    errors.McpClosedError, culprit="files failed: 127.0.0.1:9 cannot be reached", way_out="check the address"
 )
 def a_server_is_not_at_its_address(where: Path) -> object:
     return asyncio.run(Client(HttpServer("files", "http://127.0.0.1:9/mcp")).connect())
