@@ -181,9 +181,10 @@ async def test_closing_fails_every_request() -> None:
     assert not exchange._pending
 
 
+TEXTS = st.text(alphabet='ab"\\{}[]:,\x00\x1b\u2028é', max_size=8)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=8,
 )
 KEYS = st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error", "x"])
