@@ -461,9 +461,7 @@ def a_server_does_not_answer(where: Path) -> object:
     return connect("sleep", "600", startup_timeout=0.2)
 
 
-@provokes(
-    errors.McpLoginError, culprit=r"files refused access \(status 401\)", way_out="outrider mcp login files"
-)
+@provokes(errors.McpLoginError, culprit=r"files refused access \(status 401\)", way_out="outrider mcp login files")
 def a_server_wants_a_login(where: Path) -> object:
     async def refused() -> None:
         async def refuse(*_: object) -> web.StreamResponse:
@@ -475,9 +473,7 @@ def a_server_wants_a_login(where: Path) -> object:
     return asyncio.run(refused())
 
 
-@provokes(
-    errors.McpClosedError, culprit="files failed: 127.0.0.1:9 cannot be reached", way_out="check the address"
-)
+@provokes(errors.McpClosedError, culprit="files failed: 127.0.0.1:9 cannot be reached", way_out="check the address")
 def a_server_is_not_at_its_address(where: Path) -> object:
     return asyncio.run(Client(HttpServer("files", "http://127.0.0.1:9/mcp")).connect())
 
