@@ -119,8 +119,8 @@ class ModelServer:
         self.left = asyncio.Event()
         """Set when a client closed its connection in the middle of an answer."""
         self.connections = 0
-        left = [] if callable(steps) else list(steps)
-        self._decide = steps if callable(steps) else lambda _: left.pop(0) if left else Status(418)
+        self._steps = [] if callable(steps) else list(steps)
+        self._decide = steps if callable(steps) else lambda _: self._steps.pop(0) if self._steps else Status(418)
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -11,7 +11,7 @@ import pytest
 
 from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session, tool
 from outrider.conversation.history import violations
-from outrider.conversation.messages import Message
+from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError, SessionCancelledError
 from outrider.events import Compacted, CompactionStarted, Event, ResultsCleared
 from outrider.log.entries import CompactionEntry
@@ -300,3 +300,11 @@ def test_the_plan_and_the_words_of_the_user_outlive_two_compactions() -> None:
     assert "S one" not in summary
     assert "> Count the files in lib, never in tmp." in summary
     assert "The plan: count them all" in summary
+
+
+def test_text_that_cannot_be_encoded_is_counted() -> None:
+    broken = Message.assistant("caf\ud800", ToolUseBlock("c", "look", {"at": "\udfff"}))
+    assert message_tokens(broken) > 0
+    session = Session(Agent(ScriptedModel(["ok"], window=8_000), system="caf\ud800"), [broken])
+    assert session.context.used > 0
+    assert asyncio.run(session.run("go")).text == "ok"
