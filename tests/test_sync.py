@@ -292,7 +292,7 @@ def test_a_result_reads_like_a_dict() -> None:
     assert (result["status"], result["turns"], result["text"]) == ("done", 1, "Hello.")
     assert result["conversation"] is result.conversation
     assert dict(result)["usage"] == result.usage
-    assert list(dict(result)) == list(type(result).__struct_fields__)
+    assert list(dict(result))[:5] == ["status", "text", "turns", "usage", "conversation"]
 
 
 def test_calls_and_messages_of_a_turn_read_like_dicts() -> None:
