@@ -69,6 +69,7 @@ def test_opening_reads_only_what_is_sent(log: Log) -> None:
     with open_session(log, id=name) as session:
         assert not session.history.is_loaded
         assert session.history.is_ready
+        assert session.history.is_abridged
         assert len(session.history.tail) <= PAGE
         assert session.history.shown()[0] == SUMMARY
         assert session.history.shown()[2].text == "answer 998"

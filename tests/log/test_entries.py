@@ -34,9 +34,11 @@ from outrider.log.entries import (
     AttachmentStored,
     AttemptFailed,
     CallResult,
+    CompactionEntry,
     Entry,
     Intent,
     MessageEntry,
+    ResultsClearedEntry,
     RunCancelled,
     SessionRecovered,
     SessionSettings,
@@ -77,6 +79,8 @@ EXAMPLES: list[Entry] = [
     RunCancelled(),
     SubagentLinked("c", "4567"),
     SessionRecovered((2, 3), 2),
+    CompactionEntry(Message.user("## Goal"), 4, "manual", 900, 80, Usage(1, 2), "demo"),
+    ResultsClearedEntry(4, 700, 3),
 ]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -146,8 +150,10 @@ def test_the_kinds_are_those_that_files_out_there_have() -> None:
         "attempt_failed",
         "began",
         "cancelled",
+        "compacted",
         "message",
         "recovered",
+        "results_cleared",
         "settings",
         "subagent",
         "tool_finished",

@@ -11,7 +11,7 @@ import pytest
 
 from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session, tool
 from outrider.conversation.history import violations
-from outrider.conversation.messages import Message
+from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError, SessionCancelledError
 from outrider.events import Compacted, CompactionStarted, Event, ResultsCleared
 from outrider.log.entries import CompactionEntry
@@ -202,17 +202,21 @@ def test_a_system_prompt_that_fills_the_window_is_an_error_that_says_so() -> Non
 
 
 def test_compactions_that_do_not_help_are_given_up() -> None:
-    """A plan that is longer than the window is repeated in each result; nothing that is compacted makes it shorter."""
+    """The system prompt takes most of the window: there is nearly nothing to save, and the request fits as it is."""
     seen: list[Event] = []
 
     def step(request: Request) -> Step:
-        return SUMMARY if is_summary_request(request) else [call("look", number=index) for index in range(6)]
+        return SUMMARY if is_summary_request(request) else call("peek", number=len(model.requests))
 
-    model = ScriptedModel(step, window=4_000)
-    agent = Agent(model, tools=[look], limits=Limits(max_turns=30, max_repeats=None), system="Be brief. " * 900)
-    result = asyncio.run(Session(agent, observer=seen.append).run("Count the files."))
-    assert result.status in ("error", "max_turns")
-    assert sum(isinstance(event, Compacted) for event in seen) < 30
+    def peek(number: int) -> str:
+        """Look for a moment."""
+        return f"{number} " * 20
+
+    model = ScriptedModel(step, window=8_000)
+    agent = Agent(model, tools=[peek], limits=Limits(max_turns=28, max_repeats=None), system="Be brief. " * 2_200)
+    result = asyncio.run(Session(agent, observer=seen.append).run("Look."))
+    assert result.status == "max_turns"
+    assert sum(isinstance(event, Compacted) for event in seen) == 2
 
 
 def test_a_model_that_only_calls_tools_is_asked_once_more_without_them() -> None:
@@ -300,3 +304,11 @@ def test_the_plan_and_the_words_of_the_user_outlive_two_compactions() -> None:
     assert "S one" not in summary
     assert "> Count the files in lib, never in tmp." in summary
     assert "The plan: count them all" in summary
+
+
+def test_text_that_cannot_be_encoded_is_counted() -> None:
+    broken = Message.assistant("caf\ud800", ToolUseBlock("c", "look", {"at": "\udfff"}))
+    assert message_tokens(broken) > 0
+    session = Session(Agent(ScriptedModel(["ok"], window=8_000), system="caf\ud800"), [broken])
+    assert session.context.used > 0
+    assert asyncio.run(session.run("go")).text == "ok"

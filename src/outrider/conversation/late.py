@@ -50,3 +50,8 @@ class LateMessages(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"<messages of a long conversation, the newest: {self._tail[-1:]!r}>"
+
+
+def as_list(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages as a list: of late messages always the same one."""
+    return messages._all if isinstance(messages, LateMessages) else list(messages)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from outrider.conversation.messages import (
@@ -33,7 +35,12 @@ def estimated_tokens(data: str | bytes) -> int:
     >>> estimated_tokens("a" * 3800)
     1000
     """
-    return round(len(data.encode() if isinstance(data, str) else data) / BYTES_IN_TOKENS)
+    return round((_bytes(data) if isinstance(data, str) else len(data)) / BYTES_IN_TOKENS)
+
+
+def json_tokens(value: Any) -> int:
+    """Return about how many tokens a value has as JSON."""
+    return round(_json_bytes(value) / BYTES_IN_TOKENS)
 
 
 def message_tokens(message: Message) -> int:
@@ -60,8 +67,15 @@ def _size(block: Block) -> int:
         return _bytes(block.text)
     if isinstance(block, ToolUseBlock | ServerToolUseBlock):
         raw = getattr(block, "invalid_input", None) or ""
-        return len(block.name) + len(_encoder.encode(block.input)) + _bytes(raw)
+        return len(block.name) + _json_bytes(block.input) + _bytes(raw)
     return _bytes(block.thinking) if isinstance(block, ThinkingBlock) else 0
+
+
+def _json_bytes(value: Any) -> int:
+    try:
+        return len(_encoder.encode(value))
+    except (TypeError, ValueError, RecursionError):  # such as a lone surrogate, which is cleaned before it is sent
+        return len(repr(value))
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)

@@ -7,7 +7,7 @@ import msgspec
 from outrider.conversation.history import History
 from outrider.conversation.messages import Message, Usage, files_in
 from outrider.providers.base import ToolSpec
-from outrider.providers.windows import estimated_tokens, file_tokens, message_tokens
+from outrider.providers.windows import file_tokens, json_tokens, message_tokens
 
 HIGHEST_SCALE = 2.5
 """How many times more tokens than estimated a text may have. More is a count of something else."""
@@ -111,7 +111,7 @@ class ContextMeter:
 
 def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
     """Return about how many tokens the descriptions of tools have."""
-    return estimated_tokens(msgspec.json.encode(tools)) if tools else 0
+    return json_tokens(tools) if tools else 0
 
 
 def usage_of(history: History, used: int, window: int | None, system: int, tools: int) -> ContextUsage:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.items import ByItem
+from outrider.conversation.late import as_list
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import OutriderError, RunError
 from outrider.log.entries import CallResult
@@ -55,8 +56,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
 
     @property
     def conversation(self) -> list[Message]:
-        """All messages as a new list."""
-        return list(self.messages)
+        """All messages as a list, which is read from the log on first use if need be."""
+        return self.messages if isinstance(self.messages, list) else as_list(self.messages)
 
     def keys(self) -> tuple[str, ...]:
         """Return the names that `dict(…)` uses."""
