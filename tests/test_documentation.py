@@ -15,7 +15,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
 PAGES = ["README.md", "docs/guide.md", "docs/models.md", "docs/sessions.md", "docs/subagents.md", "docs/toolbox.md"]
-PAGES += ["docs/api.md", "docs/stories/5-a-script-that-holds-its-conversation.md", "docs/stories/4-a-typed-report.md"]
+PAGES += [
+    "docs/context.md",
+    "docs/api.md",
+    "docs/stories/5-a-script-that-holds-its-conversation.md",
+    "docs/stories/4-a-typed-report.md",
+]
 OTHER_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
 OTHER_PAGES += ["docs/chat.md", "docs/editors.md", "docs/print.md", "docs/permissions.md", "docs/configuration.md"]
 OTHER_PAGES += ["docs/acceptance.md", "docs/sandbox.md", "docs/security.md"]

@@ -373,6 +373,13 @@ def a_request_is_refused(where: Path) -> object:
 
 
 @provokes(
+    errors.ContextExceededError, culprit="prompt is too long: 9 tokens > 8 maximum", way_out="a larger context window"
+)
+def a_prompt_is_longer_than_the_window(where: Path) -> object:
+    return asked(Anthropic, Status(400, body=b'{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}'))
+
+
+@provokes(
     errors.RateLimitedError, culprit="Anthropic received too many requests", way_out="tried 2 times, try again in 120 s"
 )
 def there_are_too_many_requests(where: Path) -> object:

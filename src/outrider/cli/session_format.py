@@ -99,10 +99,6 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield from _message(message, full)
         case CallResult(result=result):
             yield from _block(result, full)
-        case CompactionEntry(tokens_before=before, tokens_after=after, reason=reason):
-            yield "compacted", f"{before:,} tokens to {after:,} ({reason.replace('_', ' ')})"
-        case ResultsClearedEntry(count=count, tokens=tokens):
-            yield "cleared", f"{counted(count, 'result')}, {tokens:,} tokens"
         case _:
             yield _event(entry, full)
 

@@ -38,6 +38,7 @@ _LIMIT = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+ADVICE = "send less at once, or choose a model with a larger context window"
 LEAST_WINDOW = 512
 """A smaller number in an error is not a context window."""
 
@@ -54,7 +55,8 @@ def too_long(error: ProviderError) -> ContextExceededError | None:
         return error
     if error.status in (401, 403, 404, 429) or _RATE_WORDS.search(text) or not _WORDS.search(text):
         return None
-    found = ContextExceededError(text, status=error.status)
+    said = text.partition("; `outrider wire`")[0]
+    found = ContextExceededError(f"{said}; {ADVICE}", status=error.status)
     found.request_id, found.usage = error.request_id, error.usage
     found.window = limit_in(text)
     return found

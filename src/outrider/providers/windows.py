@@ -38,14 +38,13 @@ def estimated_tokens(data: str | bytes) -> int:
 
 def message_tokens(message: Message) -> int:
     """Return about how many tokens a message has."""
-    files = 0
-    size = 0
+    size = files = 0
     for block in message.content:
-        size += BLOCK_BYTES + _size(block)
-        if isinstance(block, AttachmentBlock):
-            files += file_tokens(block)
-        elif isinstance(block, ToolResultBlock):
-            files += sum(map(file_tokens, block.attachments))
+        for part in (block, *block.content) if type(block) is ToolResultBlock else (block,):
+            if type(part) is AttachmentBlock:
+                files += file_tokens(part)
+            else:
+                size += BLOCK_BYTES + _size(part)
     return round(size / BYTES_IN_TOKENS) + files
 
 
@@ -57,16 +56,15 @@ def file_tokens(file: AttachmentBlock) -> int:
 
 
 def _size(block: Block) -> int:
-    match block:
-        case TextBlock(text=text) | ThinkingBlock(thinking=text) | ServerToolResultBlock(text=text):
-            return _bytes(text)
-        case ToolResultBlock(content=content):
-            return sum(BLOCK_BYTES + _size(item) for item in content)
-        case ToolUseBlock(name=name, input=arguments, invalid_input=raw):
-            return len(name) + len(msgspec.json.encode(arguments)) + _bytes(raw or "")
-        case ServerToolUseBlock(name=name, input=arguments):
-            return len(name) + len(msgspec.json.encode(arguments))
-    return 0
+    if isinstance(block, TextBlock | ServerToolResultBlock):
+        return _bytes(block.text)
+    if isinstance(block, ToolUseBlock | ServerToolUseBlock):
+        raw = getattr(block, "invalid_input", None) or ""
+        return len(block.name) + len(_encoder.encode(block.input)) + _bytes(raw)
+    return _bytes(block.thinking) if isinstance(block, ThinkingBlock) else 0
+
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def _bytes(text: str) -> int:

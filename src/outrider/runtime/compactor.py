@@ -1,4 +1,4 @@
-"""Keeps the requests of a session within the context window of its model."""
+"""Keeps the requests of a session within the context window of its model: a part of `Session` in its own file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, Usage, files_in
 from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
-from outrider.log.entries import CompactionEntry, ResultsClearedEntry
-from outrider.providers.base import ModelSettings
+from outrider.log.entries import CompactionEntry, Entry, ResultsClearedEntry
+from outrider.providers.base import ModelSettings, Reply
 from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, window_of
 from outrider.runtime.compaction import WORTH_CLEARING, Room, clearing, kept_messages
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
-from outrider.runtime.events import Compacted, CompactionReason, CompactionStarted, ResultsCleared
+from outrider.runtime.events import (
+    Compacted,
+    CompactionReason,
+    CompactionStarted,
+    Event,
+    Notice,
+    ResultsCleared,
+    Retrying,
+)
+from outrider.runtime.receiver import Receiver
 from outrider.runtime.summary import request_text, summary_message, summary_without_model
 
 if TYPE_CHECKING:
     from outrider.runtime.session import Session
 
-FITS_ANY_WINDOW = 1_000
-"""Tokens that fit into the window of every model: a short session is not measured at all."""
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
 LEAST_SAVING = 0.1
@@ -41,6 +48,10 @@ class Compactor:
         """The window that the API has named in an error."""
         self._futile = 0
         self._counted: tuple[object, object, int, int] = None, None, 0, 0
+
+    def use_model(self) -> None:
+        """Forget what was learned about the model: there is another one."""
+        self.meter, self._window, self._futile = ContextMeter(), None, 0
 
     # Counting
 
@@ -62,7 +73,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._session.agent.instructions, self._session.specs
+        system, specs = self._session.agent.instructions, self._session._specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
@@ -73,8 +84,7 @@ class Compactor:
 
     def _room(self) -> Room | None:
         """Return how the window is divided, or None if it is unknown."""
-        window = self._known_window()
-        if window is None:
+        if (window := self._known_window()) is None:
             return None
         session = self._session
         reply = session.agent.max_tokens or reply_tokens_of(session.provider) or window // 8
@@ -91,13 +101,12 @@ class Compactor:
 
     async def make_room(self) -> None:
         """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is."""
+        if self._surely_fits() or (room := self._room()) is None:
+            return
         used = self.tokens()
-        if used < FITS_ANY_WINDOW or self._surely_fits(used):
+        if used < min(room.clear_at, room.full):
             return
-        room = self._room()
-        if room is None or used < min(room.clear_at, room.full):
-            return
-        await self._session.load_history()
+        await self._session._load_history()
         if used >= room.clear_at:
             await self._clear(room.tail, WORTH_CLEARING * room.window)
         if self.tokens() >= room.full and self._futile < MAX_FUTILE:
@@ -109,25 +118,26 @@ class Compactor:
             # What files take is a rough guess, so a request with files is left to the API.
             raise self._does_not_fit(used, room)
 
-    def _surely_fits(self, used: int) -> bool:
+    def _surely_fits(self) -> bool:
         """Return whether the first request fits, without the price list, which takes a while to load."""
-        capabilities = getattr(self._session.provider, "capabilities", None)
-        window = getattr(capabilities, "context_tokens", None)
-        return self.meter.is_new and window is not None and used < window // 8
+        if not self.meter.is_new:
+            return False
+        window = getattr(getattr(self._session.provider, "capabilities", None), "context_tokens", None)
+        return window is not None and self.tokens() < window // 8
 
     async def _clear(self, tail: int | None, least: float = 0) -> None:
         """Clear the results before the newest messages, or all (`tail` is None), if that saves at least so much."""
         found = clearing(self._messages(), tail)
         if not found.count or self.meter.scaled(found.tokens) < least:
             return
-        await self._session.record(ResultsClearedEntry(found.kept, found.tokens, found.count))
+        await self._record(ResultsClearedEntry(found.kept, found.tokens, found.count))
         self._session.history.clear_results(found.kept)
         self._view_changed()
-        self._session.emit(ResultsCleared(found.count, found.tokens))
+        self._session._emit(ResultsCleared(found.count, found.tokens))
 
     def _view_changed(self) -> None:
         self.meter.forget()
-        self._session.offer_tools()
+        self._session._offer_tools()
 
     def _does_not_fit(self, used: int, room: Room) -> ContextExceededError:
         name = self._session.provider.name
@@ -147,7 +157,7 @@ class Compactor:
         self._window = error.window or min(self._known_window() or used, int(used * 0.9))
         if self._futile >= MAX_FUTILE:
             raise error
-        await self._session.load_history()
+        await self._session._load_history()
         try:
             await self.compact("too_long")
         except ConversationError:
@@ -173,18 +183,18 @@ class Compactor:
         if kept == len(messages):
             raise ConversationError("there is nothing to compact: the conversation has only its newest messages")
         old, new = messages[: len(messages) - kept], messages[len(messages) - kept :]
-        session.emit(CompactionStarted(reason, before))
+        session._emit(CompactionStarted(reason, before))
         text, usage, model = await self._summary(room, old, focus)
         lasting = {tool.name for tool in session.agent.tools if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
-        fixed = sum(self._fixed()) + tool_tokens(session.specs_to_come)
+        fixed = sum(self._fixed()) + tool_tokens(session._specs_to_come)
         after = self.meter.scaled(fixed + sum(map(message_tokens, [summary, *new])))
-        await session.record(CompactionEntry(summary, kept, reason, before, after, usage, model))
+        await self._record(CompactionEntry(summary, kept, reason, before, after, usage, model))
         session.history.compact(summary, kept)
         self._view_changed()
         self._futile = self._futile + 1 if before - after < LEAST_SAVING * room.window else 0
         done = Compacted(reason, before, after, summary.text, usage)
-        session.emit(done)
+        session._emit(done)
         return done
 
     async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
@@ -194,7 +204,7 @@ class Compactor:
         for sent, longest in self._shorter_and_shorter(room, self.meter.scaled(estimated_tokens(ask))):
             try:
                 for choice in (None, "none"):
-                    reply = await session.ask_aside(sent, ask, choice, longest)
+                    reply = await self._ask(sent, ask, choice, longest)
                     used += reply.usage
                     if text := reply.message.text.strip():
                         return text, used, session.provider.name
@@ -223,3 +233,30 @@ class Compactor:
                 yield repair([*head, *rest]), None
             half = next((cut for cut in cuts(rest) if cut >= max(1, len(rest) // 2)), len(rest))
             rest = rest[half:]
+
+    async def _ask(
+        self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None
+    ) -> Reply:
+        """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
+        session = self._session
+        settings = self.bounded(session.agent.settings.after_first)
+        if tool_choice and session._specs:
+            settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
+        if max_tokens:
+            settings = msgspec.structs.replace(settings, max_tokens=max_tokens)
+        request = session._request(messages, ask, settings)
+        if request.output_schema is not None:
+            request = msgspec.structs.replace(request, output_schema=None)
+        receiver = Receiver(session.provider, self._emit_notices, session.agent.retry, session._record_failure)
+        reply = await receiver.receive(request)
+        session._count(reply.usage)
+        return reply
+
+    def _emit_notices(self, event: Event) -> None:
+        if isinstance(event, Retrying | Notice):
+            self._session._emit(event)
+
+    async def _record(self, entry: Entry) -> None:
+        """Store an entry in the log, if there is one. Return when it is on disk."""
+        if journal := self._session._environment.journal:
+            await journal.write(entry).finished()

@@ -27,7 +27,7 @@ from outrider.errors import (
     SessionCancelledError,
     ValidationError,
 )
-from outrider.log.entries import AttemptFailed, CallResult, Entry, MessageEntry, RunCancelled, SessionSettings
+from outrider.log.entries import AttemptFailed, CallResult, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.replay import changes
 from outrider.prompts import prompt as prompt_text
@@ -38,7 +38,7 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_batches import first_intents, run_calls
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.calls import Call
-from outrider.runtime.children import Children
+from outrider.runtime.children import Children, open_child
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.context import ContextUsage
 from outrider.runtime.events import (
@@ -47,10 +47,8 @@ from outrider.runtime.events import (
     MessageAdded,
     Notice,
     ReplyDiscarded,
-    Retrying,
     RunFinished,
     RunStatus,
-    SubagentStarted,
     TurnStarted,
 )
 from outrider.runtime.exclusive_task import ExclusiveTask
@@ -64,8 +62,7 @@ from outrider.runtime.receiver import Receiver
 from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import Progress, RunResult
 from outrider.text import clean
-from outrider.tools.approval import Approver, for_subagent
-from outrider.tools.context import SubagentTask
+from outrider.tools.approval import Approver
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
 
@@ -74,7 +71,6 @@ if TYPE_CHECKING:
     from outrider.log.log import Log
 
 T = TypeVar("T")
-LONGEST_TITLE = 80
 MAX_PAUSES = 20
 """Requests of one turn, if the model pauses its reply again and again."""
 _NO_EARLIER_TURNS = 0, Usage(), ""
@@ -127,7 +123,7 @@ class Session:
             agent.limits,
             Path(cwd or ".").resolve(),
             approve=approve,
-            open_child=self._open_child,
+            open_child=partial(open_child, self),
         )
         self._children = Children(self._emit, self._environment.threads)
         self._calls = ReplyCalls()
@@ -148,18 +144,19 @@ class Session:
         provider = agent.provider  # raises before anything is changed
         self._agent = agent
         self.provider = provider
-        self.offer_tools()
+        self._compactor.use_model()
+        self._offer_tools()
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
-    def offer_tools(self) -> None:
+    def _offer_tools(self) -> None:
         """Offer the tools of the agent, and Recall once a part of the conversation is no longer sent."""
         self._tools = {tool.name: tool for tool in self._agent.tools}
         if self.history.is_abridged and RECALL not in self._tools:
             self._tools[RECALL] = recall_tool(self._past(), self.store)
-        self.specs = specs_of(self._tools.values())
+        self._specs = specs_of(self._tools.values())
 
     @property
-    def specs_to_come(self) -> tuple[ToolSpec, ...]:
+    def _specs_to_come(self) -> tuple[ToolSpec, ...]:
         """What a compaction adds to the tools: Recall, unless it is offered already."""
         return () if RECALL in self._tools else specs_of([recall_tool(self._past(), self.store)])
 
@@ -269,6 +266,11 @@ class Session:
         return self._compactor.usage()
 
     @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model sees them: those of the agent, and Recall once something was compacted or cleared."""
+        return self._specs
+
+    @property
     def store(self) -> AttachmentStore:
         """The store that holds the files of the conversation."""
         return self._environment.store
@@ -298,7 +300,7 @@ class Session:
         """
 
         async def work() -> Compacted:
-            await self.load_history()
+            await self._load_history()
             return await self._compactor.compact("manual", focus)
 
         return await self._run_exclusively(work())
@@ -443,7 +445,7 @@ class Session:
 
     async def _think(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
-        await self.load_history()
+        await self._load_history()
         await self._compactor.make_room()
         settings = self._compactor.bounded(self.agent.settings if first else self.agent.settings.after_first)
         try:
@@ -482,7 +484,7 @@ class Session:
             messages,
             self.store,
             self.agent.instructions,
-            self.specs,
+            self._specs,
             reminder,
             self._memory,
             settings,
@@ -567,7 +569,7 @@ class Session:
             return await self._environment.threads.run(self.store.put, part, self.agent.limits.attachment_bytes)
         return part
 
-    async def load_history(self) -> None:
+    async def _load_history(self) -> None:
         """Load in a thread what a request sends. A cancel leaves everything unchanged."""
         if not self.history.is_ready:
             tail = self.history.tail
@@ -576,7 +578,7 @@ class Session:
     async def _all_messages(self) -> Sequence[Message]:
         """Return all messages, or only the newest if the log cannot be read. Of a compacted session they come late."""
         try:
-            await self.load_history()
+            await self._load_history()
             return self.history.late_messages
         except LogError:
             return self.history.tail
@@ -632,38 +634,6 @@ class Session:
         if self._progress:
             self._progress.use(usage)
 
-    # For the compactor
-
-    async def ask_aside(
-        self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None
-    ) -> Reply:
-        """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
-        settings = self._compactor.bounded(self.agent.settings.after_first)
-        if tool_choice and self.specs:
-            settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
-        if max_tokens:
-            settings = msgspec.structs.replace(settings, max_tokens=max_tokens)
-        request = self._request(messages, ask, settings)
-        if request.output_schema is not None:
-            request = msgspec.structs.replace(request, output_schema=None)
-        receiver = Receiver(self.provider, self._emit_aside, self.agent.retry, self._record_failure)
-        reply = await receiver.receive(request)
-        self._count(reply.usage)
-        return reply
-
-    def _emit_aside(self, event: Event) -> None:
-        if isinstance(event, Retrying | Notice):
-            self._emit(event)
-
-    async def record(self, entry: Entry) -> None:
-        """Store an entry in the log, if there is one. Return when it is on disk."""
-        if journal := self._environment.journal:
-            await journal.write(entry).finished()
-
-    def emit(self, event: Event) -> None:
-        """Send an event to the observers."""
-        self._emit(event)
-
     # The log
 
     def _attach_journal(self, journal: Journal, log: Log) -> None:
@@ -683,39 +653,13 @@ class Session:
         self._environment = msgspec.structs.replace(
             self._environment, session=journal.id, store=journal.files, journal=journal
         )
-        self.offer_tools()
+        self._offer_tools()
 
     def _past(self) -> Past:
         """Return the whole conversation, for reading."""
         if self._log:
             return LoggedPast(self._log, self.id)
         return RememberedPast(self.id, lambda: self.messages, self.store)
-
-    # Sub-agents
-
-    async def _open_child(
-        self, task: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
-    ) -> Session:
-        """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
-        around = self._environment
-        if self._progress:
-            self._progress.count_subagent()
-        about = clean(" ".join(f"{agent.name}: {task.title}".split()))[:LONGEST_TITLE]
-        child = Session(
-            agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)
-        )
-        child._parent_progress = self._progress
-        child._environment = msgspec.structs.replace(child._environment, open_child=None)
-        if self._log and around.journal:
-            settings = msgspec.structs.replace(settings_of(agent, child._environment.cwd), title=about)
-            open_journal = partial(self._log.open_child, task.session, settings, around.journal, task.call_id)
-            child._attach_journal(await self._children.open(open_journal), self._log)
-            said = [message for message in child.messages if message.role == "assistant"]
-            child._earlier_turns = len(said), child.usage, said[-1].text if said else ""
-        if not task.is_over():
-            self._emit(SubagentStarted(task.call_id, child.id, agent.name, task.title))
-        child.observe(partial(self._children.relay, task, child.id))
-        return child
 
     # Observers and exclusive work
 
