@@ -294,6 +294,7 @@ def test_a_session_is_shown_with_who_answered_what_it_cost_and_every_step_with_i
         "  model     demo",
         f"  started   {began}, last entry {last}",
         "  used      1 turn, 1,200 tokens in (1,000 cached), 34 out, $0.2500",
+        "  context   1,234 tokens",
         f"  size      {summary.size / 1024:.1f} KiB",
     ]
     assert re.sub(r" {2}\d\d:\d\d:\d\d ", "  --:--:-- ", entries).splitlines() == [

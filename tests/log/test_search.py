@@ -88,6 +88,15 @@ def test_without_a_passage_that_has_all_words_those_with_the_rarest_are_found(lo
     assert found(log, '"about zebra"', name) == []
 
 
+def test_whole_words_come_before_parts_of_words(log: Log) -> None:
+    name = written(
+        log, [MessageEntry(Message.user(f"The code of door {number} is secret.")) for number in range(1, 40)]
+    )
+    assert found(log, "code of door 1", name, limit=2) == ["#1", "#31"]
+    [first, *_] = log.search('"door 1"', name)
+    assert first.snippet == "The code of door 1 is secret."
+
+
 def test_messages_and_calls_are_read_by_their_references(log: Log) -> None:
     name = written(log, [entry for number in range(10) for entry in turn(number)])
     messages = log.messages(name)
@@ -174,7 +183,8 @@ def test_all_ways_of_searching_find_the_same(
         scanned = plain.search(query, [log._find(name)], 5, lambda done, total: None)
         assert log.search(text, name, limit=5) == scanned
         matches = [{n for n, each in enumerate(passages) if word in fold(each.text)} for word in query.words]
-        expected = [passages[number].reference for number in best(matches, len(passages), 5)]
+        found = best(matches, len(passages), 5, lambda n: query.has_whole(fold(passages[n].text)))  # noqa: B023
+        expected = [passages[number].reference for number in found]
         assert [hit.reference for hit in scanned] == expected
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
 
 from outrider.text import clean
@@ -24,7 +24,8 @@ _WORDS = re.compile(r'"([^"]+)"|([^\s"]+)')
 class SearchQuery:
     """A query: words, and phrases in double quotes. Letters of either case match each other.
 
-    A passage is found if it contains every word, anywhere. If none does, those with the rarest of the words are found.
+    A passage is found if it contains every word, anywhere; those with all words whole come first. If no passage
+    contains all, those with the rarest of the words are found.
 
     >>> SearchQuery('Port "main database"').words
     ('port', 'main database')
@@ -33,13 +34,22 @@ class SearchQuery:
     def __init__(self, query: str) -> None:
         found = (fold(phrase or word).strip() for phrase, word in _WORDS.findall(query[: MAX_WORDS * MAX_CHARACTERS]))
         self.words: tuple[str, ...] = tuple(dict.fromkeys(word[:MAX_CHARACTERS] for word in found if word))[:MAX_WORDS]
+        self._whole = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in self.words]
+
+    def has_whole(self, folded: str) -> bool:
+        """Return whether all words occur whole, and not only as parts of longer words: "door 1", but not "door 12"."""
+        return all(
+            word in folded and pattern.search(folded) for word, pattern in zip(self.words, self._whole, strict=True)
+        )
 
     def snippet(self, text: str) -> str:
         """Return the surroundings of the first match of the longest word that the text contains, in one line."""
         folded = fold(text)
-        for word in sorted(self.words, key=len, reverse=True):
+        for word, whole in sorted(zip(self.words, self._whole, strict=True), key=lambda each: -len(each[0])):
             if (at := folded.find(word)) >= 0:
-                return _excerpt(text, at, at + len(word))
+                found = whole.search(folded, at)
+                start = found.start() if found else at
+                return _excerpt(text, start, start + len(word))
         return _excerpt(text, 0, 0)
 
 
@@ -55,8 +65,10 @@ def fold(text: str) -> str:
     return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-def best(matches: Sequence[Set[T]], total: int, limit: int) -> list[T]:
-    """Return what is found, given what each word matches: first the highest, which are the newest.
+def best(
+    matches: Sequence[Set[T]], total: int, limit: int, is_preferred: Callable[[T], bool] = lambda _: False
+) -> list[T]:
+    """Return what is found, given what each word matches: what is preferred first, then the highest, the newest.
 
     `total` is the number of passages that were searched.
 
@@ -64,7 +76,7 @@ def best(matches: Sequence[Set[T]], total: int, limit: int) -> list[T]:
     ([3, 2], [8, 3])
     """
     if everywhere := set(matches[0]).intersection(*matches[1:]) if matches else set():
-        return sorted(everywhere, reverse=True)[:limit]
+        return sorted(everywhere, key=lambda each: (is_preferred(each), each), reverse=True)[:limit]
     scores: dict[T, float] = {}
     for found in matches:
         weight = math.log((total + 1) / len(found)) if found else 0.0

@@ -97,6 +97,7 @@ class SearchIndex:
 
         def work(index: sqlite3.Connection) -> list[_Hit]:
             self._update(index, sessions, progress)
+            index.create_function("has_whole", 1, query.has_whole, deterministic=True)
             return self._hits(index, query.words, _Scope(list(rows), without), limit)
 
         return list(self._shown(self._with_index(work), rows, query))
@@ -256,7 +257,7 @@ class SearchIndex:
     def _hits(self, index: sqlite3.Connection, words: Sequence[str], scope: _Scope, limit: int) -> list[_Hit]:
         order = ("p.time", "p.id") if len(scope.sessions) > 1 else ("p.id",)
         source, values = self._matching(words, scope)
-        newest = ", ".join(f"{column} DESC" for column in order)
+        newest = ", ".join(["has_whole(p.folded) DESC", *(f"{column} DESC" for column in order)])
         rows = index.execute(f"SELECT {_HIT} {source} ORDER BY {newest} LIMIT ?", (*values, limit)).fetchall()
         if not rows and len(words) > 1:
             parts = [self._matching([word], scope) for word in words]

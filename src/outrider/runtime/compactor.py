@@ -73,7 +73,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._session.agent.instructions, self._session.specs
+        system, specs = self._session.agent.instructions, self._session._specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
@@ -187,7 +187,7 @@ class Compactor:
         text, usage, model = await self._summary(room, old, focus)
         lasting = {tool.name for tool in session.agent.tools if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
-        fixed = sum(self._fixed()) + tool_tokens(session.specs_to_come)
+        fixed = sum(self._fixed()) + tool_tokens(session._specs_to_come)
         after = self.meter.scaled(fixed + sum(map(message_tokens, [summary, *new])))
         await self._record(CompactionEntry(summary, kept, reason, before, after, usage, model))
         session.history.compact(summary, kept)
@@ -240,7 +240,7 @@ class Compactor:
         """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
         session = self._session
         settings = self.bounded(session.agent.settings.after_first)
-        if tool_choice and session.specs:
+        if tool_choice and session._specs:
             settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
         if max_tokens:
             settings = msgspec.structs.replace(settings, max_tokens=max_tokens)

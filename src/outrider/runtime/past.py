@@ -67,7 +67,11 @@ class RememberedPast:
         passages = [each for each in passages_of(self._messages()) if not each.tool or each.tool != without]
         folded = [fold(self._text(each)) for each in passages]
         matches = [{number for number, text in enumerate(folded) if word in text} for word in wanted.words]
-        found = [passages[number] for number in best(matches, len(passages), limit)]
+
+        def is_whole(number: int) -> bool:
+            return wanted.has_whole(folded[number])
+
+        found = [passages[number] for number in best(matches, len(passages), limit, is_whole)]
         return [
             Found(self._session, each.reference, each.message, each.kind, each.tool, 0.0, wanted.snippet(text))
             for each, text in zip(found, map(self._text, found), strict=True)

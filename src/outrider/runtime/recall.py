@@ -102,7 +102,7 @@ def _search(past: Past, context: ToolContext, query: str, page: int, room: int) 
         return ToolResult(f"{found}. Try fewer or other words: any part of a word matches.")
     lines = [_hit_line(hit)[:HIT_CHARACTERS] for hit in shown]
     more = f"\nMore match: page={page + 1} shows them." if len(hits) > page * size else ""
-    return ToolResult("Newest first; reference=… reads one whole.\n" + "\n".join(lines) + more)
+    return ToolResult("The best and newest first; reference=… reads one whole.\n" + "\n".join(lines) + more)
 
 
 def _hit_line(hit: Found) -> str:

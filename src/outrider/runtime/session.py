@@ -183,10 +183,10 @@ class Session:
             joined.setdefault(RECALL, recall_tool(self._past(), self.store))
         self._tools = {tool.name: tool for tool in self._agent.tools}
         self._tools |= {name: tool for name, tool in joined.items() if name not in self._tools}
-        self.specs = specs_of(self._tools.values())
+        self._specs = specs_of(self._tools.values())
 
     @property
-    def specs_to_come(self) -> tuple[ToolSpec, ...]:
+    def _specs_to_come(self) -> tuple[ToolSpec, ...]:
         """What a compaction adds to the tools: Recall, unless it is offered already."""
         return () if RECALL in self._tools else specs_of([recall_tool(self._past(), self.store)])
 
@@ -305,6 +305,11 @@ class Session:
     def tools(self) -> tuple[Tool, ...]:
         """The tools of the agent, and those of MCP servers that have joined."""
         return tuple(self._tools.values())
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model sees them: those of the agent, of servers, and Recall."""
+        return self._specs
 
     @property
     def store(self) -> AttachmentStore:
@@ -532,7 +537,7 @@ class Session:
             messages,
             self.store,
             self.agent.instructions,
-            self.specs,
+            self._specs,
             reminder,
             self._memory,
             settings,
