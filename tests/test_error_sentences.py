@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from outrider import (
     Agent,
@@ -37,9 +38,7 @@ from outrider import (
 from outrider.coding.config.loading import load
 from outrider.errors import OutriderError
 from outrider.mcp.client import Client
-from outrider.mcp.oauth import OAuth
 from outrider.mcp.servers import HttpServer, StdioServer
-from outrider.mcp.tokens import TokenStore
 from outrider.providers.anthropic import Anthropic
 from outrider.providers.ollama import Ollama
 from outrider.providers.openai_chat import OpenAIChat
@@ -47,7 +46,7 @@ from outrider.providers.openai_responses import OpenAIResponses
 from outrider.providers.testing.scripted import Cut, Delay, call
 from outrider.runtime.retry import Retry
 from tests.cli.program import outrider
-from tests.mcp.login_server import login_server
+from tests.mcp.http_server import peer as http_peer
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
 from tests.streams import Answer
 
@@ -462,18 +461,21 @@ def a_server_does_not_answer(where: Path) -> object:
     return connect("sleep", "600", startup_timeout=0.2)
 
 
-@provokes(errors.McpLoginError, culprit="server files", way_out="Log in with `outrider mcp login files`")
+@provokes(errors.McpLoginError, culprit=r"files refused access \(status 401\)", way_out="outrider mcp login files")
 def a_server_wants_a_login(where: Path) -> object:
-    async def both() -> None:
-        async with login_server() as server:
-            description = HttpServer("files", f"{server.address}/mcp")
-            client = Client(description, authorization=OAuth(description, TokenStore(where)))
-            try:
-                await client.connect()
-            finally:
-                await client.close()
+    async def refused() -> None:
+        async def refuse(*_: object) -> web.StreamResponse:
+            return web.Response(status=401)
 
-    return asyncio.run(both())
+        async with http_peer("modern", server__discover=refuse) as server:
+            await Client(HttpServer("files", server.url)).connect()
+
+    return asyncio.run(refused())
+
+
+@provokes(errors.McpClosedError, culprit="files failed: 127.0.0.1:9 cannot be reached", way_out="check the address")
+def a_server_is_not_at_its_address(where: Path) -> object:
+    return asyncio.run(Client(HttpServer("files", "http://127.0.0.1:9/mcp")).connect())
 
 
 # The tests

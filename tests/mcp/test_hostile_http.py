@@ -13,8 +13,10 @@ from aiohttp import web
 from outrider.errors import McpClosedError, McpError, McpLoginError, McpTimeoutError
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.client import Client
+from outrider.mcp.pool import ServerPool
 from outrider.mcp.redirects import redirect_target
 from outrider.mcp.servers import HttpServer
+from outrider.mcp.supervision import Restarts
 from tests.mcp.http_server import Message, events, peer, result, serving, silence
 from tests.mcp.test_client import text_of
 from tests.mcp.test_http import connected
@@ -215,6 +217,21 @@ async def test_a_server_that_refuses_access_needs_a_login(era: str) -> None:
         with pytest.raises(McpLoginError, match=r"Log in with `outrider mcp login peer`"):
             await client.connect()
         assert len(server.posts) == 1  # the other era would be refused as well
+
+
+async def test_a_server_that_needs_a_login_is_not_started_again_and_again() -> None:
+    async def refuse(request: web.Request, message: Message) -> web.StreamResponse:
+        return web.Response(status=401)
+
+    notices: list[str] = []
+    async with peer("modern", server__discover=refuse) as server:
+        pool = ServerPool([HttpServer("peer", server.url)], on_notice=notices.append, restarts=Restarts(first_pause=0))
+        pool.start()
+        await pool.settled()
+        assert [status.state for status in pool.statuses()] == ["failed"]
+        await pool.close()
+        assert len(server.posts) == len(notices) == 1
+    assert "outrider mcp login peer" in notices[0]
 
 
 class Stubborn:

@@ -126,7 +126,7 @@ class HttpChannel:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.")
+            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.errors import McpClosedError, McpError
+from outrider.errors import McpClosedError, McpError, McpLoginError
 from outrider.mcp.channel import Progress
 from outrider.mcp.client import Client
 from outrider.mcp.protocol import CallToolResult, ListKind
@@ -167,7 +167,7 @@ class SupervisedServer:
                 failures = 0
             failures += 1
             error = one_line(str(reason), _LONGEST_ERROR)
-            if not self._may_restart(failures):
+            if not self._may_restart(failures, reason):
                 self._set("failed", error)
                 self._notice(f"{error} It is not started again." if self._was_ready else error)
                 return
@@ -175,9 +175,12 @@ class SupervisedServer:
             self._notice(f"{error} It is started again.")
             await asyncio.sleep(self._restarts.pause(failures))
 
-    def _may_restart(self, failures: int) -> bool:
-        """Return whether to start again. A program that never worked would fail again; an address may come back."""
-        worth_it = self._was_ready or isinstance(self.server, HttpServer)
+    def _may_restart(self, failures: int, reason: Exception) -> bool:
+        """Return whether to start again. A program that never worked would fail again; an address may come back.
+
+        A login that is missing needs a person.
+        """
+        worth_it = (self._was_ready or isinstance(self.server, HttpServer)) and not isinstance(reason, McpLoginError)
         return worth_it and failures <= self._restarts.most
 
     async def _run(self) -> Exception:
