@@ -61,7 +61,7 @@ async def test_the_tools_of_the_editors_servers_are_offered_called_and_end_with_
         assert asked["toolCall"]["title"] == "scripted: echo(text=from the editor)"
         assert "echo of the MCP server scripted may change something" in json.dumps(asked)
         await editor.ask("session/close", sessionId=session)
-        assert not is_running(int(pids.read_text()))
+        await editor.until(lambda: not is_running(int(pids.read_text())), "the end of the server")
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])

@@ -70,7 +70,7 @@ def test_servers_of_an_agent_end_with_its_run(tmp_path: Path) -> None:
             assert result_text(await session.run("Go")) == "a"
 
     asyncio.run(run())
-    assert not is_running(int(pids.read_text()))
+    wait_until(lambda: not is_running(int(pids.read_text())))
 
 
 def test_a_script_runs_with_servers_and_leaves_none(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_script_runs_with_servers_and_leaves_none(tmp_path: Path) -> None:
     model = ScriptedModel([call("mcp__scripted__echo", text="a"), "Done."])
     result = outrider.run("Go", model=model, mcp=[scripted(pid_file=str(pids))])
     assert result_text(result) == "a"
-    assert not is_running(int(pids.read_text()))
+    wait_until(lambda: not is_running(int(pids.read_text())))
 
 
 def test_a_session_keeps_its_servers_from_one_event_loop_to_the_next(tmp_path: Path) -> None:
