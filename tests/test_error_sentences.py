@@ -377,7 +377,7 @@ def a_request_is_refused(where: Path) -> object:
     return asked(Anthropic, Status(400, {"request-id": "req_7"}))
 
 
-@provokes(errors.ContextExceededError, culprit="210000 tokens > 200000 maximum", way_out="`outrider wire`")
+@provokes(errors.ContextExceededError, culprit="210000 tokens > 200000 maximum", way_out="send less at once")
 def a_conversation_is_too_long(where: Path) -> object:
     body = b'{"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}'
     return asked(Anthropic, Status(400, body=body))

@@ -26,7 +26,9 @@ WRITE = Answer("I write it.", (("w", "Write", {"file_path": "big.txt", "content"
 
 @asynccontextmanager
 async def written(folder: Path, *arguments: str, answer: str = "once", **options: Any) -> AsyncIterator[Editor]:
-    """An editor that has seen a file of 1 MB being written."""
+    """An editor that has seen a file of 1 MB being written, by a model with a large window."""
+    (folder / "window.json").write_text('{"*": {"context_tokens": 2000000}}')
+    options["OUTRIDER_CAPABILITIES"] = str(folder / "window.json")
     async with (
         ModelServer([WRITE, Answer("Done.")]) as server,
         introduced(*arguments, handlers=allowing(answer), **everywhere(server), **options) as editor,

@@ -14,7 +14,7 @@ import pytest
 
 from outrider.cli.options import UsageError, settings_from
 from outrider.cli.prompt_options import output_format, parse
-from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox import ALL_NAMES, WEB_SEARCH
 from outrider.conversation.messages import AttachmentBlock
 from tests.cli.asking import Ended, ask, in_shell, latest, messages, sessions
 from tests.cli.program import clean_environment, outrider
@@ -41,6 +41,10 @@ def png() -> bytes:
     header = (2).to_bytes(4, "big") * 2 + bytes([8, 0, 0, 0, 0])
     rows = zlib.compress(b"\0\0\0" * 2)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+TOOLBOX = {*ALL_NAMES} - {WEB_SEARCH}
+"""What is offered where the web is not searched."""
 
 
 def offered(server: ModelServer, request: int = 0) -> list[str]:
@@ -103,7 +107,7 @@ async def test_a_session_that_goes_on_keeps_its_limits_until_a_flag_says_otherwi
 async def test_by_default_the_whole_toolbox_is_there(tmp_path: Path) -> None:
     async with ModelServer([Answer("Hello.")]) as server:
         await ask(server, "-p", "Hello", cwd=tmp_path)
-    assert set(ALL_NAMES) <= set(offered(server))
+    assert TOOLBOX <= set(offered(server))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ async def test_by_default_the_whole_toolbox_is_there(tmp_path: Path) -> None:
         ([" Read , Grep ,"], ["Read", "Grep"]),
         (["Read,Read"], ["Read"]),
         (["none"], []),
-        (["own.py"], [*ALL_NAMES, "own"]),
+        (["own.py"], [*sorted(TOOLBOX), "own"]),
         (["none", "own.py"], ["own"]),
         (["Read,own.py"], ["Read", "own"]),
         (["Task,Read"], ["Read", "Task"]),

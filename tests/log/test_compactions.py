@@ -131,8 +131,8 @@ def test_the_summary_has_the_usage_of_its_request_and_is_no_turn(log: Log) -> No
 def test_the_entries_are_shown(log: Log) -> None:
     name = written(log, *turns(0, 1), ResultsClearedEntry(1, 700, 3), CompactionEntry(SUMMARY, 1, "manual", 900, 80))
     said = [line for record in log.records(name) for line in format_entry(record)]
-    assert said[-2].endswith("cleared    3 results, 700 tokens")
-    assert said[-1].endswith("compacted  900 tokens to 80 (manual)")
+    assert said[-2].endswith("cleared    3 old results, 700 tokens")
+    assert said[-1].endswith("compacted  900 → 80 tokens")
 
 
 def test_the_usage_of_the_newest_reply_is_known_after_resuming(log: Log) -> None:
