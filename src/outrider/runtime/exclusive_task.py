@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from outrider.errors import SessionBusyError, SessionCancelledError
@@ -49,7 +50,8 @@ class ExclusiveTask:
             if loop is _running_loop():
                 task.cancel()
             else:
-                loop.call_soon_threadsafe(task.cancel)
+                with suppress(RuntimeError):  # the loop was closed, and the task will never run again
+                    loop.call_soon_threadsafe(task.cancel)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
