@@ -16,7 +16,7 @@ import outrider
 from outrider import Agent, Allow, Deny, Log, Profile, RunResult, ScriptedModel, Session, StdioServer, with_subagents
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
 from outrider.errors import ConfigError
-from outrider.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.events import Event, Notice, ToolFinished, ToolProgress
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.running import RunningServers
 from outrider.mcp.supervision import Restarts
@@ -193,8 +193,13 @@ async def test_a_cancelled_call_is_cancelled_on_the_server(tmp_path: Path) -> No
     model = ScriptedModel([call("mcp__scripted__slow"), "Done."])
     with patient(scripted(record=str(record))) as servers:
         session = Agent(model, mcp=servers).session()
-        session.observe(lambda event: session.cancel() if isinstance(event, ToolStarted) else None)
-        assert (await session.run("Go")).status == "cancelled"
+        run = asyncio.create_task(session.run("Go"))
+        while not (
+            record.exists() and "tools/call" in record.read_text()
+        ):  # earlier, nothing would have to be cancelled
+            await asyncio.sleep(0.01)
+        session.cancel()
+        assert (await run).status == "cancelled"
         while "notifications/cancelled" not in record.read_text():
             await asyncio.sleep(0.01)
 
