@@ -196,7 +196,7 @@ async def test_a_cancelled_call_is_cancelled_on_the_server(tmp_path: Path) -> No
         run = asyncio.create_task(session.run("Go"))
         while not (
             record.exists() and "tools/call" in record.read_text()
-        ):  # earlier, nothing would have to be cancelled
+        ):  # before that there is nothing to cancel
             await asyncio.sleep(0.01)
         session.cancel()
         assert (await run).status == "cancelled"
