@@ -36,9 +36,12 @@ def everywhere(server: ModelServer) -> dict[str, str]:
     return keys | addresses | {"GOOGLE_GEMINI_BASE_URL": server.url, "OUTRIDER_MODEL": MODEL}
 
 
-async def ask(server: ModelServer, *arguments: str, cwd: Path | None = None, input: bytes = b"") -> Ended:
+async def ask(
+    server: ModelServer, *arguments: str, cwd: Path | None = None, input: bytes = b"", **environment: str
+) -> Ended:
     """Run the program to its end while the server plays."""
-    return await asyncio.to_thread(lambda: outrider(*arguments, cwd=cwd, input=input, **everywhere(server)))
+    environment = everywhere(server) | environment
+    return await asyncio.to_thread(lambda: outrider(*arguments, cwd=cwd, input=input, **environment))
 
 
 @contextmanager

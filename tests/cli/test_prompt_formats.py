@@ -224,7 +224,8 @@ async def test_every_end_of_a_run_has_its_code_and_its_result(
     steps: list[Any], flags: list[str], code: int, status: str, wanted: str, tmp_path: Path
 ) -> None:
     async with ModelServer(steps) as server:
-        ended = await ask(server, "-p", "Hello", "--output-format", wanted, *flags, cwd=tmp_path)
+        flags = ["--output-format", wanted, *flags]
+        ended = await ask(server, "-p", "Hello", *flags, cwd=tmp_path, OUTRIDER_RETRY_SECONDS="0.5")
     assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
     if wanted == "text":
         assert ended.stdout == ""

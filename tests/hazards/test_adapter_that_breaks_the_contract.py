@@ -12,6 +12,7 @@ from outrider.conversation.messages import Message, Usage
 from outrider.providers.base import Reply, Request
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import RunFinished, TextDelta
+from outrider.runtime.retry import Retry
 from outrider.runtime.session import Session
 
 GOOD = Reply(Message.assistant("ok"))
@@ -58,7 +59,7 @@ class NoStream:
 )
 async def test_it_is_an_error_that_names_the_fault(items: list[Any], said: str) -> None:
     events: list[Any] = []
-    session = Session(Agent(model=Adapter(*items)), observer=events.append)
+    session = Session(Agent(model=Adapter(*items), retry=Retry(seconds=0)), observer=events.append)
     result = await session.run("go")
     assert result.status == "error"
     assert said in result.error
@@ -67,7 +68,7 @@ async def test_it_is_an_error_that_names_the_fault(items: list[Any], said: str) 
 
 
 async def test_so_is_a_stream_that_is_none() -> None:
-    result = await Session(Agent(model=NoStream())).run("go")
+    result = await Session(Agent(model=NoStream(), retry=Retry(seconds=0))).run("go")
     assert result.status == "error"
 
 

@@ -194,9 +194,7 @@ async def test_a_cancelled_call_is_cancelled_on_the_server(tmp_path: Path) -> No
     with patient(scripted(record=str(record))) as servers:
         session = Agent(model, mcp=servers).session()
         run = asyncio.create_task(session.run("Go"))
-        while not (
-            record.exists() and "tools/call" in record.read_text()
-        ):  # before that there is nothing to cancel
+        while not (record.exists() and "tools/call" in record.read_text()):  # before that there is nothing to cancel
             await asyncio.sleep(0.01)
         session.cancel()
         assert (await run).status == "cancelled"
