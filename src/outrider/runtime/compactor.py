@@ -187,8 +187,7 @@ class Compactor:
         text, usage, model = await self._summary(room, old, focus)
         lasting = {tool.name for tool in session.agent.tools if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
-        fixed = sum(self._fixed()) + tool_tokens(session._specs_to_come)
-        after = self.meter.scaled(fixed + sum(map(message_tokens, [summary, *new])))
+        after = self._tokens_after(before, [summary, *new])
         await self._record(CompactionEntry(summary, kept, reason, before, after, usage, model))
         session.history.compact(summary, kept)
         self._view_changed()
@@ -196,6 +195,13 @@ class Compactor:
         done = Compacted(reason, before, after, summary.text, usage)
         session._emit(done)
         return done
+
+    def _tokens_after(self, before: int, messages: Sequence[Message]) -> int:
+        """Return the tokens of a request with these messages, in the measure in which it has `before` tokens now."""
+        fixed = sum(self._fixed())
+        now = fixed + sum(map(message_tokens, self._session.history.shown()))
+        then = fixed + tool_tokens(self._session._specs_to_come) + sum(map(message_tokens, messages))
+        return round(before * then / max(1, now))
 
     async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
         """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""

@@ -117,5 +117,7 @@ def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
 def usage_of(history: History, used: int, window: int | None, system: int, tools: int) -> ContextUsage:
     """Return how the tokens of the next request are divided."""
     files = sum(file_tokens(file) for message in history.shown() for file in files_in(message))
-    files = min(files, max(0, used - system - tools))
-    return ContextUsage(window, used, system, tools, files, max(0, used - system - tools - files))
+    estimated = system + tools + files
+    if estimated > used:  # the server counts less than we estimate: divide what it counts
+        system, tools, files = (part * used // estimated for part in (system, tools, files))
+    return ContextUsage(window, used, system, tools, files, used - system - tools - files)
