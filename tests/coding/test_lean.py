@@ -19,7 +19,8 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.context import tool_tokens
 from outrider.runtime.past import RememberedPast
 from outrider.runtime.recall import recall_tool
-from outrider.runtime.session import Session, specs_of
+from outrider.runtime.session import Session
+from outrider.runtime.toolset import specs_of
 from tests.cli.asking import MODEL, ask
 from tests.modelserver import Answer, ModelServer
 from tests.smallmodel import SmallModel, running

@@ -40,7 +40,7 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import cwd_of
 from outrider.runtime.past import RememberedPast
 from outrider.runtime.recall import recall_tool
-from outrider.runtime.session import specs_of
+from outrider.runtime.toolset import specs_of
 from outrider.sync import default_log
 from outrider.text import human_size
 

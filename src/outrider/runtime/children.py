@@ -79,8 +79,8 @@ async def open_child(
     if parent._progress:
         parent._progress.count_subagent()
     about = clean(" ".join(f"{agent.name}: {task.title}".split()))[:LONGEST_TITLE]
-    if parent._servers and agent.mcp is parent.agent.mcp:
-        agent = agent.replace(mcp=parent._servers.running)
+    if parent._tools.servers and agent.mcp is parent.agent.mcp:
+        agent = agent.replace(mcp=parent._tools.servers.running)
     child = type(parent)(
         agent, store=around.store, cwd=cwd or around.cwd, approve=approve or for_subagent(around.approve, about)
     )

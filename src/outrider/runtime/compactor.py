@@ -73,7 +73,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._session.agent.instructions, self._session._specs
+        system, specs = self._session.agent.instructions, self._session._tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
@@ -200,7 +200,7 @@ class Compactor:
         """Return the tokens of a request with these messages, in the measure in which it has `before` tokens now."""
         fixed = sum(self._fixed())
         now = fixed + sum(map(message_tokens, self._session.history.shown()))
-        then = fixed + tool_tokens(self._session._specs_to_come) + sum(map(message_tokens, messages))
+        then = fixed + tool_tokens(self._session._tools.specs_to_come) + sum(map(message_tokens, messages))
         return round(before * then / max(1, now))
 
     async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
@@ -246,7 +246,7 @@ class Compactor:
         """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
         session = self._session
         settings = self.bounded(session.agent.settings.after_first)
-        if tool_choice and session._specs:
+        if tool_choice and session._tools.specs:
             settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
         if max_tokens:
             settings = msgspec.structs.replace(settings, max_tokens=max_tokens)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -57,11 +56,11 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Inbox, Observers
 from outrider.runtime.opening import SessionOpening
 from outrider.runtime.past import LoggedPast, Past, RememberedPast
-from outrider.runtime.recall import TOOL as RECALL
 from outrider.runtime.recall import recall_tool
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import BudgetSpentError, Progress, RunResult
+from outrider.runtime.toolset import Toolset
 from outrider.text import clean
 from outrider.tools.approval import Approver
 from outrider.tools.threads import Threads
@@ -70,7 +69,6 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
-    from outrider.runtime.session_servers import Mcp, SessionServers
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -143,52 +141,21 @@ class Session:
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
         """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
         self._compactor = Compactor(self)
-        self._joined: dict[str, tuple[Tool, ...]] = {}
-        """The tools that joined those of the agent, by their source."""
-        self._unlisted: dict[str, Tool] = {}
-        """Tools that can be called, but are not in requests: the model finds them."""
-        self._mcp: Mcp = ()
-        self._servers: SessionServers | None = None
+        self._tools = Toolset(lambda: recall_tool(self._past(), self.store))
         self._use(agent)
 
     def _use(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent."""
         provider = agent.provider  # raises before anything is changed
-        if agent.mcp is not self._mcp:
-            self._connect(agent.mcp)
+        self._tools.use(agent)
         self._agent = agent
         self.provider = provider
         self._compactor.use_model()
         self._offer_tools()
         self._environment = msgspec.structs.replace(self._environment, limits=agent.limits, deps=agent.deps)
 
-    def _use_tools(self, source: str, tools: Sequence[Tool]) -> None:
-        """Offer these tools beside the agent's from the next request on, instead of earlier ones of the source."""
-        if tuple(tools) != self._joined.get(source, ()):
-            self._joined[source] = tuple(tools)
-            self._offer_tools()
-
-    @property
-    def _callable(self) -> dict[str, Tool]:
-        """The tools by name, with those that are not in requests."""
-        return self._unlisted | self._tools if self._unlisted else self._tools
-
     def _offer_tools(self) -> None:
-        """Set the tools of the next request. A tool that joined never replaces one of the agent.
-
-        Recall joins once a part of the conversation is no longer sent.
-        """
-        joined = {tool.name: tool for tools in self._joined.values() for tool in tools}
-        if self.history.is_abridged:
-            joined.setdefault(RECALL, recall_tool(self._past(), self.store))
-        self._tools = {tool.name: tool for tool in self._agent.tools}
-        self._tools |= {name: tool for name, tool in joined.items() if name not in self._tools}
-        self._specs = specs_of(self._tools.values())
-
-    @property
-    def _specs_to_come(self) -> tuple[ToolSpec, ...]:
-        """What a compaction adds to the tools: Recall, unless it is offered already."""
-        return () if RECALL in self._tools else specs_of([recall_tool(self._past(), self.store)])
+        self._tools.offer(is_abridged=self.history.is_abridged)
 
     @property
     def agent(self) -> AgentSpec:
@@ -256,8 +223,8 @@ class Session:
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
         self.cancel()
-        if self._servers:
-            self._servers.close()
+        if self._tools.servers:
+            self._tools.servers.close()
         if journal := self._environment.journal:
             with contextlib.suppress(LogError):  # the lock expires anyway
                 journal.close()
@@ -265,7 +232,7 @@ class Session:
     async def aclose(self) -> None:
         """Close the session without blocking the loop."""
         self.cancel()
-        if self._servers or self._environment.journal:
+        if self._tools.servers or self._environment.journal:
             await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Session:
@@ -304,12 +271,12 @@ class Session:
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools of the agent, and those of MCP servers that have joined."""
-        return tuple(self._tools.values())
+        return tuple(self._tools.offered.values())
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as the model sees them: those of the agent, of servers, and Recall."""
-        return self._specs
+        return self._tools.specs
 
     @property
     def store(self) -> AttachmentStore:
@@ -415,8 +382,8 @@ class Session:
 
     def wait_for_servers(self, seconds: float) -> None:
         """Let the first request wait so long for MCP servers that are still starting, instead of a moment."""
-        if self._servers:
-            self._servers.grace = seconds
+        if self._tools.servers:
+            self._tools.servers.grace = seconds
 
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Call the observer with each event from now on, in order."""
@@ -537,7 +504,7 @@ class Session:
             messages,
             self.store,
             self.agent.instructions,
-            self._specs,
+            self._tools.specs,
             reminder,
             self._memory,
             settings,
@@ -555,7 +522,7 @@ class Session:
     def _reminder(self, progress: Progress) -> str:
         """Return the reminder for one request."""
         if progress.on_last_turn:
-            asked = [tool.final_turn for tool in self._tools.values() if tool.final_turn]
+            asked = [tool.final_turn for tool in self._tools.offered.values() if tool.final_turn]
             if self.agent.answer:
                 asked.append(prompt_text("output_final_turn"))
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
@@ -572,13 +539,13 @@ class Session:
         return (await self._act(uses)).final if uses else self._calls.final
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
-        if any(use.name not in self._callable for use in uses):  # after a crash, their servers are just starting
+        if any(use.name not in self._tools.callable for use in uses):  # after a crash, their servers are just starting
             await self._join_servers()
         if uses:
             self._fit_results()
-        calls = self._calls.make(uses, self._callable, self._environment)
+        calls = self._calls.make(uses, self._tools.callable, self._environment)
         try:
-            await run_calls(calls, self._tools)
+            await run_calls(calls, self._tools.offered)
         except (asyncio.CancelledError, LogError):
             if all(call.recorded for call in calls):
                 self._add_results(calls)
@@ -669,7 +636,7 @@ class Session:
         if journal is None:
             return
         intents = (
-            first_intents(self._calls.make(reply.message.tool_calls, self._callable, self._environment))
+            first_intents(self._calls.make(reply.message.tool_calls, self._tools.callable, self._environment))
             if acting
             else []
         )
@@ -720,25 +687,12 @@ class Session:
             return LoggedPast(self._log, self.id)
         return RememberedPast(self.id, lambda: self.messages, self.store)
 
-    # MCP servers
-
-    def _connect(self, mcp: Mcp) -> None:
-        """Start the servers in the background, instead of earlier ones."""
-        from outrider.runtime.session_servers import SessionServers  # imports MCP, which most sessions do not need
-
-        if self._servers:
-            self._servers.stop()
-        self._joined.pop("mcp", None)
-        self._mcp, self._servers = mcp, SessionServers(mcp) if mcp else None
-        if self._servers:
-            weakref.finalize(self, self._servers.stop)
-
     async def _join_servers(self) -> None:
-        """Offer the tools of all servers that are ready, together: each change costs the prompt cache."""
-        if self._servers:
-            self._use_tools("mcp", await self._servers.ready_tools(window_of(self.provider)))
-            self._unlisted = {tool.name: tool for tool in self._servers.deferred_tools}
-            for notice in self._servers.take_notices():
+        """Offer the tools of the MCP servers that are ready."""
+        if servers := self._tools.servers:
+            if await self._tools.join_servers(window_of(self.provider)):
+                self._offer_tools()
+            for notice in servers.take_notices():
                 self._emit(Notice(notice))
 
     # Observers and exclusive work
@@ -762,11 +716,6 @@ class Session:
                 with contextlib.suppress(LogError):
                     await journal.write(RunCancelled()).finished()
             raise
-
-
-def specs_of(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:
-    """Return the tools as a model sees them."""
-    return tuple(ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in tools)
 
 
 def _has_failed(results: Message | None) -> bool:

@@ -1,0 +1,86 @@
+"""The tools of a session: those of its agent, those that its MCP servers have ready, and Recall."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from outrider.providers.base import ToolSpec
+from outrider.runtime.recall import TOOL as RECALL
+from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.runtime.agent_spec import AgentSpec
+    from outrider.runtime.session_servers import Mcp, SessionServers
+
+
+class Toolset:
+    """The tools that a session offers in its next request, and those that the model may call beside them."""
+
+    def __init__(self, recall: Callable[[], Tool]) -> None:
+        self.offered: dict[str, Tool] = {}
+        """The tools of the next request, by name."""
+        self.specs: tuple[ToolSpec, ...] = ()
+        """The same, as the model sees them."""
+        self.servers: SessionServers | None = None
+        self._recall = recall
+        self._own: Sequence[Tool] = ()
+        self._joined: tuple[Tool, ...] = ()
+        self._found: dict[str, Tool] = {}
+        """Tools of servers that are not in requests: the model searches for them."""
+        self._mcp: Mcp = ()
+
+    @property
+    def callable(self) -> dict[str, Tool]:
+        """The tools by name, with those that are not in requests."""
+        return self._found | self.offered if self._found else self.offered
+
+    @property
+    def specs_to_come(self) -> tuple[ToolSpec, ...]:
+        """What a compaction adds to the tools: Recall, unless it is offered already."""
+        return () if RECALL in self.offered else specs_of([self._recall()])
+
+    def use(self, agent: AgentSpec) -> None:
+        """Take the tools and servers of an agent. The servers start in the background, instead of earlier ones."""
+        self._own = agent.tools
+        if agent.mcp is not self._mcp:
+            self._connect(agent.mcp)
+
+    def offer(self, *, is_abridged: bool) -> None:
+        """Set the tools of the next request. A tool that joined never replaces one of the agent.
+
+        Recall joins once a part of the conversation is no longer sent.
+        """
+        tools = {tool.name: tool for tool in self._own}
+        for tool in self._joined:
+            tools.setdefault(tool.name, tool)
+        if is_abridged and RECALL not in tools:
+            tools[RECALL] = self._recall()
+        self.offered, self.specs = tools, specs_of(tools.values())
+
+    async def join_servers(self, window: int | None) -> bool:
+        """Take the tools of all servers that are ready, together: each change costs the prompt cache.
+
+        Return whether they differ from those before.
+        """
+        if self.servers is None:
+            return False
+        before, self._joined = self._joined, tuple(await self.servers.ready_tools(window))
+        self._found = {tool.name: tool for tool in self.servers.deferred_tools}
+        return self._joined != before
+
+    def _connect(self, mcp: Mcp) -> None:
+        from outrider.runtime.session_servers import SessionServers  # imports MCP, which most sessions do not need
+
+        if self.servers:
+            self.servers.stop()
+        self._joined, self._found = (), {}
+        self._mcp, self.servers = mcp, SessionServers(mcp) if mcp else None
+        if self.servers:
+            weakref.finalize(self, self.servers.stop)
+
+
+def specs_of(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:
+    """Return the tools as a model sees them."""
+    return tuple(ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in tools)
