@@ -125,6 +125,26 @@ class Log:
         with reading(self.path) as connection:
             yield from known_records(read_rows(connection, extent, upto=upto))
 
+    def shown_records(self, id: str) -> Iterator[Record]:
+        """Iterate over the entries of the conversation as it is now: without those that a rewind left out."""
+        if not self._find(id).settings.rewound:
+            yield from self.records(id)
+            return
+        kept: list[Record] = []
+        former: list[list[Record]] = []
+        replay = Replay()
+        for record in self.records(id):
+            match record.entry:
+                case RewindEntry(undo=True):
+                    kept = former.pop() if former else kept
+                case RewindEntry(dropped=dropped):
+                    former.append(kept)
+                    gone = replay.seqs[-dropped:] if dropped else []
+                    kept = [each for each in kept if not gone or each.seq < gone[0]]
+            kept.append(record)
+            replay.apply(record.entry, record.seq)
+        yield from kept
+
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """Return the newest entries of a session, oldest first."""
         extent = self._find(id).extent

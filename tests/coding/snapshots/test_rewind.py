@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import stat
@@ -19,7 +20,9 @@ from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.snapshots.scanning import Limits
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.events import Event
+from outrider.errors import ConversationError, RewindConflictError
+from outrider.events import Event, Notice
+from outrider.log.transfer import export, import_session
 
 Call = tuple[str, dict[str, Any]]
 LARGE = 3_000_000
@@ -166,3 +169,219 @@ async def test_the_folder_is_byte_for_byte_as_it_was(project: Project, order: st
             assert said(project.session)[-1] == f"Done: message {len(states) - 1}"
     assert (project.folder / "build/out.o").read_bytes() == b"object"
     assert repository(project.folder) == before
+
+
+async def test_only_the_files_or_only_the_conversation(project: Project) -> None:
+    first = state(project.folder)
+    await project.say("make it", project.bash("echo 1 > made.txt"))
+    made = state(project.folder)
+    await project.session.rewind(1, conversation=False)
+    assert state(project.folder) == first
+    assert said(project.session) == ["make it", "Done: make it"]
+    await project.session.undo_rewind()
+    assert state(project.folder) == made
+    await project.session.rewind(1, files=False)
+    assert state(project.folder) == made
+    assert project.session.messages == []
+    with pytest.raises(ConversationError, match="there is no user message 1 to go back to; the session has none"):
+        await project.session.rewind(1)
+
+
+async def test_a_file_changed_by_hand_is_a_conflict(project: Project) -> None:
+    first = state(project.folder)
+    await project.say("one", project.bash("echo agent >> notes.txt; echo agent > src/main.py"))
+    (project.folder / "notes.txt").write_text("by hand\n")
+    mine = state(project.folder)
+    preview = await project.session.rewind_preview(1)
+    assert preview.conflicts == ("notes.txt",)
+    assert [(file.path, file.action) for file in preview.files] == [("notes.txt", "change"), ("src/main.py", "change")]
+    assert "-by hand\n+one\n+two\n" in preview.files[0].diff
+    with pytest.raises(RewindConflictError, match=r"notes\.txt"):
+        await project.session.rewind(1)
+    assert state(project.folder) == mine
+    assert said(project.session) == ["one", "Done: one"]
+    await project.session.rewind(1, force=True)
+    assert state(project.folder) == first
+    await project.session.undo_rewind()
+    assert state(project.folder) == mine
+
+
+async def test_a_file_changed_by_hand_between_two_calls_is_a_conflict(project: Project) -> None:
+    await project.say("one", project.bash("echo agent > made.txt"))
+    (project.folder / "made.txt").write_text("by hand\n")
+    await project.say("two", project.bash("echo agent >> made.txt"))
+    project.reopen()
+    assert (await project.session.rewind_preview(2)).conflicts == ()
+    assert (await project.session.rewind_preview(1)).conflicts == ("made.txt",)
+
+
+async def test_what_the_user_did_before_a_message_stays(project: Project) -> None:
+    await project.say("one", project.bash("true"))
+    (project.folder / "notes.txt").write_text("by hand\n")
+    await project.say("two", project.bash("echo agent > made.txt"))
+    await project.session.rewind(2)
+    assert (project.folder / "notes.txt").read_text() == "by hand\n"
+    assert not (project.folder / "made.txt").exists()
+
+
+async def test_a_rewind_survives_reopening_forks_and_exports(project: Project, log: Log, tmp_path: Path) -> None:
+    first = state(project.folder)
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    await project.say("two", project.bash("echo 2 > made.txt"))
+    await project.session.rewind(2)
+    await project.say("three", project.bash("echo 3 > made.txt"))
+    expected = ["one", "Done: one", "three", "Done: three"]
+    project.reopen()
+    assert said(project.session) == expected
+    name = project.session.id
+    assert [message.text for message in log.messages(log.fork(name)) if message.text] == expected
+    with Log(tmp_path / "other") as other:
+        imported = import_session(other, export(log, name)).id
+        assert [message.text for message in other.messages(imported) if message.text] == expected
+    shown = [entry.entry.message.text for entry in log.shown_records(name) if hasattr(entry.entry, "message")]
+    assert [text for text in shown if text] == expected
+    await project.session.rewind(1)
+    assert state(project.folder) == first
+    await project.session.undo_rewind()
+    await project.session.undo_rewind()
+    assert said(project.session) == ["one", "Done: one", "two", "Done: two"]
+    assert (project.folder / "made.txt").read_text() == "2\n"
+    with pytest.raises(ConversationError, match="there is no rewind to undo"):
+        await project.session.undo_rewind()
+
+
+async def test_the_model_sees_what_is_left_and_ids_stay_unique(project: Project) -> None:
+    tools = tuple(project.session.agent.tools)
+    use = ToolUseBlock("call_1", "Bash", {"command": "true"})
+    project.session.agent = Agent(ScriptedModel([Message.assistant(use), "Done."]), tools=tools)
+    await project.session.run("one")
+    await project.session.rewind(1)
+    model = ScriptedModel([Message.assistant(use), "Again."])
+    project.session.agent = Agent(model, tools=tools)
+    await project.session.run("other")
+    assert [message.text for message in model.requests[0].messages] == ["other"]
+    calls = [call.id for message in project.session.messages for call in message.tool_calls]
+    assert calls != ["call_1"]
+
+
+async def test_a_file_over_the_limit_is_named_and_left_alone(log: Log, folder: Path) -> None:
+    project = Project(log, folder, Limits(file_bytes=1000))
+    (folder / "large.txt").write_bytes(b"x" * 2000)
+    await project.say("one", project.bash("echo more >> large.txt; echo small > small.txt"))
+    notices = [event.text for event in project.events if isinstance(event, Notice)]
+    assert any("cannot be restored by rewinding" in text and "large.txt" in text for text in notices)
+    preview = await project.session.rewind_preview(1)
+    assert preview.not_kept == ("large.txt",)
+    done = await project.session.rewind(1)
+    assert done.not_restored == {"large.txt": "its content was not kept"}
+    assert (folder / "large.txt").read_bytes() == b"x" * 2000 + b"more\n"
+    assert not (folder / "small.txt").exists()
+    project.session.close()
+
+
+async def test_a_folder_with_too_many_files_has_no_snapshots(log: Log, folder: Path) -> None:
+    project = Project(log, folder, Limits(files=3))
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    await project.say("two", project.bash("echo 2 > made.txt"))
+    notices = [event.text for event in project.events if isinstance(event, Notice)]
+    assert len([text for text in notices if "more than 3 files" in text]) == 1
+    await project.session.rewind(2)
+    assert said(project.session) == ["one", "Done: one"]
+    assert (folder / "made.txt").read_text() == "2\n"
+    project.session.close()
+
+
+async def test_files_that_are_no_longer_ignored_are_not_deleted(project: Project) -> None:
+    await project.say("one", project.bash("echo '*.log' > .gitignore; echo 1 > made.txt"))
+    await project.say("two", project.bash("echo 2 > made.txt"))
+    done = await project.session.rewind(1)
+    assert set(done.files) == {".gitignore", "made.txt"}
+    assert (project.folder / "build/out.o").read_bytes() == b"object"
+
+
+async def test_a_link_that_was_swapped_in_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "main.py").write_text("precious\n")
+    await project.say("one", project.bash("echo changed > src/main.py; echo more > src/more.py"))
+    restore = FolderSnapshots.restore
+
+    def swap_and_restore(self: FolderSnapshots, *arguments: Any) -> dict[str, str]:
+        (project.folder / "src").rename(project.folder / "moved")
+        (project.folder / "src").symlink_to(outside)
+        return restore(self, *arguments)
+
+    monkeypatch.setattr(FolderSnapshots, "restore", swap_and_restore)
+    done = await project.session.rewind(1)
+    assert set(done.not_restored) == {"src/main.py", "src/more.py"}
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"main.py": "precious\n"}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from outrider import Log
+from outrider.coding.snapshots.folder import FolderSnapshots
+from outrider.runtime.rewinding import Rewinder
+
+left = int(sys.argv[4])
+from outrider.coding.toolbox.no_follow import Folder
+real = Folder.replace
+def replace(self, old, new):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(self, old, new)
+Folder.replace = replace
+log = Log(sys.argv[1])
+journal = log.open(sys.argv[2])
+Rewinder(log, journal, FolderSnapshots(Path(sys.argv[3]), log, journal.id)).rewind(1)
+"""
+
+
+async def test_a_kill_in_the_middle_of_restoring(project: Project, log: Log) -> None:
+    first = state(project.folder)
+    command = "for i in 1 2 3 4 5; do echo $i > src/$i.py; done; rm notes.txt src/run.sh; echo x > src/main.py; rm link"
+    await project.say("one", project.bash(command))
+    last, name = state(project.folder), project.session.id
+    project.session.close()
+    for count in (0, 2):
+        arguments = [sys.executable, "-c", KILLED, str(log.folder), name, str(project.folder), str(count)]
+        killed = await asyncio.to_thread(subprocess.run, arguments, capture_output=True)
+        assert killed.returncode == -9, killed.stderr
+    assert state(project.folder) not in (first, last)
+    project.session = project.open(name)
+    assert said(project.session) == ["one", "Done: one"]
+    done = await project.session.rewind(1)
+    assert not done.not_restored
+    assert state(project.folder) == first
+    assert project.session.messages == []
+    await project.session.undo_rewind()
+    assert said(project.session) == ["one", "Done: one"]
+
+
+async def test_snapshots_are_private_and_removed_with_their_session(
+    project: Project, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    fork = log.fork(project.session.id)
+    project.session.close()
+    files = [path for path in (log.folder / "snapshots").rglob("*") if path.is_file()]
+    assert files
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    monkeypatch.setattr("outrider.log.files.UNREFERENCED_SECONDS", -1.0)
+    log.delete(project.session.id)
+    assert log.remove_unreferenced_files() == (0, 0)
+    log.delete(fork)
+    assert log.remove_unreferenced_files()[0] == len(files)
+    assert not [path for path in (log.folder / "snapshots").rglob("*") if path.is_file()]
+
+
+async def test_calls_that_only_read_take_no_snapshot(project: Project, log: Log) -> None:
+    await project.say("one", ("Read", {"file_path": "notes.txt"}))
+    assert log.snapshots(project.session.id) == []
+    assert not (log.folder / "snapshots").exists()
+    assert not (await project.session.rewind_preview(1)).files
