@@ -89,7 +89,7 @@ class SnapshotStore:
     def read(self, digest: bytes) -> bytes:
         """Return the bytes with this SHA-256."""
         try:
-            data = self._path(digest.hex()).read_bytes()
+            data = Path(self._path(digest.hex())).read_bytes()
         except OSError:
             data = b""
         if hashlib.sha256(data).digest() != digest:
@@ -106,7 +106,7 @@ class SnapshotStore:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            sync_folder(self._path(name).parent)
+            sync_folder(Path(self._path(name)).parent)
         return name
 
     def changes(self, name: str) -> Changes:
@@ -127,28 +127,30 @@ class SnapshotStore:
             return set()
         return {state.content.hex() for state in states if state and state.is_file and state.content}
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> None:
         # Written in place: a kill leaves a file with too few bytes, which the next `put` replaces.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             handle = os.open(path, flags, 0o600)
         except FileNotFoundError:
-            make_private(path.parent)
+            make_private(Path(path).parent)
             handle = os.open(path, flags, 0o600)
-        with os.fdopen(handle, "wb", buffering=0) as file:
+        try:
             view = memoryview(data)
             while view:
-                view = view[file.write(view) :]
+                view = view[os.write(handle, view) :]
+        finally:
+            os.close(handle)
 
-    def _path(self, name: str) -> Path:
-        return self.folder / name[:2] / name
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{name[:2]}/{name}"
 
 
 def _is_inside(path: bytes) -> bool:
     return b"\0" not in path and not {b"", b".", b"..", b".git"}.intersection(path.split(b"/"))
 
 
-def _refreshed(path: Path, size: int) -> bool:
+def _refreshed(path: str, size: int) -> bool:
     """Return whether the file exists whole. If it is old, renew its time."""
     try:
         status = os.stat(path)

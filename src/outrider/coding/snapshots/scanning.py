@@ -129,12 +129,14 @@ class Scanner:
 
     def _stored(self, folder: Folder, name: str) -> FileState:
         handle = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb", buffering=0) as file:
+        try:
             status = os.fstat(handle)
             if not S_ISREG(status.st_mode):
                 raise IsADirectoryError
             now = time.time_ns()
-            data = file.readall()
+            data = b"".join(iter(lambda: os.read(handle, status.st_size + 4096), b""))
+        finally:
+            os.close(handle)
         mode, size, mtime, inode, ctime = _stamp(status)
         if max(mtime, ctime) > now - RACY_NS:
             mtime = -1  # no file has this time, so it is read again
