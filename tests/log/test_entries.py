@@ -83,7 +83,7 @@ EXAMPLES: list[Entry] = [
     SessionRecovered((2, 3), 2),
     CompactionEntry(Message.user("The goal."), 4, "manual", 9_000, 800, Usage(3, 4), "demo", {"native": [1]}),
     ResultsClearedEntry(3, 700, 2),
-    SnapshotEntry("/home/me", "ab" * 32, 3, is_whole=True, opens=True),
+    SnapshotEntry("/home/me", "ab" * 32, 3, is_whole=True, opens=True, restores=True),
     RewindEntry(2, 7, conversation=False, files=True, undo=True),
 ]
 

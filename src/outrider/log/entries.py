@@ -179,6 +179,8 @@ class SnapshotEntry(Entry, frozen=True):
     """Whether the list has all files, because there is no earlier snapshot to start from."""
     opens: bool = False
     """Whether calls that may write run from now on. What changes until the next snapshot is then their work."""
+    restores: bool = False
+    """Whether a rewind restores files from now on. If it was killed, the next one goes on from there."""
 
 
 class RewindEntry(Entry, frozen=True):
@@ -191,7 +193,7 @@ class RewindEntry(Entry, frozen=True):
     """How many of the messages before this entry are left out, counted like `CompactionEntry.kept`."""
     conversation: bool = True
     files: bool = False
-    """Whether the files of the working folder were restored. The last snapshot that `opens` has their former state."""
+    """Whether the files of the working folder were restored. The snapshot that `restores` has their former state."""
     undo: bool = False
     """Whether this takes back the newest rewind that was not taken back yet. The other fields repeat that rewind's."""
 

@@ -16,14 +16,20 @@ class Timeline:
         self._snapshots: list[tuple[int, SnapshotEntry]] = []
         self._before_rewinds: list[int | None] = []
         """The point before each rewind that was not taken back; None for one that left the files alone."""
+        restoring: int | None = None
+        # The point before the first rewind since the last call. If there are several, all but the last were killed.
         for record in records:
             match record.entry:
-                case SnapshotEntry(folder=name) if name == folder:
+                case SnapshotEntry(folder=name, opens=opens, restores=restores) if name == folder:
+                    if opens and not (restores and restoring is not None):
+                        restoring = len(self._snapshots) if restores else None
                     self._snapshots.append((record.seq, record.entry))
-                case RewindEntry(undo=True):
-                    del self._before_rewinds[-1:]
-                case RewindEntry(files=files):
-                    self._before_rewinds.append(self._newest_opening() if files else None)
+                case RewindEntry(undo=undo, files=files):
+                    if undo:
+                        del self._before_rewinds[-1:]
+                    else:
+                        self._before_rewinds.append(restoring if files else None)
+                    restoring = None
 
     @property
     def has_snapshots(self) -> bool:
@@ -72,7 +78,3 @@ class Timeline:
             if not entry.is_whole:  # such a list has files that did not change as well
                 yield self._store.changes(entry.changes), opened
             opened = entry.opens
-
-    def _newest_opening(self) -> int | None:
-        openings = (point for point, (_, entry) in enumerate(self._snapshots) if entry.opens)
-        return max(openings, default=None)

@@ -150,6 +150,8 @@ class Rewinder:
     def _record(self, *, opens: bool = False, then: Entry | None = None) -> None:
         """Write a snapshot of the folder as it is now, and another entry in the same commit."""
         snapshot = self._folder.snapshot(opens=opens) if self._folder else None
+        if snapshot and opens:
+            snapshot = msgspec.structs.replace(snapshot, restores=True)
         entries: list[Entry] = [each for each in (snapshot, then) if each is not None]
         if entries and not (then is None and self._is_needless(snapshot, opens)):
             self._journal.write_now(*entries)

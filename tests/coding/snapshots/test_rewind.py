@@ -361,6 +361,7 @@ async def test_a_kill_in_the_middle_of_restoring(project: Project, log: Log) -> 
     assert project.session.messages == []
     await project.session.undo_rewind()
     assert said(project.session) == ["one", "Done: one"]
+    assert state(project.folder) == last, "undo goes back to before the first attempt"
 
 
 async def test_snapshots_are_private_and_removed_with_their_session(
