@@ -35,6 +35,7 @@ from outrider import (
     tool,
 )
 from outrider.coding.config.loading import load
+from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.errors import OutriderError
 from outrider.mcp.client import Client
 from outrider.mcp.oauth import OAuth
@@ -243,6 +244,26 @@ def a_session_is_cancelled_while_it_thinks(where: Path) -> object:
         await thinking
 
     return asyncio.run(cancelled())
+
+
+@provokes(errors.RewindConflictError, culprit="notes.txt", way_out="rewind with force to overwrite")
+def a_file_was_changed_by_hand_before_a_rewind(where: Path) -> object:
+    @tool
+    def write() -> None:
+        """Write the notes."""
+        (where / "work/notes.txt").write_text("by the agent")
+
+    async def rewound() -> None:
+        (where / "work").mkdir()
+        agent = Agent(ScriptedModel([call("write"), "Done."]), tools=[write])
+        with Log(where / "log") as log:
+            async with Session.open(log, agent=agent) as session:
+                session.use_folder(FolderSnapshots(where / "work", log, session.id))
+                await session.run("Write.")
+                (where / "work/notes.txt").write_text("by hand")
+                await session.rewind(1)
+
+    return asyncio.run(rewound())
 
 
 # The log

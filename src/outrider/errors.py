@@ -22,6 +22,7 @@ OutriderError
 │   └── McpTimeoutError        the server did not answer in time
 ├── SessionBusyError       a call on a session that is still busy with another one
 ├── SessionCancelledError  a call on a session was cancelled with cancel()
+├── RewindConflictError    a rewind would overwrite files that someone else changed; names them
 └── LogError                   the durable log cannot be used; acknowledged entries are still on disk
     ├── UnknownSessionError    the log has no session with this id (a ValueError)
     ├── SessionHeldError       another process, or another part of this one, has the session open
@@ -171,6 +172,16 @@ class SessionBusyError(OutriderError):
 
 class SessionCancelledError(OutriderError):
     """A call on a session was cancelled with cancel()."""
+
+
+class RewindConflictError(OutriderError):
+    """A rewind would overwrite files that someone else changed since. Nothing was changed."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = tuple(paths)
+        """The paths of the files, from the working folder."""
+        named = ", ".join(self.paths[:5]) + (" …" if len(self.paths) > 5 else "")
+        super().__init__(f"files were changed by someone else since: {named}; rewind with force to overwrite them")
 
 
 class LogError(OutriderError):

@@ -238,7 +238,7 @@ class EditorSession:
     async def replay(self) -> None:
         """Send the updates of the whole stored conversation, as they were sent live."""
         self.translator.is_replaying = True
-        for event in replay_events(record.entry for record in self._log.records(self.id)):
+        for event in replay_events(record.entry for record in self._log.shown_records(self.id)):
             self.translator.handle(event)
             await self._client.drain()
         self.translator.end()

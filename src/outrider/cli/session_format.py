@@ -29,9 +29,11 @@ from outrider.log.entries import (
     MessageEntry,
     Record,
     ResultsClearedEntry,
+    RewindEntry,
     SessionRecovered,
     SessionSettings,
     SessionStarted,
+    SnapshotEntry,
     SubagentLinked,
     UnknownEntry,
 )
@@ -101,6 +103,8 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield from _block(result, full)
         case CompactionEntry() | ResultsClearedEntry():
             yield format_shortening(entry)
+        case SnapshotEntry() | RewindEntry():
+            yield _rewinding(entry)
         case _:
             yield _event(entry, full)
 
@@ -134,6 +138,13 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case UnknownEntry(name=name):
             return name[:9], "(written by a newer version; kept, but ignored)"
     return entry.kind, ""
+
+
+def _rewinding(entry: SnapshotEntry | RewindEntry) -> tuple[str, str]:
+    if isinstance(entry, SnapshotEntry):
+        return "snapshot", f"{counted(entry.count, 'file')}{'' if entry.is_whole else ' changed'}"
+    what = [name for name, is_so in (("conversation", entry.conversation), ("files", entry.files)) if is_so]
+    return "undone" if entry.undo else "rewound", f"to message {entry.to}: {' and '.join(what)}"
 
 
 def _settings_summary(settings: SessionSettings) -> str:

@@ -1,4 +1,4 @@
-"""`outrider sessions`: list, show, export, import, fork, rename and delete sessions."""
+"""`outrider sessions`: list, show, export, import, fork, rewind, rename and delete sessions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.cli.rewinding import add_options, rewind
 from outrider.cli.sanitize import safe_line
 from outrider.cli.session_context import context_lines
 from outrider.cli.session_format import format_entry, format_header, format_list
@@ -24,8 +25,8 @@ from outrider.sync import default_log
 from outrider.text import counted, human_size
 
 DESCRIPTION = """\
-List the stored sessions, the most recent first; or show, export, import, copy, rename or delete one. An ID is what the
-list shows, or any unique prefix of it.
+List the stored sessions, the most recent first; or show, export, import, copy, rewind, rename or delete one. An ID is
+what the list shows, or any unique prefix of it.
 """
 EXAMPLES = """\
 examples:
@@ -34,6 +35,7 @@ examples:
   outrider sessions export 3f2a --attachments > session.jsonl
   outrider sessions import session.jsonl
   outrider sessions fork 3f2a --at 17
+  outrider sessions rewind 3f2a --to 2
   outrider --resume 3f2a "And now?"
 
 Sessions are stored in the data folder (OUTRIDER_HOME overrides it), unencrypted, readable only by you.
@@ -116,13 +118,14 @@ def _add_transfer_commands(command: AddCommand) -> None:
 
 
 def _add_edit_commands(command: AddCommand) -> None:
+    add_options(command("rewind", rewind, "go back to an earlier message: the conversation, the files, or both"))
     rename = command("rename", _rename, "change the title of a session")
     rename.add_argument("id", metavar="ID")
     rename.add_argument("title", metavar="TITLE")
     delete = command("delete", _delete, "delete sessions permanently")
     delete.add_argument("ids", nargs="+", metavar="ID")
     delete.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    command("gc", _gc, "delete attachments that no session uses any more")
+    command("gc", _gc, "delete attachments and snapshots that no session uses any more")
     recovery = command("recover", _recover, "check every entry; if the log is damaged, save the intact entries")
     recovery.add_argument("folder", nargs="?", metavar="FOLDER", help="the log's folder (default: the data folder)")
 

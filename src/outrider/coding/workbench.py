@@ -30,6 +30,7 @@ from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host_filter import filter_hosts
 from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
@@ -233,6 +234,7 @@ class Workbench:
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
         session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
         session.before_run = partial(self._ask_about_search, session)
+        session.use_folder(FolderSnapshots(self.folder, log, session.id))
         return session
 
     # Web search

@@ -118,6 +118,10 @@ class History:
             self.load()
         return self._view.sendable()
 
+    def reserve(self, ids: Iterable[str]) -> None:
+        """Treat call ids as used: those of messages that were left out by a rewind."""
+        self._view.reserve(ids)
+
     # Compaction
 
     def compact(self, summary: Message, kept: int) -> None:

@@ -52,6 +52,8 @@ class SessionSettings(Entry, frozen=True):
     """How much the model thinks. Empty for the provider's default."""
     abridged: bool | None = None
     """Whether the log has a compaction or a clearing. It is derived from these entries and only kept in the summary."""
+    rewound: bool | None = None
+    """Whether the log has a rewind of the conversation. Derived and kept like `abridged`."""
 
 
 class MessageEntry(Entry, frozen=True):
@@ -164,6 +166,38 @@ class ResultsClearedEntry(Entry, frozen=True):
     """How many results were cleared."""
 
 
+class SnapshotEntry(Entry, frozen=True):
+    """The state of the working folder: what changed since the entry before it that has the same folder."""
+
+    kind: ClassVar[str] = "snapshot"
+    folder: str
+    changes: str = ""
+    """The SHA-256 of the list of changed files, in the snapshot store. Empty if nothing changed."""
+    count: int = 0
+    """How many files changed."""
+    is_whole: bool = False
+    """Whether the list has all files, because there is no earlier snapshot to start from."""
+    opens: bool = False
+    """Whether calls that may write run from now on. What changes until the next snapshot is then their work."""
+    restores: bool = False
+    """Whether a rewind restores files from now on. If it was killed, the next one goes on from there."""
+
+
+class RewindEntry(Entry, frozen=True):
+    """The user went back to an earlier message. The log keeps what came after it."""
+
+    kind: ClassVar[str] = "rewound"
+    to: int
+    """The user message that it went back to, from 1. That message and what follows it are no longer sent."""
+    dropped: int = 0
+    """How many of the messages before this entry are left out, counted like `CompactionEntry.kept`."""
+    conversation: bool = True
+    files: bool = False
+    """Whether the files of the working folder were restored. The snapshot that `restores` has their former state."""
+    undo: bool = False
+    """Whether this takes back the newest rewind that was not taken back yet. The other fields repeat that rewind's."""
+
+
 class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
 
@@ -194,6 +228,8 @@ KINDS: dict[str, type[Entry]] = {
         SessionRecovered,
         CompactionEntry,
         ResultsClearedEntry,
+        SnapshotEntry,
+        RewindEntry,
     )
 }
 MAX_DEPTH = 200

@@ -67,14 +67,14 @@ class SessionFiles:
         return name in self._known
 
 
-def remove_unreferenced(store: FolderStore, referenced: Set[str]) -> tuple[int, int]:
+def remove_unreferenced(folder: Path, referenced: Set[str]) -> tuple[int, int]:
     """Remove unreferenced files and the leftovers of interrupted copies. Return how many files, and their bytes."""
     count = size = 0
-    for path in store.folder.glob("??/*"):
+    for path in folder.glob("??/*"):
         if len(path.name) == 64 and path.name not in referenced and (found := _remove_if_old(path)) is not None:
             count += 1
             size += found
-    for path in store.folder.glob("**/incoming-*"):
+    for path in folder.glob("**/incoming-*"):
         _remove_if_old(path)
     return count, size
 

@@ -20,11 +20,15 @@ from outrider.errors import LogError, SessionHeldError, UnknownSessionError
 from outrider.log.database import explain_errors, reading
 from outrider.log.entries import (
     CompactionEntry,
+    Entry,
     Record,
     ResultsClearedEntry,
+    RewindEntry,
     SessionSettings,
     SessionStarted,
+    SnapshotEntry,
     SubagentLinked,
+    decode_if_known,
 )
 from outrider.log.files import SessionFiles, remove_unreferenced
 from outrider.log.filesystem import network_file_system
@@ -32,7 +36,7 @@ from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.journal import Append, Journal
 from outrider.log.lock import acquire, check_free, encode_holder, heartbeat, release
 from outrider.log.replay import Replay, start_of_tail
-from outrider.log.rows import Extent, Row, known_records, read_kinds, read_newest, read_rows, records
+from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, read_kinds, read_newest, read_rows, records
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.summary_update import references
 from outrider.log.writer import Writer
@@ -42,6 +46,7 @@ from outrider.version import __version__
 if TYPE_CHECKING:
     from outrider.log.copying import ImportedEntry
     from outrider.log.search import SearchIndex
+    from outrider.log.snapshot_store import SnapshotStore
 
 ID = re.compile("[0-9a-f]{32}")
 PAGE = 200
@@ -120,6 +125,26 @@ class Log:
         with reading(self.path) as connection:
             yield from known_records(read_rows(connection, extent, upto=upto))
 
+    def shown_records(self, id: str) -> Iterator[Record]:
+        """Iterate over the entries of the conversation as it is now: without those that a rewind left out."""
+        if not self._find(id).settings.rewound:
+            yield from self.records(id)
+            return
+        kept: list[Record] = []
+        former: list[list[Record]] = []
+        replay = Replay()
+        for record in self.records(id):
+            match record.entry:
+                case RewindEntry(undo=True):
+                    kept = former.pop() if former else kept
+                case RewindEntry(dropped=dropped):
+                    former.append(kept)
+                    gone = replay.seqs[-dropped:] if dropped else []
+                    kept = [each for each in kept if not gone or each.seq < gone[0]]
+            kept.append(record)
+            replay.apply(record.entry, record.seq)
+        yield from kept
+
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """Return the newest entries of a session, oldest first."""
         extent = self._find(id).extent
@@ -132,12 +157,13 @@ class Log:
         with reading(self.path) as connection:
             yield from read_rows(connection, extent)
 
-    def tail(self, extent: Extent, *, abridged: bool = False) -> tuple[list[Record], int]:
+    def tail(self, extent: Extent, *, abridged: bool = False, whole: bool = False) -> tuple[list[Record], int]:
         """Return the tail of a session that can be replayed on its own, and the seq of the last entry before it.
 
-        If the session is `abridged`, it begins with the messages that the newest compaction kept, or earlier.
+        If the session is `abridged`, it begins with the messages that the newest compaction kept, or earlier. `whole`
+        is for sessions with rewinds, which may go back to any message: then it is everything.
         """
-        count = PAGE
+        count = LAST_SEQ if whole else PAGE
         with reading(self.path) as connection:
             while True:
                 page = list(records(read_newest(connection, extent, count)))
@@ -156,7 +182,10 @@ class Log:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
         extent = self._find(id).extent
         with reading(self.path) as connection:
-            return Replay(record.entry for record in records(read_rows(connection, extent, upto=upto)))
+            replay = Replay()
+            for record in records(read_rows(connection, extent, upto=upto)):
+                replay.apply(record.entry, record.seq)
+            return replay
 
     def shortenings(self, id: str) -> list[Record]:
         """Return the compactions of a session and the clearings of its old results, in order."""
@@ -166,6 +195,12 @@ class Log:
         with reading(self.path) as connection:
             kinds = CompactionEntry.kind, ResultsClearedEntry.kind
             return list(known_records(read_kinds(connection, row.extent, kinds)))
+
+    def snapshots(self, id: str) -> list[Record]:
+        """Return the snapshots of the working folder, and the rewinds, in order."""
+        extent = self._find(id).extent
+        with reading(self.path) as connection:
+            return list(known_records(read_kinds(connection, extent, (SnapshotEntry.kind, RewindEntry.kind))))
 
     def files(self, id: str) -> SessionFiles:
         """Return the attachments of a session, for reading."""
@@ -307,11 +342,26 @@ class Log:
 
         def work(connection: sqlite3.Connection) -> tuple[int, int]:
             referenced = {name for (name,) in connection.execute("SELECT DISTINCT sha256 FROM reference")}
-            return remove_unreferenced(self._store, referenced)
+            count, size = remove_unreferenced(self._store.folder, referenced)
+            more, larger = remove_unreferenced(self.snapshot_store.folder, self._in_snapshots(connection))
+            return count + more, size + larger
 
         return self._writer.run(work) if self._exists() else (0, 0)
 
     # Internals
+
+    @cached_property
+    def snapshot_store(self) -> SnapshotStore:
+        """The contents of files in snapshots of working folders."""
+        from outrider.log.snapshot_store import SnapshotStore  # most sessions have none
+
+        return SnapshotStore(self.folder / "snapshots")
+
+    def _in_snapshots(self, connection: sqlite3.Connection) -> set[str]:
+        """Return the names of what the snapshots of all sessions refer to."""
+        rows = connection.execute("SELECT body FROM event WHERE kind = ?", (SnapshotEntry.kind,))
+        lists = {entry.changes for (body,) in rows if isinstance(entry := _snapshot(body), SnapshotEntry)} - {""}
+        return lists.union(*map(self.snapshot_store.referenced, lists))
 
     @cached_property
     def _index(self) -> SearchIndex:
@@ -374,6 +424,10 @@ class Log:
     def _references(self, number: int) -> Set[str]:
         with reading(self.path) as connection:
             return references(connection, number)
+
+
+def _snapshot(body: bytes) -> Entry:
+    return decode_if_known(SnapshotEntry.kind, body)
 
 
 def _has_view(page: Sequence[Record]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.user_messages import messages_before
 from outrider.log.entries import (
     CallResult,
     CompactionEntry,
@@ -14,9 +16,32 @@ from outrider.log.entries import (
     Intent,
     MessageEntry,
     ResultsClearedEntry,
+    RewindEntry,
     SessionRecovered,
     SessionSettings,
 )
+
+
+class _View(NamedTuple):
+    """What is sent after a compaction or a clearing, which is left out itself if a rewind goes back to before it."""
+
+    at: int
+    """The number of messages before it."""
+    summary: Message | None
+    start: int
+    cleared: int
+
+
+class _Saved(NamedTuple):
+    """The state before a rewind of the conversation, for taking it back."""
+
+    messages: list[Message]
+    seqs: list[int]
+    views: list[_View]
+    calls: tuple[ToolUseBlock, ...]
+    intents: dict[str, Intent]
+    answers: dict[str, CallResult]
+    final: CallResult | None
 
 
 class Replay:
@@ -24,6 +49,12 @@ class Replay:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.messages: list[Message] = []
+        self.seqs: list[int] = []
+        """The seq of the entry that brought each message, if the caller names it."""
+        self.rewinds: list[RewindEntry] = []
+        """The rewinds that were not taken back."""
+        self.left_out: set[str] = set()
+        """The ids of the calls that a rewind left out. They stay in use: a key must not name two calls."""
         self.settings = SessionSettings()
         """The newest value of each setting."""
         self.intents: dict[str, Intent] = {}
@@ -32,12 +63,9 @@ class Replay:
         """The results of the newest reply's calls, while other calls of it are still open."""
         self.final: CallResult | None = None
         """The result that ended the run, if no message followed."""
-        self.summary: Message | None = None
-        """The summary of the newest compaction."""
-        self.start = 0
-        """The index of the first message that is sent after it. Negative if replay began after that message."""
-        self.cleared = 0
-        """The index of the first message whose results were not cleared."""
+        self._views: list[_View] = []
+        self._saved: list[_Saved | None] = []
+        """The state before each of `rewinds`; None for one of the files alone."""
         self.measured: tuple[int, Usage] | None = None
         """The index and the usage of the newest reply, if nothing was compacted or cleared since."""
         self._calls: tuple[ToolUseBlock, ...] = ()
@@ -45,26 +73,47 @@ class Replay:
         for entry in entries:
             self.apply(entry)
 
-    def apply(self, entry: Entry) -> None:
+    @property
+    def _view(self) -> _View:
+        return self._views[-1] if self._views else _View(0, None, 0, 0)
+
+    @property
+    def summary(self) -> Message | None:
+        """The summary of the newest compaction."""
+        return self._view.summary
+
+    @property
+    def start(self) -> int:
+        """The index of the first message that is sent after it. Negative if replay began after that message."""
+        return self._view.start
+
+    @property
+    def cleared(self) -> int:
+        """The index of the first message whose results were not cleared."""
+        return self._view.cleared
+
+    def apply(self, entry: Entry, seq: int = 0) -> None:
         """Apply one entry. An unknown entry changes nothing."""
         match entry:
             case MessageEntry(message=message, usage=usage):
                 if usage and message.role == "assistant":
                     self.measured = len(self.messages), usage
-                self.messages.append(message)
+                self._add(message, seq)
                 self._expect(message.tool_calls if message.role == "assistant" else ())
             case Intent(call_id=call_id):
                 self.intents[call_id] = entry
             case CallResult(result=result):
-                self._answer(result.tool_use_id, entry)
+                self._answer(result.tool_use_id, entry, seq)
             case SessionSettings():
                 self.settings = merged(self.settings, entry)
             case SessionRecovered():
                 self._lost_entries = True
             case CompactionEntry(summary=summary, kept=kept):
-                self.summary, self.start, self.measured = summary, len(self.messages) - kept, None
+                self._see(summary, len(self.messages) - kept, self.cleared)
             case ResultsClearedEntry(kept=kept):
-                self.cleared, self.measured = max(self.cleared, len(self.messages) - kept), None
+                self._see(self.summary, self.start, max(self.cleared, len(self.messages) - kept))
+            case RewindEntry(undo=undo):
+                self._undo() if undo else self._rewind(entry)
 
     def unknown_outcomes(self) -> list[CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.
@@ -90,13 +139,49 @@ class Replay:
         self._calls, self.final, self._lost_entries = calls, None, False
         self.intents, self.answers = {}, {}
 
-    def _answer(self, call_id: str, answer: CallResult) -> None:
+    def _add(self, message: Message, seq: int) -> None:
+        self.messages.append(message)
+        self.seqs.append(seq)
+
+    def _see(self, summary: Message | None, start: int, cleared: int) -> None:
+        self._views.append(_View(len(self.messages), summary, start, cleared))
+        self.measured = None
+
+    def _rewind(self, entry: RewindEntry) -> None:
+        self.rewinds.append(entry)
+        if not entry.conversation:
+            self._saved.append(None)
+            return
+        state = (self.messages, self.seqs, self._views, self._calls, self.intents, self.answers, self.final)
+        self._saved.append(_Saved(*state))
+        cut = max(0, len(self.messages) - entry.dropped)
+        self._reserve(self.messages[cut:])
+        self.messages, self.seqs = messages_before(self.messages, cut), self.seqs[: cut + 1]
+        del self.seqs[len(self.messages) :]
+        self._views = [view for view in self._views if view.at <= cut]
+        self.measured = None
+        self._expect(())
+
+    def _undo(self) -> None:
+        """Go back to the state before the newest rewind. What was said since is left out."""
+        if not self._saved:
+            return  # the entry of the rewind was lost
+        self.rewinds.pop()
+        if saved := self._saved.pop():
+            self._reserve(self.messages)
+            self.messages, self.seqs, self._views, self._calls, self.intents, self.answers, self.final = saved
+            self.measured = None
+
+    def _reserve(self, messages: Iterable[Message]) -> None:
+        self.left_out.update(call.id for message in messages for call in message.tool_calls)
+
+    def _answer(self, call_id: str, answer: CallResult, seq: int) -> None:
         if not any(call.id == call_id for call in self._calls):
             return
         self.answers.setdefault(call_id, answer)
         if not self.open_calls:
             answers = [self.answers[call.id] for call in self._calls]
-            self.messages.append(Message.user(*(answer.result for answer in answers)))
+            self._add(Message.user(*(answer.result for answer in answers)), seq)
             self._expect(())
             self.final = next((answer for answer in answers if answer.final), None)
 

@@ -33,7 +33,8 @@ def resume(log: Log, journal: Journal) -> Resumed:
 
     Of a compacted session the tail has all that a request sends.
     """
-    tail, before = log.tail(journal.extent, abridged=bool(journal.settings.abridged))
+    settings = journal.settings
+    tail, before = log.tail(journal.extent, abridged=bool(settings.abridged), whole=bool(settings.rewound))
     replay = Replay(record.entry for record in tail)
     if unknown := replay.unknown_outcomes():
         journal.write_now(*unknown)
@@ -56,4 +57,5 @@ def history_of(replay: Replay, earlier: Callable[[], Iterable[Message]] | None =
         history.compact(replay.summary, len(replay.messages) - replay.start)
     if replay.cleared:
         history.clear_results(len(replay.messages) - replay.cleared)
+    history.reserve(replay.left_out)
     return history

@@ -16,6 +16,7 @@ from outrider.log.entries import (
     Entry,
     MessageEntry,
     ResultsClearedEntry,
+    RewindEntry,
     SessionSettings,
 )
 from outrider.log.replay import merged
@@ -66,6 +67,9 @@ class SummaryUpdate:
             case CompactionEntry() | ResultsClearedEntry():
                 self.usage += getattr(entry, "usage", None) or Usage()
                 self.settings = merged(self.settings, SessionSettings(abridged=True))
+                self.settings_changed = True
+            case RewindEntry(conversation=True):
+                self.settings = merged(self.settings, SessionSettings(rewound=True))
                 self.settings_changed = True
             case AttachmentStored(attachment=attachment):
                 self.files.append(attachment.sha256)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from outrider.errors import LogError
-from outrider.log.entries import Intent
+from outrider.log.entries import Entry, Intent
 from outrider.runtime.calls import CANCELLED, Call
 
 MOST_AT_ONCE = 64
@@ -21,42 +21,54 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
     When the caller is cancelled, each call still gets a result before CancelledError is raised. When the log fails,
     running calls are stopped before LogError is raised.
     """
-    try:
-        for batch in _batches(calls):
-            # With an approver each call starts once it is approved, so that it cannot change meanwhile.
-            for together in [[call] for call in batch] if batch[0].around.approve else [batch]:
-                await together[0].ask()
-                await _record_intents(together)
-                for call in together:
-                    call.start(tools)
-            for call in batch:
-                await call.wait()
-    except asyncio.CancelledError:
-        await _stop(calls)
-        raise
-    except LogError:
-        await _stop([call for call in calls if call.started])
-        raise
+    for batch in _batches(calls):
+        try:
+            await _run_batch(batch, tools)
+        except asyncio.CancelledError:
+            await _stop(calls)
+            raise
+        except LogError:
+            if watch := batch[0].around.watch:
+                watch.forget()
+            await _stop([call for call in calls if call.started])
+            raise
+        finally:
+            if watch := batch[0].around.watch:
+                watch.end()
+
+
+async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
+    # With an approver each call starts once it is approved, so that it cannot change meanwhile.
+    for together in [[call] for call in batch] if batch[0].around.approve else [batch]:
+        await together[0].ask()
+        await _record_intents(together)
+        for call in together:
+            call.start(tools)
+    for call in batch:
+        await call.wait()
 
 
 def first_intents(calls: Sequence[Call]) -> list[Intent]:
     """Return the intents of the calls that start first: they are stored together with the reply.
 
-    With an approver there are none: an intent says that the call is running.
+    With an approver there are none: an intent says that the call is running. Nor with snapshots, which come before it.
     """
     for batch in _batches(calls):
-        if batch[0].around.approve:
+        if batch[0].around.approve or batch[0].around.watch:
             break
         return [intent for call in batch if (intent := call.intent())]
     return []
 
 
 async def _record_intents(calls: Sequence[Call]) -> None:
-    """Store what is about to be done."""
-    if journal := calls[0].around.journal:
-        intents = [intent for call in calls if not call.begun and (intent := call.intent())]
-        if intents:
-            await journal.write(*intents).finished()
+    """Store what is about to be done, after the state of the working folder before it."""
+    around = calls[0].around
+    if around.journal:
+        entries: list[Entry] = [intent for call in calls if not call.begun and (intent := call.intent())]
+        if around.watch and any(call.may_write for call in calls) and (snapshot := await around.watch.begin()):
+            entries.insert(0, snapshot)
+        if entries:
+            await around.journal.write(*entries).finished()
 
 
 def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:

@@ -17,6 +17,7 @@ from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
+    from outrider.runtime.folder_watch import FolderWatch
 
 
 class CallEnvironment(msgspec.Struct, frozen=True):
@@ -35,5 +36,7 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     """Decides whether a call may run; without one, every call may."""
     open_child: OpenChild | None = None
     """Opens a session for a sub-agent; None in the session of a sub-agent."""
+    watch: FolderWatch | None = None
+    """Takes snapshots of the working folder around calls that may write, in a session that can rewind its files."""
     deps: Any = None
     """The dependencies that tools receive."""

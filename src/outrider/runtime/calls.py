@@ -96,6 +96,11 @@ class Call:
         """Whether the call has started or has a result."""
         return self._task is not None or self.answer is not None
 
+    @property
+    def may_write(self) -> bool:
+        """Whether the call will run, and may change something."""
+        return self._tool is not None and self._tool.effect != "read" and self.intent() is not None
+
     def intent(self) -> Intent | None:
         """Return the intent to store before the call starts, or None if it will not run."""
         tool, use = self._tool, self.use

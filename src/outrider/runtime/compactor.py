@@ -53,6 +53,10 @@ class Compactor:
         """Forget what was learned about the model: there is another one."""
         self.meter, self._window, self._futile = ContextMeter(), None, 0
 
+    def restart(self) -> None:
+        """Count anew: the conversation is another one."""
+        self.meter, self._futile = ContextMeter(), 0
+
     # Counting
 
     def usage(self) -> ContextUsage:

@@ -69,6 +69,8 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
+    from outrider.runtime.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
+    from outrider.runtime.working_folder import WorkingFolder
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -312,6 +314,33 @@ class Session:
             return await self._compactor.compact("manual", focus)
 
         return await self._run_exclusively(work())
+
+    async def rewind(self, to: int, *, files: bool = True, conversation: bool = True, force: bool = False) -> Rewound:
+        """Go back to before user message `to`, counted from 1: the conversation, the files of the folder, or both.
+
+        The log keeps everything, so `undo_rewind` can take it back. Files are restored if the session was opened with a
+        working folder, as the coding agent does. Raises ConversationError for an unknown message, and
+        RewindConflictError if someone else changed the files since; `force` overwrites them.
+        """
+        options = {"files": files, "conversation": conversation, "force": force}
+        return await self._run_exclusively(self._rewound(lambda rewinder: rewinder.rewind(to, **options)))
+
+    async def undo_rewind(self, *, force: bool = False) -> Rewound:
+        """Take back the newest rewind. Raises ConversationError if there is none, and RewindConflictError."""
+        return await self._run_exclusively(self._rewound(lambda rewinder: rewinder.undo(force=force)))
+
+    async def rewind_preview(self, to: int) -> RewindPreview:
+        """Return what `rewind` would do: the messages that it leaves out, the files that change, and the conflicts."""
+        work = self._environment.threads.run(partial(self._rewinder().preview, to))
+        return await self._run_exclusively(work)
+
+    async def undo_rewind_preview(self) -> RewindPreview:
+        """Return what `undo_rewind` would do."""
+        return await self._run_exclusively(self._environment.threads.run(self._rewinder().preview_undo))
+
+    async def rewind_points(self) -> list[RewindPoint]:
+        """Return the messages of the user, to which the session can go back."""
+        return await self._run_exclusively(self._environment.threads.run(self._rewinder().points))
 
     async def run(self, prompt: Prompt = (), *, limits: Limits | None = None) -> RunResult:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
@@ -664,22 +693,58 @@ class Session:
 
     def _attach_journal(self, journal: Journal, log: Log) -> None:
         """Continue where the log says that the session stopped."""
-        from outrider.log.resume import resume  # imports SQLite, which sessions without a log do not need
-
         if changed := changes(journal.settings, settings_of(self.agent, self._environment.cwd)):
             journal.write_now(changed)
-        self.history, known, measured = resume(log, journal)
-        self._calls = ReplyCalls(known)
-        if measured:
-            self._compactor.meter.measure(*measured)
         self.id = journal.id
         self.usage = journal.usage
-        self._children.usage = log.usage_of_children(journal.id) if self.history.last else Usage()
         self._log = log
         self._environment = msgspec.structs.replace(
             self._environment, session=journal.id, store=journal.files, journal=journal
         )
+        self._resume()
+        self._children.usage = log.usage_of_children(journal.id) if self.history.last else Usage()
+
+    def _resume(self) -> None:
+        """Take the conversation from the log."""
+        from outrider.log.resume import resume  # imports SQLite, which sessions without a log do not need
+
+        log, journal = self._log, self._environment.journal
+        assert log is not None
+        assert journal is not None
+        self.history, known, measured = resume(log, journal)
+        self._calls = ReplyCalls(known)
+        self._memory.clear()
+        self._compactor.restart()
+        if measured:
+            self._compactor.meter.measure(*measured)
         self._offer_tools()
+
+    def use_folder(self, folder: WorkingFolder) -> None:
+        """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""
+        from outrider.runtime.folder_watch import FolderWatch  # sessions without a folder do not need it
+
+        if journal := self._environment.journal:
+            watch = FolderWatch(folder, journal, self._environment.threads, self._emit)
+            self._environment = msgspec.structs.replace(self._environment, watch=watch)
+
+    def _rewinder(self) -> Rewinder:
+        from outrider.runtime.rewinding import Rewinder  # few sessions are rewound
+
+        log, journal, watch = self._log, self._environment.journal, self._environment.watch
+        if log is None or journal is None:
+            raise ConversationError("only a session in a log can be rewound; open it with Session.open(log, …)")
+        return Rewinder(log, journal, watch.folder if watch else None)
+
+    async def _rewound(self, do: Callable[[Rewinder], Rewound]) -> Rewound:
+        """Rewind, and continue from what the log then says."""
+        rewinder = self._rewinder()
+        done: asyncio.Future[Rewound] = asyncio.ensure_future(self._environment.threads.run(do, rewinder))
+        try:
+            return await asyncio.shield(done)
+        finally:
+            # A cancel does not stop the restoring of files halfway.
+            await asyncio.wait([done])
+            self._resume()
 
     def _past(self) -> Past:
         """Return the whole conversation, for reading."""
@@ -708,7 +773,11 @@ class Session:
     async def _recording_cancel(self, work: Coroutine[Any, Any, T]) -> T:
         self._children.use_loop()
         try:
-            result = await work
+            try:
+                result = await work
+            finally:
+                if watch := self._environment.watch:
+                    await watch.settle()
             await deliver_cancel()
             return result
         except asyncio.CancelledError:

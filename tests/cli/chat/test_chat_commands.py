@@ -14,7 +14,7 @@ from tests.streams import Answer
 
 NAMES = (
     *("help", "model", "effort", "permissions", "tools", "sessions", "continue"),
-    *("fork", "wire", "context", "compact", "cost", "thinking", "clear", "exit"),
+    *("fork", "rewind", "wire", "context", "compact", "cost", "thinking", "clear", "exit"),
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.chat.commands import Commands, Compact, Next
+from outrider.cli.chat.commands import Commands, Compact, Next, Rewind
 from outrider.cli.chat.current_session import CurrentSession, history_file, home_relative
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
 from outrider.cli.chat.inline_images import image_protocol
@@ -150,6 +150,8 @@ class Chat:
         """Do what follows a command. Return what the user typed meanwhile."""
         if isinstance(next_step, Compact):
             return await self._work(self._compact(next_step.focus))
+        if isinstance(next_step, Rewind):
+            return await self._rewind(next_step)
         return await self._answer("") if next_step else ""
 
     def _should_exit(self) -> bool:
@@ -197,6 +199,16 @@ class Chat:
     async def _compact(self, focus: str) -> None:
         """Summarise the conversation; the view shows the event."""
         await self._current.open().compact(focus)
+
+    async def _rewind(self, wanted: Rewind) -> str:
+        """Rewind the session, or show what that would do. Return the message to write anew, after a rewind."""
+        from outrider.cli.chat.rewinding import rewind
+
+        try:
+            return await rewind(self._current.open(), self._view, wanted)
+        except OutriderError as error:
+            self._view.problem(str(error))
+            return ""
 
     async def _prompt(self, text: str) -> list[str | Attachment]:
         """Return the message: a text with the files and resources that it mentions, or a prompt of a server."""

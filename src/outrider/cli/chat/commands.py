@@ -36,8 +36,19 @@ class Compact(NamedTuple):
     """What the summary must keep."""
 
 
-Next: TypeAlias = Literal["continue", "exit"] | Compact | None
-"""What follows a command: continue the session without a new message, exit the chat, compact, or read the next line."""
+class Rewind(NamedTuple):
+    """List the messages, show what a rewind would do, or rewind next."""
+
+    to: int | Literal["undo"] | None
+    """The message to go back to; None lists them."""
+    what: str = ""
+    """`both`, `files` or `conversation`; empty shows what would be done."""
+    force: bool = False
+    """Whether to overwrite files that someone else changed."""
+
+
+Next: TypeAlias = Literal["continue", "exit"] | Compact | Rewind | None
+"""What follows a command: continue the session without a message, exit the chat, compact, rewind, or read a line."""
 
 
 class Commands:
@@ -61,6 +72,7 @@ class Commands:
             "sessions": ("list recent sessions; /sessions ID resumes one", self._sessions),
             "continue": (sentences.COMMANDS["continue"], self._continue),
             "fork": ("continue in a copy of this session", self._fork),
+            "rewind": ("go back to an earlier message; /rewind N shows what it does, /rewind undo", self._rewind),
             "wire": ("show the next request; /wire MODEL shows it for another model", self._wire),
             "context": (sentences.COMMANDS["context"], self._context),
             "compact": (f"{sentences.COMMANDS['compact']}; /compact WORDS says what to keep", self._compact),
@@ -101,6 +113,7 @@ class Commands:
             "Tab": "complete a command or a path",
             "Shift-Tab": "switch the permission mode",
             "Esc, Ctrl-C": "cancel the current turn; Ctrl-C again exits",
+            "Esc Esc": "list your messages, to go back to one: /rewind",
             "Ctrl-D": "exit",
         }
         lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in keys.items())]
@@ -252,6 +265,22 @@ class Commands:
             return Compact(focus)
         self._view.dim("There are no messages yet.")
         return None
+
+    def _rewind(self, words: str) -> Next:
+        if not self._current.session:
+            self._view.dim("There are no messages yet.")
+            return None
+        given = words.split()
+        force = "force" in given
+        given = [word for word in given if word != "force"]
+        to: int | Literal["undo"] | None = None
+        if given:
+            to = "undo" if given[0] == "undo" else int(given[0]) if given[0].isdecimal() else None
+        what = given[1] if len(given) > 1 else ""
+        if (given and to is None) or what not in ("", "both", "files", "conversation") or len(given) > 2:
+            self._view.problem("Write /rewind, /rewind N, /rewind N both|files|conversation, or /rewind undo.")
+            return None
+        return Rewind(to, "both" if to == "undo" else what, force)
 
     def _cost(self, _: str) -> None:
         usage = self._current.usage

@@ -87,6 +87,12 @@ def _bindings(next_mode: Callable[[], None]) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
+    @keys.add("escape", "escape")
+    def _(event: KeyPressEvent) -> None:
+        if not event.current_buffer.text:
+            event.current_buffer.text = "/rewind"
+            event.current_buffer.validate_and_handle()
+
     @keys.add("s-tab")
     def _(event: KeyPressEvent) -> None:
         next_mode()

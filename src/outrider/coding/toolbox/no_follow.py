@@ -61,6 +61,33 @@ class Folder:
         except FileNotFoundError:
             return
 
+    def link_target(self, name: str) -> str:
+        """Return the target of a link in the folder."""
+        return os.readlink(self._named(name), dir_fd=self._handle)
+
+    def make_link(self, name: str, target: str) -> None:
+        """Create a link in the folder."""
+        os.symlink(target, self._named(name), dir_fd=self._handle)
+
+    def make_folder(self, name: str) -> None:
+        """Create a folder in the folder."""
+        os.mkdir(self._named(name), dir_fd=self._handle)
+
+    def remove_folder(self, name: str) -> None:
+        """Remove an empty folder in the folder."""
+        os.rmdir(self._named(name), dir_fd=self._handle)
+
+    def set_folder_mode(self, name: str, mode: int) -> None:
+        """Set the permissions of a folder in the folder."""
+        if self._handle is None:
+            os.chmod(self._named(name), mode)
+            return
+        handle = self.open(name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fchmod(handle, mode)
+        finally:
+            os.close(handle)
+
     def names(self, most: int) -> list[str]:
         """Return the names in the folder, at most so many."""
         if self._handle is None:

@@ -1,0 +1,1 @@
+"""Snapshots of the working folder, so that a session can be rewound."""

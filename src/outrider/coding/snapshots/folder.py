@@ -1,0 +1,184 @@
+"""`FolderSnapshots`: the working folder of a session, which can be rewound."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from stat import S_ISREG
+
+from outrider.coding.snapshots.restoring import Restorer
+from outrider.coding.snapshots.scanning import Limits, Scanner, TooLargeError
+from outrider.coding.toolbox.files.diffs import diff_of
+from outrider.coding.toolbox.no_follow import opened_folder
+from outrider.errors import LogError
+from outrider.log.entries import SnapshotEntry
+from outrider.log.log import Log
+from outrider.log.snapshot_store import Changes, FileState
+from outrider.log.timeline import Timeline
+from outrider.runtime.working_folder import FileChange
+from outrider.text import counted, human_size
+
+DIFF_BYTES = 1024 * 1024
+"""The size of a file from which a preview has no diff of it."""
+NAMED = 5
+"""How many files a notice names."""
+
+
+class FolderSnapshots:
+    """The snapshots of a folder in one session. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        log: Log,
+        session: str,
+        limits: Limits | None = None,
+    ) -> None:
+        self._folder = folder.resolve()
+        self._log = log
+        self._session = session
+        self._notices: list[str] = []
+        self._limits = limits or Limits()
+        self._store = log.snapshot_store
+        self._scanner: Scanner | None = None
+        self._off = ""
+        """Why there are no snapshots."""
+        self._is_stale = False
+        """Whether the last snapshot was not stored in the log."""
+        self._lock = threading.Lock()
+
+    def snapshot(self, *, opens: bool = False) -> SnapshotEntry | None:
+        """Record what changed since the last snapshot, and return the entry to write."""
+        with self._lock:
+            if self._off:
+                return None
+            if self._is_stale:
+                self._scanner, self._is_stale = None, False
+            try:
+                return self._recorded(opens)
+            except (TooLargeError, LogError, OSError) as error:
+                self._off = str(error)
+                self._notices.append(f"Rewinding cannot restore the files of {self._folder}: {error}.")
+                return None
+
+    def forget(self) -> None:
+        """Start the next snapshot from what the log has."""
+        self._is_stale = True
+
+    def take_notices(self) -> list[str]:
+        """Return sentences for the user that came up since the last call."""
+        taken, self._notices = self._notices, []
+        return taken
+
+    def _recorded(self, opens: bool) -> SnapshotEntry:
+        is_whole = False
+        if self._scanner is None:
+            known = self._last_state()
+            is_whole = known is None
+            self._scanner = Scanner(self._folder, self._store, known or {}, self._limits, self._left_out())
+        changes = self._scanner.scan()
+        if not_kept := self._scanner.not_kept:
+            names = ", ".join(not_kept[:NAMED]) + (" …" if len(not_kept) > NAMED else "")
+            self._notices.append(
+                f"{counted(len(not_kept), 'file')} cannot be restored by rewinding, for the size "
+                f"(over {human_size(self._limits.file_bytes)} each, or too much together): {names}"
+            )
+        name = self._store.put_changes(changes) if changes else ""
+        return SnapshotEntry(str(self._folder), name, len(changes), is_whole, opens)
+
+    def _last_state(self) -> dict[str, FileState] | None:
+        """Return the files at the newest snapshot in the log; None if there is none, or it cannot be read."""
+        timeline = self.timeline()
+        try:
+            return timeline.state() if timeline.has_snapshots else None
+        except LogError:
+            return None
+
+    def _left_out(self) -> frozenset[str]:
+        """Return the log's own folder, if it is in this one."""
+        own = self._log.folder.resolve()
+        is_inside = own != self._folder and own.is_relative_to(self._folder)
+        return frozenset([own.relative_to(self._folder).as_posix()] if is_inside else [])
+
+    def timeline(self) -> Timeline:
+        """Return the snapshots in the log."""
+        return Timeline(self._log.snapshots(self._session), str(self._folder), self._store)
+
+    def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
+        """Return what must change to bring the folder from its newest snapshot to a point."""
+        others = timeline.changed_by_others(point)
+        current = timeline.state()
+        wanted = self._wanted(timeline, point, current)
+        return [
+            FileChange(
+                path,
+                _action(current.get(path), state),
+                path in others or (path not in current and os.path.lexists(self._folder / path)),
+                _is_kept(current.get(path), state),
+                self._diff(path, current.get(path), state) if diffs else "",
+            )
+            for path, state in sorted(wanted.items())
+        ]
+
+    def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
+        """Bring these files to a point. Return those that could not be restored, with the reasons."""
+        current = timeline.state()
+        wanted = self._wanted(timeline, point, current)
+        restorer = Restorer(self._folder, self._store)
+        if self._scanner:
+            restorer.remove_leftovers(self._scanner.leftovers)
+        return restorer.restore({path: wanted[path] for path in paths if path in wanted}, current)
+
+    def _wanted(self, timeline: Timeline, point: int, current: dict[str, FileState]) -> Changes:
+        """Return the files that differ, as they were at a point."""
+        target, adopted = timeline.state(point), timeline.adopted(point)
+        wanted: Changes = {
+            path: state
+            for path, state in target.items()
+            if not state.equals(current.get(path)) and not (path not in current and self._is_there(path, state))
+        }
+        return wanted | dict.fromkeys(path for path in current if path not in target and path not in adopted)
+
+    def _is_there(self, path: str, state: FileState) -> bool:
+        """Return whether a file that is ignored by now still has its former content."""
+        place = self._folder / path
+        try:
+            if state.is_folder:
+                return place.is_dir() and not place.is_symlink()
+            with opened_folder(place.parent) as folder:
+                if not state.is_file:
+                    return os.fsencode(folder.link_target(place.name)) == state.content
+                with os.fdopen(folder.open(place.name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+                    return hashlib.file_digest(file, "sha256").digest() == state.content
+        except OSError:
+            return False
+
+    def _diff(self, path: str, current: FileState | None, wanted: FileState | None) -> str:
+        texts = [self._text(current), self._text(wanted)]
+        old, new = texts
+        return "" if old is None or new is None else diff_of(old, new, path).text
+
+    def _text(self, state: FileState | None) -> str | None:
+        """Return the text of a file: "" for one that is not there, None for one that is no text."""
+        if state is None or not S_ISREG(state.mode):
+            return ""
+        if not state.content or state.stamp[1] > DIFF_BYTES:
+            return None
+        try:
+            return self._store.read(state.content).decode()
+        except (LogError, UnicodeDecodeError):
+            return None
+
+
+def _action(current: FileState | None, wanted: FileState | None) -> str:
+    if wanted is None:
+        return "delete"
+    return "create" if current is None else "change"
+
+
+def _is_kept(current: FileState | None, wanted: FileState | None) -> bool:
+    """Return whether the change can be made, and taken back."""
+    return all(state is None or state.is_kept for state in (current, wanted))

@@ -1,0 +1,234 @@
+"""Finding what changed in a folder since it was last looked at.
+
+A file is read only if its size, times, inode or mode differ from what is known. Links are never followed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+
+import msgspec
+
+from outrider.coding.snapshots.ignoring import NAME as IGNORE_FILE
+from outrider.coding.snapshots.ignoring import Ignoring, stamp_of
+from outrider.coding.toolbox.no_follow import Folder, opened_folder
+from outrider.log.snapshot_store import Changes, FileState, SnapshotStore
+
+TEMPORARY = ".outrider-restore-"
+"""How the names of files begin that are being restored."""
+RACY_NS = 50_000_000
+"""A file that changed so shortly before it was read may change again with the same times."""
+
+Stamp = tuple[int, int, int, int, int]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How much of a folder is kept."""
+
+    files: int = 60_000
+    """Files, links and folders. A folder with more has no snapshots."""
+    walk_seconds: float = 5.0
+    file_bytes: int = 20 * 1024 * 1024
+    """A larger file is not kept."""
+    bytes: int = 1024 * 1024 * 1024
+    """New bytes in one snapshot. Files beyond are not kept."""
+    seconds: float = 30.0
+    """The time for reading files in one snapshot. Files beyond are not kept."""
+
+
+class TooLargeError(Exception):
+    """The folder has too many files; the message says so."""
+
+
+class Scanner:
+    """Knows the files of a folder and finds out what changed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: SnapshotStore,
+        known: dict[str, FileState],
+        limits: Limits,
+        left_out: frozenset[str] = frozenset(),
+    ) -> None:
+        self.files = known
+        """The files, links and folders by their paths. `left_out` are paths that are never looked at."""
+        self.not_kept: list[str] = []
+        """The files that the last scan could not keep because of the limits."""
+        self.leftovers: list[str] = []
+        """Temporary files of a restoration that was killed, found by the last scan."""
+        self._folder = folder
+        self._root = f"{folder}{'' if str(folder).endswith('/') else '/'}"
+        self._store = store
+        self._limits = limits
+        self._rules: Ignoring | None = None
+        self._left_out = left_out
+        self._ignored = set(left_out)
+
+    def scan(self) -> Changes:
+        """Return what changed since the last scan, with the contents stored. Raises TooLargeError and LogError."""
+        former = self._rules
+        walk = _Walk(self, self._rules or Ignoring(self._folder), fresh=self._rules is None)
+        walk.run()
+        if former and (walk.found_new_rules or self._have_rules_changed(former)):
+            self._ignored = set(self._left_out)
+            walk = _Walk(self, Ignoring(self._folder), fresh=True)
+            walk.run()
+        self._rules = walk.rules
+        self.leftovers = walk.leftovers
+        read = walk.folders | dict(self._read(walk.changed))
+        if former and former is not walk.rules:
+            read = {path: _adopted(path, state, former, self.files) for path, state in read.items()}
+        return self._take(walk.files, read)
+
+    def _take(self, unchanged: dict[str, FileState], read: dict[str, FileState]) -> Changes:
+        before, self.files = self.files, unchanged | read
+        changes: Changes = {path: state for path, state in read.items() if not state.equals(before.get(path))}
+        changes |= dict.fromkeys(path for path in before if path not in self.files)
+        return changes
+
+    def _have_rules_changed(self, rules: Ignoring) -> bool:
+        places = rules.stamps.items()
+        return any(stamp_of(os.path.join(self._root, place, IGNORE_FILE)) != stamp for place, stamp in places)
+
+    def _read(self, changed: dict[str, Stamp]) -> Iterator[tuple[str, FileState]]:
+        """Yield the states of changed files, after storing their contents."""
+        started, stored = time.monotonic(), 0
+        self.not_kept = []
+        for place, paths in groupby(sorted(changed, key=_place), _place):
+            try:
+                with opened_folder(self._folder / place) as folder:
+                    for path in paths:
+                        is_late = time.monotonic() - started > self._limits.seconds
+                        keep = not is_late and stored < self._limits.bytes
+                        if state := self._state(folder, path, changed[path], keep):
+                            stored += state.stamp[1]
+                            yield path, state
+            except OSError:
+                continue  # the folder has just been removed or replaced
+
+    def _state(self, folder: Folder, path: str, stamp: Stamp, keep: bool) -> FileState | None:
+        """Return the state of one file; None if it has just disappeared."""
+        name = path.rpartition("/")[2]
+        try:
+            if S_ISLNK(stamp[0]):
+                return FileState(stamp, os.fsencode(folder.link_target(name)))
+            if keep and stamp[1] <= self._limits.file_bytes:
+                return self._stored(folder, name)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            pass  # it cannot be read, so it is not kept
+        self.not_kept.append(path)
+        return FileState(stamp)
+
+    def _stored(self, folder: Folder, name: str) -> FileState:
+        handle = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            status = os.fstat(handle)
+            if not S_ISREG(status.st_mode):
+                raise IsADirectoryError
+            now = time.time_ns()
+            data = b"".join(iter(lambda: os.read(handle, status.st_size + 4096), b""))
+        finally:
+            os.close(handle)
+        mode, size, mtime, inode, ctime = _stamp(status)
+        if max(mtime, ctime) > now - RACY_NS:
+            mtime = -1  # no file has this time, so it is read again
+        return FileState((mode, size, mtime, inode, ctime), self._store.put(data))
+
+
+class _Walk:
+    """One walk through the folder."""
+
+    def __init__(self, scanner: Scanner, rules: Ignoring, *, fresh: bool) -> None:
+        self.files: dict[str, FileState] = {}
+        """The files and folders that did not change."""
+        self.folders: dict[str, FileState] = {}
+        """The folders that are new, or have another mode."""
+        self.changed: dict[str, Stamp] = {}
+        """The files and links that may have changed."""
+        self.leftovers: list[str] = []
+        self.found_new_rules = False
+        self.rules = rules
+        self._fresh = fresh
+        """Whether the rules are new: then nothing is known of which files they ignore."""
+        self._known = scanner.files
+        self._ignored = scanner._ignored
+        self._root = scanner._root
+        self._limits = scanner._limits
+        self._places = [""]
+
+    def run(self) -> None:
+        deadline = time.monotonic() + self._limits.walk_seconds
+        while self._places:
+            self._visit(self._places.pop())
+            if len(self.files) + len(self.changed) > self._limits.files:
+                raise TooLargeError(f"it has more than {self._limits.files:,} files")
+            if time.monotonic() > deadline:
+                raise TooLargeError(f"listing its files takes more than {self._limits.walk_seconds:g} seconds")
+
+    def _visit(self, place: str) -> None:
+        if self._fresh:
+            self.rules.read(place)
+        prefix = f"{place}/" if place else ""
+        try:
+            with os.scandir(self._root + prefix) as entries:
+                for entry in entries:
+                    path = prefix + entry.name
+                    known = self._known.get(path)
+                    if (known is None or self._fresh) and self._is_left_out(path, entry):
+                        continue
+                    self._look(path, entry.stat(follow_symlinks=False), known)
+        except FileNotFoundError:
+            return  # it has just been removed
+        except OSError:  # it cannot be listed, so nothing is known about what is in it
+            self.files |= {path: state for path, state in self._known.items() if prefix and path.startswith(prefix)}
+
+    def _look(self, path: str, status: os.stat_result, known: FileState | None) -> None:
+        mode = status.st_mode
+        stamp = (mode, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+        if known is not None and known.stamp == stamp:
+            self.files[path] = known
+        elif S_ISDIR(mode):
+            self._places.append(path)
+            if known is not None and known.mode == mode:
+                self.files[path] = known
+            else:
+                self.folders[path] = FileState((mode, 0, 0, 0, 0))
+        elif S_ISREG(mode) or S_ISLNK(mode):
+            self.changed[path] = stamp
+
+    def _is_left_out(self, path: str, entry: os.DirEntry[str]) -> bool:
+        name = entry.name
+        if name == ".git" or path in self._ignored:
+            return True
+        if name.startswith(TEMPORARY):
+            self.leftovers.append(path)
+            return True
+        if name == IGNORE_FILE and not self._fresh:
+            self.found_new_rules = True
+        if self.rules.ignores(path, entry.is_dir(follow_symlinks=False)):
+            self._ignored.add(path)
+            return True
+        return False
+
+
+def _adopted(path: str, state: FileState, former: Ignoring, known: dict[str, FileState]) -> FileState:
+    """Mark a file that was there before, but ignored by the former rules."""
+    if path in known or not former.ignores_any_part(path, state.is_folder):
+        return state
+    return msgspec.structs.replace(state, adopted=True)
+
+
+def _place(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns

@@ -1,0 +1,80 @@
+"""The states of a working folder over a session, from its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from outrider.log.entries import Record, RewindEntry, SnapshotEntry
+from outrider.log.snapshot_store import Changes, FileState, SnapshotStore
+
+
+class Timeline:
+    """The snapshots of one folder, in order. A point is the index of a snapshot. Methods may raise LogError."""
+
+    def __init__(self, records: Iterable[Record], folder: str, store: SnapshotStore) -> None:
+        self._store = store
+        self._snapshots: list[tuple[int, SnapshotEntry]] = []
+        self._before_rewinds: list[int | None] = []
+        """The point before each rewind that was not taken back; None for one that left the files alone."""
+        restoring: int | None = None
+        # The point before the first rewind since the last call. If there are several, all but the last were killed.
+        for record in records:
+            match record.entry:
+                case SnapshotEntry(folder=name, opens=opens, restores=restores) if name == folder:
+                    if opens and not (restores and restoring is not None):
+                        restoring = len(self._snapshots) if restores else None
+                    self._snapshots.append((record.seq, record.entry))
+                case RewindEntry(undo=undo, files=files):
+                    if undo:
+                        del self._before_rewinds[-1:]
+                    else:
+                        self._before_rewinds.append(restoring if files else None)
+                    restoring = None
+
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether there is any."""
+        return bool(self._snapshots)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls were running after the newest snapshot, or the process stopped while they were."""
+        return bool(self._snapshots) and self._snapshots[-1][1].opens
+
+    @property
+    def before_rewind(self) -> int | None:
+        """The point before the newest rewind, if it restored files of this folder."""
+        return self._before_rewinds[-1] if self._before_rewinds else None
+
+    def after(self, seq: int) -> int | None:
+        """Return the point before the first call that may have written after an entry; None if there was no call."""
+        return next((point for point, (at, entry) in enumerate(self._snapshots) if at > seq and entry.opens), None)
+
+    def state(self, point: int | None = None) -> dict[str, FileState]:
+        """Return the files at a point, or at the newest one."""
+        files: dict[str, FileState] = {}
+        for _, entry in self._snapshots[: len(self._snapshots) if point is None else point + 1]:
+            if entry.is_whole:
+                files = {}
+            for path, state in self._store.changes(entry.changes).items():
+                if state is None:
+                    files.pop(path, None)
+                else:
+                    files[path] = state
+        return files
+
+    def changed_by_others(self, point: int) -> set[str]:
+        """Return the paths that changed after a point while no call was running."""
+        return {path for changes, by_calls in self._changes_after(point) if not by_calls for path in changes}
+
+    def adopted(self, point: int) -> set[str]:
+        """Return the paths that appeared after a point only because they were no longer ignored."""
+        changes = (changes for changes, _ in self._changes_after(point))
+        return {path for each in changes for path, state in each.items() if state and state.adopted}
+
+    def _changes_after(self, point: int) -> Iterable[tuple[Changes, bool]]:
+        opened = self._snapshots[point][1].opens
+        for _, entry in self._snapshots[point + 1 :]:
+            if not entry.is_whole:  # such a list has files that did not change as well
+                yield self._store.changes(entry.changes), opened
+            opened = entry.opens

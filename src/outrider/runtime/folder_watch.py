@@ -1,0 +1,72 @@
+"""Takes snapshots of the working folder around the calls of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from outrider.errors import LogError
+from outrider.log.entries import SnapshotEntry
+from outrider.runtime.events import Event, Notice
+from outrider.runtime.working_folder import WorkingFolder
+from outrider.tools.threads import Threads
+
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
+
+
+class FolderWatch:
+    """One snapshot before calls that may write, and one after them, which is taken while the model works on."""
+
+    def __init__(
+        self, folder: WorkingFolder, journal: Journal, threads: Threads, emit: Callable[[Event], None]
+    ) -> None:
+        self.folder = folder
+        self._emit = emit
+        self._journal = journal
+        self._threads = threads
+        self._is_open = False
+        """Whether calls that may write are running."""
+        self._closing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> SnapshotEntry | None:
+        """Return the snapshot to store before a call that may write; None if one was stored for a call beside it."""
+        if self._is_open:
+            return None
+        await self.settle()
+        self._is_open = True
+        try:
+            return await self._snapshot(opens=True)
+        except asyncio.CancelledError:
+            self.folder.forget()  # the snapshot is taken, but not stored
+            raise
+
+    def forget(self) -> None:
+        """Forget what could not be stored: the next snapshot starts from what the log has."""
+        self.folder.forget()
+
+    def end(self) -> None:
+        """Take the snapshot after the calls, in the background."""
+        if self._is_open:
+            self._is_open = False
+            self._closing = asyncio.ensure_future(self._close())
+
+    async def settle(self) -> None:
+        """Wait for the snapshot after the last calls. It is taken even if the caller is cancelled meanwhile."""
+        closing, self._closing = self._closing, None
+        if closing:
+            await asyncio.shield(closing)
+
+    async def _close(self) -> None:
+        try:
+            if snapshot := await self._snapshot(opens=False):
+                await self._journal.write(snapshot).finished()
+        except LogError:
+            self.folder.forget()
+
+    async def _snapshot(self, *, opens: bool) -> SnapshotEntry | None:
+        snapshot = await self._threads.run(self.folder.snapshot, opens=opens)
+        for notice in self.folder.take_notices():
+            self._emit(Notice(notice))
+        return snapshot

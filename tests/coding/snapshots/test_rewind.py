@@ -1,0 +1,388 @@
+"""Rewinding a session of the coding agent: its files and its conversation are as they were at a message."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Agent, Log, Message, ScriptedModel, Session, ToolUseBlock
+from outrider.coding.snapshots.folder import FolderSnapshots
+from outrider.coding.snapshots.scanning import Limits
+from outrider.coding.toolbox import standard_tools
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.errors import ConversationError, RewindConflictError
+from outrider.events import Event, Notice
+from outrider.log.transfer import export, import_session
+
+Call = tuple[str, dict[str, Any]]
+LARGE = 3_000_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with Log(tmp_path / "log") as log:
+        yield log
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with a repository, files of several kinds, and ignored ones."""
+    folder = tmp_path / "project"
+    (folder / "src/deep").mkdir(parents=True)
+    (folder / "empty").mkdir(mode=0o750)
+    (folder / ".gitignore").write_text("build/\n*.log\n")
+    (folder / "notes.txt").write_text("one\ntwo\n")
+    (folder / "src/main.py").write_text("print('hello')\n")
+    (folder / "src/run.sh").write_text("#!/bin/sh\necho hi\n")
+    (folder / "src/run.sh").chmod(0o755)
+    (folder / "src/deep/data.bin").write_bytes(bytes(range(256)) * 40)
+    (folder / "link").symlink_to("src/main.py")
+    (folder / "build").mkdir()
+    (folder / "build/out.o").write_bytes(b"object")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    subprocess.run(["git", "-C", str(folder), "add", "."], check=True)
+    return folder
+
+
+def state(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Everything in the folder except the repository and what it ignores, with modes and contents."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in (".git", "build")]
+        for name in [*folders, *files]:
+            path = Path(place, name)
+            status = path.lstat()
+            content: object = None
+            if path.is_symlink():
+                content = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            mode = 0 if path.is_symlink() else status.st_mode
+            found[str(path.relative_to(folder))] = (mode, content)
+    return found
+
+
+def repository(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = [path for path in (folder / ".git").rglob("*") if path.is_file()]
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+class Project:
+    """A session in a folder, with real tools and a scripted model."""
+
+    def __init__(self, log: Log, folder: Path, limits: Limits | None = None) -> None:
+        self.log, self.folder = log, folder
+        self.limits = limits
+        self.events: list[Event] = []
+        self.session = self.open(None)
+
+    def open(self, id: str | None, steps: Sequence[Any] = ()) -> Session:
+        self.workspace = Workspace(self.folder)
+        tools = standard_tools(self.workspace, ["Read", "Write", "Edit", "Bash"], sandbox=None)
+        self.model = ScriptedModel(list(steps))
+        agent = Agent(self.model, tools=tools)
+        session = Session.open(self.log, id, agent, cwd=self.folder, observer=self.events.append).now()
+        session.use_folder(FolderSnapshots(self.folder, self.log, session.id, self.limits))
+        return session
+
+    def reopen(self) -> None:
+        self.session.close()
+        self.session = self.open(self.session.id)
+
+    async def say(self, text: str, *calls: Call) -> None:
+        """One turn: the model makes these calls, one in each reply, and then answers."""
+        uses = [Message.assistant(ToolUseBlock(f"c{os.urandom(10).hex()}", *each)) for each in calls]
+        tools = tuple(self.session.agent.tools)
+        self.session.agent = Agent(ScriptedModel([*uses, f"Done: {text}"]), tools=tools)
+        result = await self.session.run(text)
+        assert result.status == "done", result.error
+
+    def bash(self, command: str) -> Call:
+        return "Bash", {"command": command}
+
+
+@pytest.fixture
+def project(log: Log, folder: Path) -> Iterator[Project]:
+    project = Project(log, folder)
+    yield project
+    project.session.close()
+    project.workspace.close()
+
+
+def said(session: Session) -> list[str]:
+    return [message.text for message in session.messages if message.text]
+
+
+EDITS = (
+    "sed -i s/hello/bye/ src/main.py",
+    f"{sys.executable} -c \"open('made.txt','w').write('x'*1000); open('notes.txt','a').write('three')\"",
+    "rm -r src/deep && rmdir empty",
+    "mv notes.txt moved.txt && mkdir -p new/inner && mv src/run.sh new/inner/",
+    "ln -sfn src link && ln -s nowhere dangling && chmod 600 src/main.py",
+    f"head -c {LARGE} /dev/urandom > large.bin && ln large.bin hard.bin",
+    "rm link && mkdir link && echo in > link/file && rm -r new && echo now-a-file > new",
+)
+
+
+async def run_all(project: Project) -> list[dict[str, tuple[Any, ...]]]:
+    """Change the folder in every way, one message each. Return the states before each message, and the last."""
+    states = []
+    calls = [("Write", {"file_path": "src/added.py", "content": "new\n"})]
+    states.append(state(project.folder))
+    await project.say("message 1", *calls, ("Read", {"file_path": "notes.txt"}))
+    states.append(state(project.folder))
+    edit = {"file_path": "notes.txt", "old_string": "one", "new_string": "1"}
+    await project.say("message 2", ("Read", {"file_path": "notes.txt"}), ("Edit", edit))
+    for number, command in enumerate(EDITS, 3):
+        states.append(state(project.folder))
+        await project.say(f"message {number}", project.bash(command))
+    states.append(state(project.folder))
+    assert all(one != other for one, other in pairwise(states)), "a step changed nothing"
+    return states
+
+
+@pytest.mark.parametrize("order", ["backwards", "to the first", "undone each time"])
+async def test_the_folder_is_byte_for_byte_as_it_was(project: Project, order: str) -> None:
+    before = repository(project.folder)
+    states = await run_all(project)
+    targets = [1] if order == "to the first" else range(len(states) - 1, 0, -1)
+    for to in targets:
+        done = await project.session.rewind(to)
+        assert not done.not_restored
+        assert state(project.folder) == states[to - 1], f"message {to}"
+        assert said(project.session)[-1:] == ([f"Done: message {to - 1}"] if to > 1 else [])
+        assert done.message is not None
+        assert done.message.text == f"message {to}"
+        if order == "undone each time":
+            await project.session.undo_rewind()
+            assert state(project.folder) == states[-1]
+            assert said(project.session)[-1] == f"Done: message {len(states) - 1}"
+    assert (project.folder / "build/out.o").read_bytes() == b"object"
+    assert repository(project.folder) == before
+
+
+async def test_only_the_files_or_only_the_conversation(project: Project) -> None:
+    first = state(project.folder)
+    await project.say("make it", project.bash("echo 1 > made.txt"))
+    made = state(project.folder)
+    await project.session.rewind(1, conversation=False)
+    assert state(project.folder) == first
+    assert said(project.session) == ["make it", "Done: make it"]
+    await project.session.undo_rewind()
+    assert state(project.folder) == made
+    await project.session.rewind(1, files=False)
+    assert state(project.folder) == made
+    assert project.session.messages == []
+    with pytest.raises(ConversationError, match="there is no user message 1 to go back to; the session has none"):
+        await project.session.rewind(1)
+
+
+async def test_a_file_changed_by_hand_is_a_conflict(project: Project) -> None:
+    first = state(project.folder)
+    await project.say("one", project.bash("echo agent >> notes.txt; echo agent > src/main.py"))
+    (project.folder / "notes.txt").write_text("by hand\n")
+    mine = state(project.folder)
+    preview = await project.session.rewind_preview(1)
+    assert preview.conflicts == ("notes.txt",)
+    assert [(file.path, file.action) for file in preview.files] == [("notes.txt", "change"), ("src/main.py", "change")]
+    assert "-by hand\n+one\n+two\n" in preview.files[0].diff
+    with pytest.raises(RewindConflictError, match=r"notes\.txt"):
+        await project.session.rewind(1)
+    assert state(project.folder) == mine
+    assert said(project.session) == ["one", "Done: one"]
+    await project.session.rewind(1, force=True)
+    assert state(project.folder) == first
+    await project.session.undo_rewind()
+    assert state(project.folder) == mine
+
+
+async def test_a_file_changed_by_hand_between_two_calls_is_a_conflict(project: Project) -> None:
+    await project.say("one", project.bash("echo agent > made.txt"))
+    (project.folder / "made.txt").write_text("by hand\n")
+    await project.say("two", project.bash("echo agent >> made.txt"))
+    project.reopen()
+    assert (await project.session.rewind_preview(2)).conflicts == ()
+    assert (await project.session.rewind_preview(1)).conflicts == ("made.txt",)
+
+
+async def test_what_the_user_did_before_a_message_stays(project: Project) -> None:
+    await project.say("one", project.bash("true"))
+    (project.folder / "notes.txt").write_text("by hand\n")
+    await project.say("two", project.bash("echo agent > made.txt"))
+    await project.session.rewind(2)
+    assert (project.folder / "notes.txt").read_text() == "by hand\n"
+    assert not (project.folder / "made.txt").exists()
+
+
+async def test_a_rewind_survives_reopening_forks_and_exports(project: Project, log: Log, tmp_path: Path) -> None:
+    first = state(project.folder)
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    await project.say("two", project.bash("echo 2 > made.txt"))
+    await project.session.rewind(2)
+    await project.say("three", project.bash("echo 3 > made.txt"))
+    expected = ["one", "Done: one", "three", "Done: three"]
+    project.reopen()
+    assert said(project.session) == expected
+    name = project.session.id
+    assert [message.text for message in log.messages(log.fork(name)) if message.text] == expected
+    with Log(tmp_path / "other") as other:
+        imported = import_session(other, export(log, name)).id
+        assert [message.text for message in other.messages(imported) if message.text] == expected
+    shown = [entry.entry.message.text for entry in log.shown_records(name) if hasattr(entry.entry, "message")]
+    assert [text for text in shown if text] == expected
+    await project.session.rewind(1)
+    assert state(project.folder) == first
+    await project.session.undo_rewind()
+    await project.session.undo_rewind()
+    assert said(project.session) == ["one", "Done: one", "two", "Done: two"]
+    assert (project.folder / "made.txt").read_text() == "2\n"
+    with pytest.raises(ConversationError, match="there is no rewind to undo"):
+        await project.session.undo_rewind()
+
+
+async def test_the_model_sees_what_is_left_and_ids_stay_unique(project: Project) -> None:
+    tools = tuple(project.session.agent.tools)
+    use = ToolUseBlock("call_1", "Bash", {"command": "true"})
+    project.session.agent = Agent(ScriptedModel([Message.assistant(use), "Done."]), tools=tools)
+    await project.session.run("one")
+    await project.session.rewind(1)
+    model = ScriptedModel([Message.assistant(use), "Again."])
+    project.session.agent = Agent(model, tools=tools)
+    await project.session.run("other")
+    assert [message.text for message in model.requests[0].messages] == ["other"]
+    calls = [call.id for message in project.session.messages for call in message.tool_calls]
+    assert calls != ["call_1"]
+
+
+async def test_a_file_over_the_limit_is_named_and_left_alone(log: Log, folder: Path) -> None:
+    project = Project(log, folder, Limits(file_bytes=1000))
+    (folder / "large.txt").write_bytes(b"x" * 2000)
+    await project.say("one", project.bash("echo more >> large.txt; echo small > small.txt"))
+    notices = [event.text for event in project.events if isinstance(event, Notice)]
+    assert any("cannot be restored by rewinding" in text and "large.txt" in text for text in notices)
+    preview = await project.session.rewind_preview(1)
+    assert preview.not_kept == ("large.txt",)
+    done = await project.session.rewind(1)
+    assert done.not_restored == {"large.txt": "its content was not kept"}
+    assert (folder / "large.txt").read_bytes() == b"x" * 2000 + b"more\n"
+    assert not (folder / "small.txt").exists()
+    project.session.close()
+
+
+async def test_a_folder_with_too_many_files_has_no_snapshots(log: Log, folder: Path) -> None:
+    project = Project(log, folder, Limits(files=3))
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    await project.say("two", project.bash("echo 2 > made.txt"))
+    notices = [event.text for event in project.events if isinstance(event, Notice)]
+    assert len([text for text in notices if "more than 3 files" in text]) == 1
+    await project.session.rewind(2)
+    assert said(project.session) == ["one", "Done: one"]
+    assert (folder / "made.txt").read_text() == "2\n"
+    project.session.close()
+
+
+async def test_files_that_are_no_longer_ignored_are_not_deleted(project: Project) -> None:
+    await project.say("one", project.bash("echo '*.log' > .gitignore; echo 1 > made.txt"))
+    await project.say("two", project.bash("echo 2 > made.txt"))
+    done = await project.session.rewind(1)
+    assert set(done.files) == {".gitignore", "made.txt"}
+    assert (project.folder / "build/out.o").read_bytes() == b"object"
+
+
+async def test_a_link_that_was_swapped_in_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "main.py").write_text("precious\n")
+    await project.say("one", project.bash("echo changed > src/main.py; echo more > src/more.py"))
+    restore = FolderSnapshots.restore
+
+    def swap_and_restore(self: FolderSnapshots, *arguments: Any) -> dict[str, str]:
+        (project.folder / "src").rename(project.folder / "moved")
+        (project.folder / "src").symlink_to(outside)
+        return restore(self, *arguments)
+
+    monkeypatch.setattr(FolderSnapshots, "restore", swap_and_restore)
+    done = await project.session.rewind(1)
+    assert set(done.not_restored) == {"src/main.py", "src/more.py"}
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"main.py": "precious\n"}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from outrider import Log
+from outrider.coding.snapshots.folder import FolderSnapshots
+from outrider.runtime.rewinding import Rewinder
+
+left = int(sys.argv[4])
+from outrider.coding.toolbox.no_follow import Folder
+real = Folder.replace
+def replace(self, old, new):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(self, old, new)
+Folder.replace = replace
+log = Log(sys.argv[1])
+journal = log.open(sys.argv[2])
+Rewinder(log, journal, FolderSnapshots(Path(sys.argv[3]), log, journal.id)).rewind(1)
+"""
+
+
+async def test_a_kill_in_the_middle_of_restoring(project: Project, log: Log) -> None:
+    first = state(project.folder)
+    command = "for i in 1 2 3 4 5; do echo $i > src/$i.py; done; rm notes.txt src/run.sh; echo x > src/main.py; rm link"
+    await project.say("one", project.bash(command))
+    last, name = state(project.folder), project.session.id
+    project.session.close()
+    for count in (0, 2):
+        arguments = [sys.executable, "-c", KILLED, str(log.folder), name, str(project.folder), str(count)]
+        killed = await asyncio.to_thread(subprocess.run, arguments, capture_output=True)
+        assert killed.returncode == -9, killed.stderr
+    assert state(project.folder) not in (first, last)
+    project.session = project.open(name)
+    assert said(project.session) == ["one", "Done: one"]
+    done = await project.session.rewind(1)
+    assert not done.not_restored
+    assert state(project.folder) == first
+    assert project.session.messages == []
+    await project.session.undo_rewind()
+    assert said(project.session) == ["one", "Done: one"]
+    assert state(project.folder) == last, "undo goes back to before the first attempt"
+
+
+async def test_snapshots_are_private_and_removed_with_their_session(
+    project: Project, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    fork = log.fork(project.session.id)
+    project.session.close()
+    files = [path for path in (log.folder / "snapshots").rglob("*") if path.is_file()]
+    assert files
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    monkeypatch.setattr("outrider.log.files.UNREFERENCED_SECONDS", -1.0)
+    log.delete(project.session.id)
+    assert log.remove_unreferenced_files() == (0, 0)
+    log.delete(fork)
+    assert log.remove_unreferenced_files()[0] == len(files)
+    assert not [path for path in (log.folder / "snapshots").rglob("*") if path.is_file()]
+
+
+async def test_calls_that_only_read_take_no_snapshot(project: Project, log: Log) -> None:
+    await project.say("one", ("Read", {"file_path": "notes.txt"}))
+    assert log.snapshots(project.session.id) == []
+    assert not (log.folder / "snapshots").exists()
+    assert not (await project.session.rewind_preview(1)).files

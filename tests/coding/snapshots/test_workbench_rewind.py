@@ -1,0 +1,53 @@
+"""Sessions of the coding agent record their folder; others pay nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from outrider import Agent, Log, ScriptedModel, Session, tool
+from outrider.coding.config.loading import load
+from outrider.coding.workbench import Workbench
+from outrider.log.entries import SnapshotEntry
+from outrider.providers.testing.scripted import call
+
+
+async def test_what_sub_agents_and_their_commands_changed_is_rewound(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\n")
+    settings = load(folder, environment=os.environ, flags={"permissions.mode": "all", "sandbox.use": "off"}).settings
+    steps = [
+        call("Task", description="Change it", prompt="Change the notes.", subagent_type="general"),
+        call("Bash", command="sed -i s/one/two/ notes.txt && echo new > made.txt"),
+        "I changed the notes.",
+        "Done.",
+    ]
+    bench = Workbench(settings, folder)
+    with Log(tmp_path / "log") as log, bench.open(log, model="demo") as session:
+        session.agent = bench.agent(model=ScriptedModel(steps))
+        result = await session.run("Change the notes.")
+        assert result.text == "Done."
+        assert (folder / "notes.txt").read_text() == "two\n"
+        done = await session.rewind(1)
+        assert set(done.files) == {"notes.txt", "made.txt"}
+        assert {path.name: path.read_text() for path in folder.iterdir()} == {"notes.txt": "one\n"}
+        assert session.messages == []
+    bench.close()
+
+
+async def test_a_session_without_a_folder_pays_nothing(tmp_path: Path) -> None:
+    @tool
+    def write() -> str:
+        """Write something."""
+        return "written"
+
+    agent = Agent(ScriptedModel([call("write"), "Done.", "More."]), tools=[write])
+    with Log(tmp_path / "log") as log:
+        async with Session.open(log, agent=agent, cwd=tmp_path) as session:
+            await session.run("one")
+            await session.run("two")
+            await session.rewind(2)
+            assert [message.text for message in session.messages if message.text] == ["one", "Done."]
+            assert not any(isinstance(record.entry, SnapshotEntry) for record in log.records(session.id))
+    assert not (tmp_path / "log/snapshots").exists()
