@@ -32,6 +32,9 @@ from outrider.log.entries import (
     SessionRecovered,
     SessionSettings,
     SessionStarted,
+    SteeringDelivered,
+    SteeringQueued,
+    SteeringWithdrawn,
     SubagentLinked,
     UnknownEntry,
 )
@@ -125,6 +128,12 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case SessionStarted(forked_from=source, forked_at=at, version=version):
             copied = f", copied from {source[:8]} up to entry {at}" if source else ""
             return "created", f"by Outrider {version}{copied}"
+        case SteeringQueued(message=message):
+            return "queued", message.text if full else message.text[:200]
+        case SteeringWithdrawn():
+            return "withdrawn", "a queued message"
+        case SteeringDelivered():
+            return "delivered", "the queued message that follows"
         case SubagentLinked(session=session, call_id=call_id):
             return "sub-agent", f"{session[:8]} for {call_id}"
         case SessionRecovered(count=0):

@@ -16,6 +16,9 @@ from outrider.log.entries import (
     ResultsClearedEntry,
     SessionRecovered,
     SessionSettings,
+    SteeringDelivered,
+    SteeringQueued,
+    SteeringWithdrawn,
 )
 
 
@@ -40,6 +43,8 @@ class Replay:
         """The index of the first message whose results were not cleared."""
         self.measured: tuple[int, Usage] | None = None
         """The index and the usage of the newest reply, if nothing was compacted or cleared since."""
+        self.queued: dict[str, SteeringQueued] = {}
+        """The messages that wait to be delivered, by their ids, the oldest first."""
         self._calls: tuple[ToolUseBlock, ...] = ()
         self._lost_entries = False
         for entry in entries:
@@ -61,6 +66,10 @@ class Replay:
                 self.settings = merged(self.settings, entry)
             case SessionRecovered():
                 self._lost_entries = True
+            case SteeringQueued(id=id):
+                self.queued.setdefault(id, entry)
+            case SteeringWithdrawn(id=id) | SteeringDelivered(id=id):
+                self.queued.pop(id, None)
             case CompactionEntry(summary=summary, kept=kept):
                 self.summary, self.start, self.measured = summary, len(self.messages) - kept, None
             case ResultsClearedEntry(kept=kept):
