@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, TextBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ConversationError
-from outrider.log.entries import SteeringDelivered, SteeringQueued, SteeringWithdrawn
+from outrider.log.entries import MessageEntry, SteeringDelivered, SteeringQueued, SteeringWithdrawn
 from outrider.log.log import Log
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, ScriptedModel, call
@@ -231,9 +230,9 @@ async def test_a_message_is_in_the_log_when_it_is_queued_and_delivered_in_one_co
         session.close()
 
 
-async def test_a_queue_survives_replies_with_more_entries_than_a_page(tmp_path: Path) -> None:
-    """Replay may begin at the newest reply: what was queued before that reply is still found."""
-    many = [call("step", number=number) for number in range(100, 230)]
+async def test_a_queue_survives_if_replay_begins_at_a_later_reply(tmp_path: Path) -> None:
+    """The newest 200 entries have one reply, and the message was queued right before it."""
+    first, many = ([call("step", number=number) for number in range(*ends)] for ends in ((10, 70), (100, 190)))
     holder: dict[str, Session] = {}
 
     def queue_then_call(_: Request) -> Any:
@@ -246,10 +245,14 @@ async def test_a_queue_survives_replies_with_more_entries_than_a_page(tmp_path: 
 
     waiting: list[Any] = []
     with Log(tmp_path) as log:
-        session, _ = opened(log, None, {229: steer_cancel}, [call("step", number=1), queue_then_call])
+        session, _ = opened(log, None, {189: steer_cancel}, [first, queue_then_call])
         holder["it"] = session
         assert (await session.run("Go")).status == "cancelled"
         session.close()
+        tail, before = log.tail(log.open(session.id).extent)
+        assert before
+        assert isinstance(tail[0].entry, MessageEntry)
+        log.close()
         again, model = opened(log, session.id, {}, ["Tabs it is."])
         assert [each.text for each in again.queued] == ["Use tabs."]
         assert (await again.run()).status == "done"
@@ -312,13 +315,17 @@ with Log(sys.argv[1]) as log:
 """
 
 
-async def test_a_queued_message_survives_kill_9(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, env={**os.environ}
-    )
+@pytest.fixture
+def killed(tmp_path: Path) -> str:
+    """The session of a process that was killed in its second step, with a message queued."""
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
+    return ended.stdout.strip()
+
+
+async def test_a_queued_message_survives_kill_9(tmp_path: Path, killed: str) -> None:
     with Log(tmp_path) as log:
-        session, model = opened(log, ended.stdout.strip(), {}, ["With tabs."])
+        session, model = opened(log, killed, {}, ["With tabs."])
         assert [each.text for each in session.queued] == ["Use tabs."]
         result = await session.run()
         assert (result.status, result.text) == ("done", "With tabs.")

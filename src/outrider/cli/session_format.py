@@ -104,6 +104,8 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield from _block(result, full)
         case CompactionEntry() | ResultsClearedEntry():
             yield format_shortening(entry)
+        case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+            yield _format_steering(entry, full)
         case _:
             yield _event(entry, full)
 
@@ -113,6 +115,15 @@ def format_shortening(entry: CompactionEntry | ResultsClearedEntry) -> tuple[str
     if isinstance(entry, CompactionEntry):
         return "compacted", f"{thousands(entry.tokens_before)} → {thousands(entry.tokens_after)} tokens"
     return "cleared", f"{counted(entry.count, 'old result')}, {thousands(entry.tokens)} tokens"
+
+
+def _format_steering(entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered, full: bool) -> tuple[str, str]:
+    match entry:
+        case SteeringQueued(message=message):
+            return "queued", message.text if full else message.text[:200]
+        case SteeringWithdrawn():
+            return "withdrawn", "a queued message"
+    return "delivered", "the queued message that follows"
 
 
 def _event(entry: Entry, full: bool) -> tuple[str, str]:
@@ -128,12 +139,6 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case SessionStarted(forked_from=source, forked_at=at, version=version):
             copied = f", copied from {source[:8]} up to entry {at}" if source else ""
             return "created", f"by Outrider {version}{copied}"
-        case SteeringQueued(message=message):
-            return "queued", message.text if full else message.text[:200]
-        case SteeringWithdrawn():
-            return "withdrawn", "a queued message"
-        case SteeringDelivered():
-            return "delivered", "the queued message that follows"
         case SubagentLinked(session=session, call_id=call_id):
             return "sub-agent", f"{session[:8]} for {call_id}"
         case SessionRecovered(count=0):

@@ -66,14 +66,18 @@ class Replay:
                 self.settings = merged(self.settings, entry)
             case SessionRecovered():
                 self._lost_entries = True
-            case SteeringQueued(id=id):
-                self.queued.setdefault(id, entry)
-            case SteeringWithdrawn(id=id) | SteeringDelivered(id=id):
-                self.queued.pop(id, None)
+            case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+                self._steer(entry)
             case CompactionEntry(summary=summary, kept=kept):
                 self.summary, self.start, self.measured = summary, len(self.messages) - kept, None
             case ResultsClearedEntry(kept=kept):
                 self.cleared, self.measured = max(self.cleared, len(self.messages) - kept), None
+
+    def _steer(self, entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered) -> None:
+        if isinstance(entry, SteeringQueued):
+            self.queued.setdefault(entry.id, entry)
+        else:
+            self.queued.pop(entry.id, None)
 
     def unknown_outcomes(self) -> list[CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.

@@ -473,16 +473,9 @@ class Session:
             reached = progress.limit_reached()
             if not reached:
                 await self._deliver()
-            if final := self._calls.final:
-                progress.end_with(final)
+            correction = self._correction(progress)
+            if not correction and self._has_ended(progress):
                 return "done"
-            correction = ""
-            if answer := self._final_answer():
-                correction = self._correction(progress)
-                if not correction:
-                    progress.text = answer.text
-                    self._read_answer(answer, progress)
-                    return "done"
             if reached:
                 return reached
             if correction:
@@ -498,8 +491,21 @@ class Session:
 
     def _correction(self, progress: Progress) -> str:
         """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""
+        if self._calls.final or not self._final_answer():
+            return ""
         is_refused = progress.stop_reason in (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
         return self.agent.answer.correction(self.history.tail) if self.agent.answer and not is_refused else ""
+
+    def _has_ended(self, progress: Progress) -> bool:
+        """Take the final result or the model's answer, if the conversation ends with one."""
+        if final := self._calls.final:
+            progress.end_with(final)
+        elif answer := self._final_answer():
+            progress.text = answer.text
+            self._read_answer(answer, progress)
+        else:
+            return False
+        return True
 
     def _read_answer(self, message: Message, progress: Progress) -> None:
         """Take the data of the answer, if it has a schema and satisfies it."""
