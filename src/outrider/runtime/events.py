@@ -1,9 +1,9 @@
 """The events of a session, for observers.
 
 The order is guaranteed: `MessageAdded` follows when the message is in the history; a call starts after the reply that
-requests it was added, and finishes before the message with its result is; nothing of a run follows `RunFinished`. Events
-of a sub-agent come while the call that started it runs. `ReplyDiscarded` and `Retrying` come before a reply is added, so
-no call of a discarded reply has started.
+requests it was added, and finishes before the message with its result is; nothing of a run follows `RunFinished`.
+Events of a sub-agent come while the call that started it runs. `ReplyDiscarded` and `Retrying` come before a reply is
+added, so no call of a discarded reply has started.
 """
 
 from __future__ import annotations
