@@ -13,7 +13,7 @@ from tests.cli.program import outrider
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 
-REPORT = Answer("", (("c1", "report_back", {"result": 4}),))
+REPORT = Answer('{"n": 4}')
 
 
 async def test_a_schema_may_come_from_a_pipe() -> None:
@@ -24,9 +24,10 @@ async def test_a_schema_may_come_from_a_pipe() -> None:
         assert b"is not a JSON Schema" in in_shell(script, **everywhere(server)).stdout
         script = "outrider -p 'What is 2+2?' --schema <(true) 2>&1"
         assert in_shell(script, **everywhere(server)).returncode == 2
-        script = "outrider -p 'What is 2+2?' --schema <(sleep 0.3; echo '{\"type\": \"integer\"}')"
+        schema = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+        script = f"outrider -p 'What is 2+2?' --schema <(sleep 0.3; echo '{schema}')"
         ended = await asyncio.to_thread(in_shell, script, **everywhere(server))
-        assert (ended.returncode, ended.stdout) == (0, b"4\n"), ended.stderr
+        assert (ended.returncode, ended.stdout) == (0, b'{"n":4}\n'), ended.stderr
 
 
 def test_a_home_that_cannot_be_written_names_the_variable(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ class Chat:
         where = safe_line(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
         self._view.dim(f"{sentences.mode_is(self._current.mode)} Type /help for commands and keys.")
-        if _is_without_key(self._current.model_name):
+        if is_without_key(self._current.model_name):
             self._view.note(sentences.DEMO_ANSWERS)
         for note in self._loaded.notes:
             self._view.note(note)
@@ -331,12 +331,14 @@ class Chat:
             self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")
 
 
-def _is_without_key(model: str) -> bool:
+def is_without_key(model: str) -> bool:
     """Guess whether the demo model will answer because no key is set. An exact answer would take too long here."""
     from outrider.providers import tiers
     from outrider.providers.secrets import MODEL_KEYS
+    from outrider.providers.stored_keys import stored_values
 
-    return model in tiers.TIERS and not tiers.override_of(model) and not any(map(os.environ.get, MODEL_KEYS))
+    has_key = any(map(os.environ.get, MODEL_KEYS)) or bool(stored_values())
+    return model in tiers.TIERS and not tiers.override_of(model) and not has_key
 
 
 def _is_command(text: str) -> bool:
