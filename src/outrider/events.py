@@ -15,6 +15,8 @@ from outrider.runtime.events import RunFinished as RunFinished
 from outrider.runtime.events import RunStatus as RunStatus
 from outrider.runtime.events import ServerToolFinished as ServerToolFinished
 from outrider.runtime.events import ServerToolStarted as ServerToolStarted
+from outrider.runtime.events import SteeringQueued as SteeringQueued
+from outrider.runtime.events import SteeringWithdrawn as SteeringWithdrawn
 from outrider.runtime.events import SubagentEvent as SubagentEvent
 from outrider.runtime.events import SubagentStarted as SubagentStarted
 from outrider.runtime.events import TextDelta as TextDelta

@@ -13,9 +13,11 @@ import pytest
 
 from outrider.sync import default_log
 from outrider.version import __version__
-from tests.acp.editor import Refused, allowing, introduced, running
+from tests.acp.editor import allowing, introduced, running
 
 NOTICES = {"session": {"notices": {}}}
+
+COMPACT = [{"type": "text", "text": "/compact"}]
 
 
 @pytest.mark.parametrize("version", [1, 2, 0, 65535])
@@ -337,7 +339,7 @@ async def test_two_sessions_work_at_once_and_are_not_mixed(tmp_path: Path) -> No
             assert (tmp_path / name / name).exists()
 
 
-async def test_a_second_prompt_is_refused_while_one_runs_and_the_first_goes_on(tmp_path: Path) -> None:
+async def test_a_prompt_during_a_prompt_is_answered_in_its_turn(tmp_path: Path) -> None:
     answered = asyncio.Event()
 
     async def permit(params: dict[str, Any]) -> dict[str, Any]:
@@ -348,13 +350,14 @@ async def test_a_second_prompt_is_refused_while_one_runs_and_the_first_goes_on(t
         session = await editor.new(tmp_path)
         first = editor.say(session, "run `touch made`")
         await editor.until(lambda: editor.asked, "a question")
-        with pytest.raises(Refused, match="this session is busy") as caught:
-            await editor.prompt(session, "What is 2 + 2?")
-        assert caught.value.code == -32600
+        second = editor.say(session, "What is 2 + 2?")
         refused = await editor.refusal(
             "session/set_config_option", sessionId=session, configId="model", value="openai/gpt-4.1-mini"
         )
         assert "during a turn" in refused.message
+        assert "busy" in (await editor.refusal("session/prompt", sessionId=session, prompt=COMPACT)).message
         answered.set()
-        assert (await editor.answer(first))["stopReason"] == "end_turn"
+        for number in (first, second):
+            assert (await editor.answer(number))["stopReason"] == "end_turn"
         assert (tmp_path / "made").exists()
+        assert "4" in editor.seen(session).text()

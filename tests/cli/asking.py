@@ -96,9 +96,11 @@ def in_shell(script: str, **environment: str) -> subprocess.CompletedProcess[byt
 
 
 def streamed(stdout: str) -> tuple[list[Event], dict[str, Any]]:
-    """The events and the result of a stream: every line but the last is an event of a known type."""
+    """The events and the result of a stream: the first line names the session, all but the last are known events."""
     *lines, last = stdout.splitlines()
     assert stdout.endswith("\n")
+    if lines:  # else it ended before there was a session
+        assert msgspec.json.decode(lines.pop(0)) == {"type": "session", "session": msgspec.json.decode(last)["session"]}
     events = [msgspec.json.decode(line, type=Event) for line in lines]
     assert [msgspec.json.encode(event).decode() for event in events] == lines, "what was decoded is all that was there"
     result = msgspec.json.decode(last)

@@ -131,7 +131,7 @@ async def test_a_reply_that_was_cut_off_says_so() -> None:
     async with ModelServer([Raw(body)]) as server:
         ended = await ask(server, "-p", "Do it.", "--output-format", "json")
     result = json_of(ended)
-    assert (ended.returncode, result["text"], result["stop_reason"]) == (0, "No.", "refusal")
+    assert (ended.returncode, result["text"], result["stop_reason"]) == (4, "No.", "refusal")
 
 
 # A stream of events

@@ -45,6 +45,9 @@ from outrider.log.entries import (
     SessionSettings,
     SessionStarted,
     SnapshotEntry,
+    SteeringDelivered,
+    SteeringQueued,
+    SteeringWithdrawn,
     SubagentLinked,
     UnknownEntry,
     decode,
@@ -85,6 +88,9 @@ EXAMPLES: list[Entry] = [
     ResultsClearedEntry(3, 700, 2),
     SnapshotEntry("/home/me", "ab" * 32, 3, is_whole=True, opens=True, restores=True),
     RewindEntry(2, 7, conversation=False, files=True, undo=True),
+    SteeringQueued("q1", Message.user("Use tabs.")),
+    SteeringWithdrawn("q1"),
+    SteeringDelivered("q1"),
 ]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -161,6 +167,9 @@ def test_the_kinds_are_those_that_files_out_there_have() -> None:
         "rewound",
         "settings",
         "snapshot",
+        "steering_delivered",
+        "steering_queued",
+        "steering_withdrawn",
         "subagent",
         "tool_finished",
         "tool_started",

@@ -21,6 +21,8 @@ from outrider.runtime.events import (
     RunStatus,
     ServerToolFinished,
     ServerToolStarted,
+    SteeringQueued,
+    SteeringWithdrawn,
     SubagentEvent,
     SubagentStarted,
     TextDelta,
@@ -68,6 +70,23 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         MessageAdded(Message.user("hi")),
         {"type": "message_added", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}},
     ),
+    (
+        MessageAdded(Message.user("hi"), steering="q1"),
+        {
+            "type": "message_added",
+            "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+            "steering": "q1",
+        },
+    ),
+    (
+        SteeringQueued("q1", Message.user("hi")),
+        {
+            "type": "steering_queued",
+            "id": "q1",
+            "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        },
+    ),
+    (SteeringWithdrawn("q1"), {"type": "steering_withdrawn", "id": "q1"}),
     (
         MessageAdded(Message.assistant(ToolUseBlock("c1", "Read", {"path": "a"})), Usage(3, 2, cost=0.5)),
         {

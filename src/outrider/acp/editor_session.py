@@ -53,6 +53,7 @@ from outrider.runtime.context import ContextUsage
 from outrider.runtime.events import Event
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
+from outrider.runtime.steering import QueuedMessage
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
@@ -246,19 +247,51 @@ class EditorSession:
         self.translator.is_replaying = False
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> StopReason:
-        """Run a turn with the user's prompt and return its stop reason. Raises OutriderError if the turn fails."""
-        if self._run:
-            raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
+        """Run a turn with the user's prompt and return its stop reason. Raises OutriderError if the turn fails.
+
+        A prompt during a turn is queued: the turn takes it at its next boundary, and its end answers both.
+        """
         parts = to_prompt(blocks)
         if len(parts) == 1 and isinstance(parts[0], str) and (output := run_command(self, parts[0])) is not None:
             self.sender.send_text(output)
             self.sender.flush()
             return "end_turn"
         if len(parts) == 1 and isinstance(parts[0], str) and (focus := focus_of(parts[0])) is not None:
+            if self._run:
+                raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
             return await self._work(self._compact(focus))
+        while run := self._run:
+            try:
+                queued = await self.session.steer(await self._with_servers(parts))
+            except ConversationError:  # nothing runs yet, or a summary is made: this prompt is the next turn
+                await asyncio.wait([run])
+                await asyncio.sleep(0)
+            else:
+                return await self._answer_to(queued)
         if parts == [f"/{CONTINUE}"] and self.session.is_unfinished:
             parts = []
         return await self._work(self._run_session(parts))
+
+    async def _answer_to(self, queued: QueuedMessage) -> StopReason:
+        """Return the stop reason of the turn that answers a queued prompt, or `cancelled` if none does."""
+        while run := self._run:
+            try:
+                reason = await asyncio.shield(run)
+            except asyncio.CancelledError:
+                if await self.session.unsteer(queued):
+                    return "cancelled"
+                self.cancel()
+                return await run
+            except OutriderError:
+                await self.session.unsteer(queued)
+                raise
+            if queued not in self.session.queued:
+                return reason
+            if reason == "cancelled":
+                await self.session.unsteer(queued)
+                return reason
+            await asyncio.sleep(0)
+        return await self._work(self._run_session([]))  # a limit ended the turn before its next boundary
 
     async def _work(self, work: Coroutine[Any, Any, StopReason]) -> StopReason:
         """Run a turn, which can be cancelled from now on."""
@@ -282,13 +315,15 @@ class EditorSession:
 
     async def _run_session(self, parts: Sequence[str | Attachment]) -> StopReason:
         self._run_started = True
+        return self._stop_reason(await self.session.run(await self._with_servers(parts)))
+
+    async def _with_servers(self, parts: Sequence[str | Attachment]) -> Sequence[str | Attachment]:
+        """Return the prompt with what it names of MCP servers: one of their prompts, or resources."""
         servers = self.bench.servers
         first = parts[0] if len(parts) == 1 else None
         if servers and isinstance(first, str) and is_prompt(first, servers):
-            parts = await prompt_parts(first, servers)
-        else:
-            parts = await with_resources(parts, servers)
-        return self._stop_reason(await self.session.run(parts))
+            return await prompt_parts(first, servers)
+        return await with_resources(parts, servers)
 
     async def _compact(self, focus: str) -> StopReason:
         self._run_started = True

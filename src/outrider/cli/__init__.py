@@ -27,6 +27,7 @@ commands:
   sessions     list, show, export, import, fork, rename or delete stored sessions
   mcp          add, list, test and remove MCP servers, and log in to them
   models       list the models and show what each can do
+  login        enter an API key, which is checked and kept; logout removes it
   wire         show the exact request for a conversation, for any provider
 
 options:
@@ -42,7 +43,7 @@ options:
 
 In Python: from outrider import think, run, tool
 """
-COMMANDS = ("acp", "config", "demo", "doctor", "mcp", "models", "sessions", "wire")
+COMMANDS = ("acp", "config", "demo", "doctor", "login", "logout", "mcp", "models", "sessions", "wire")
 """Each is a module in this package with a function of the same name."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""

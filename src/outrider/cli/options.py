@@ -86,6 +86,13 @@ class Parser(argparse.ArgumentParser):
             "file with @tool functions to add; may be repeated",
         )
         add("--permissions", metavar="MODE", help=permissions)
+        add(
+            *("--allow",),
+            action="append",
+            default=[],
+            metavar="RULE",
+            help="let these calls run without asking, as in 'Bash(git log:**)'; may be repeated",
+        )
         add("--cwd", metavar="DIR", help="work in this folder; paths of other options are relative to the current one")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -115,6 +122,8 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
         given["lean"] = "on"
     if options.permissions is not None:
         given["permissions.mode"] = options.permissions
+    if options.allow:
+        given["permissions.allow"] = options.allow
     if names is not None:
         given["tools"] = names
     return given | ({"tool_files": files} if files else {})

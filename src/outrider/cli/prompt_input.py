@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -55,9 +58,29 @@ def read_schema(path: str) -> Report:
         raise UsageError(f"--schema {path}: {error}") from None
 
 
+def _pipe(path: str) -> bytes:
+    """Return what a pipe has, such as that of `--schema <(…)`; empty if the path is no pipe with a writer."""
+    try:
+        if not stat.S_ISFIFO(os.stat(path).st_mode):
+            return b""
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without a writer, opening it would wait for one
+        with os.fdopen(handle, "rb") as pipe:
+            with suppress(BlockingIOError):
+                if not (first := os.read(handle, 1)):
+                    return b""
+                os.set_blocking(handle, True)
+                return first + pipe.read(MAX_SCHEMA_BYTES)
+            os.set_blocking(handle, True)
+            return pipe.read(MAX_SCHEMA_BYTES + 1)
+    except (OSError, ValueError):
+        return b""  # reading it as a file says what is wrong
+
+
 def _schema(path: str) -> Any:
     try:
-        data = b"".join(Attachment.from_path(path).chunks(MAX_SCHEMA_BYTES))
+        data = _pipe(path) or b"".join(Attachment.from_path(path).chunks(MAX_SCHEMA_BYTES))
+        if len(data) > MAX_SCHEMA_BYTES:
+            raise UsageError(f"--schema {path} has more than {human_size(MAX_SCHEMA_BYTES)}")
         schema = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except AttachmentError as error:
         raise UsageError(f"--schema: {error}") from None

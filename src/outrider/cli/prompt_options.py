@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from outrider.cli.options import Parser
+from outrider.cli.options import Parser, UsageError
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 FORMATS: tuple[Format, ...] = ("text", "json", "stream-json")
+INPUT_FORMATS = ("text", "stream-json")
 
 DESCRIPTION = """\
 Run one prompt and print the answer. The agent works in the current folder, with the tools and permissions that you give
@@ -28,13 +29,16 @@ examples:
   outrider -p --continue                   finish the last session's interrupted run
   outrider --resume 3f2a -p "And now?"
 
-exit codes: 0 done, 1 error, 2 wrong usage, 3 limit reached, 130 interrupted, 143 terminated
+exit codes: 0 done, 1 error, 2 wrong usage, 3 limit reached, 4 refused, 5 cut off, 130 interrupted, 143 terminated
 """
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options. Raises UsageError; --help prints and raises SystemExit."""
-    return _parser().parse(arguments)
+    options = _parser().parse(arguments)
+    if options.schema is not None and options.input_format == "stream-json":
+        raise UsageError("--schema describes one answer; leave out --input-format stream-json")
+    return options
 
 
 def output_format(arguments: Sequence[str]) -> Format:
@@ -67,6 +71,15 @@ def _parser() -> Parser:
         help="text: the answer (the default); json: one object with answer, status and usage; "
         "stream-json: one object per line, each event as it happens, then the result",
     )
+    add(
+        *("--input-format",),
+        choices=INPUT_FORMATS,
+        default="text",
+        help="text: standard input is a part of the prompt (the default); stream-json: each line of it is a user "
+        "message, which steers the agent while it works",
+    )
+    add("--system-prompt", metavar="TEXT", help="replace the system prompt; the project's instructions still follow")
+    add("--append-system-prompt", metavar="TEXT", help="add to the system prompt")
     add("--schema", metavar="FILE", help="a JSON Schema; the answer is JSON that satisfies it, in one line")
     add("--trust-mcp", action="store_true", help="use the servers of the project's .mcp.json, which starts programs")
     add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")

@@ -21,6 +21,8 @@ from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean, clean_value
 
 _NORMAL_STOPS = ("end", "tool_use")
+_INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exceeded": 5}
+"""The exit codes of answers that are refusals, or were cut off."""
 _COUNTS = [name for name in Usage.__struct_fields__ if name != "cost"]
 
 
@@ -61,6 +63,8 @@ class Outcome(msgspec.Struct, frozen=True):
         """Return the exit code of the program; signals have codes of their own."""
         if self.wrong_usage:
             return 2
+        if self.status == "done" and not self.has_data and self.stop_reason in _INCOMPLETE:
+            return _INCOMPLETE[self.stop_reason]
         return {"done": 0, "error": 1, "cancelled": 130}.get(self.status, 3)
 
 
@@ -130,6 +134,9 @@ class Output:
         self.show_progress = show_progress
         self._printer = EventPrinter(sys.stderr) if show_progress else None
 
+    def write_session(self, session: str) -> None:
+        """Write the id of the session, before its first event."""
+
     def write_event(self, event: Event) -> None:
         """Write one event."""
         if self._printer and not isinstance(event, TextDelta | MessageAdded):
@@ -168,7 +175,11 @@ class JsonOutput(Output):
 
 
 class StreamOutput(Output):
-    """One JSON object per line: each event, then the result."""
+    """One JSON object per line: the id of the session, each event, then the result."""
+
+    def write_session(self, session: str) -> None:
+        """Write the first line."""
+        self.stdout.write(encode_json({"type": "session", "session": session}) + b"\n")
 
     def write_event(self, event: Event) -> None:
         """Write the event as a line."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.cli.chat.mentions import missing_files, with_mentioned_files
 from outrider.cli.interrupts import Interrupts
 from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
@@ -98,8 +99,9 @@ class PromptRun:
         loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
         tools = load_tools(loaded.settings.tool_files)
         files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes)
-        parts = [*files, *_prompt_parts(options.prompt or "")]
-        if not parts and not name:
+        streaming = options.input_format == "stream-json"
+        parts = [*files, *self._prompt_parts(options.prompt or "", folder, streaming=streaming)]
+        if not parts and not name and not streaming:
             raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
         found = find_servers(folder, os.environ, trust_project=options.trust_mcp)
         bench = Workbench(
@@ -108,6 +110,8 @@ class PromptRun:
             tools=tools,
             servers=found.servers,
             start_seconds=loaded.settings.mcp.start_seconds,
+            system_prompt=options.system_prompt,
+            append_system_prompt=options.append_system_prompt or "",
         )
         stack.callback(bench.close)
         for note in (*found.notes, *([f"{found.waiting}, or add --trust-mcp"] if found.waiting else [])):
@@ -116,8 +120,23 @@ class PromptRun:
             log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
         )
         self._session = stack.enter_context(session)
+        self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, bench, parts)
+
+    def _prompt_parts(self, prompt: str, folder: Path, *, streaming: bool) -> list[str | Attachment]:
+        """Return the prompt, followed by what was piped in, and the files that the prompt mentions with an @.
+
+        What was piped in may be anything: an @ in it has no meaning.
+        """
+        for name in missing_files(prompt, folder):
+            self._print_note(safe_line(f"outrider: no file {name}: sent as text"))
+        _, *files = with_mentioned_files(prompt, folder, ())
+        piped = "" if streaming else read_stdin()
+        if isinstance(piped, Attachment):
+            return [piped, *([prompt] if prompt.strip() else []), *files]
+        text = "\n\n".join(part for part in (prompt, piped) if part.strip())
+        return [*([text] if text else []), *files]
 
     def _session_folder(self, recorded: Recorded) -> str:
         """Return the session's folder; the current one if the session is new or its folder does not exist any more."""
@@ -131,13 +150,16 @@ class PromptRun:
 
     def _run_session(self, session: Session, bench: Workbench, parts: list[Any]) -> Outcome:
         report = self._report
-        if not parts and not session.is_unfinished and not report:
+        streaming = self._options.input_format == "stream-json"
+        if not parts and not session.is_unfinished and not report and not streaming:
             name = session.id[:8]
             self._print_note(
                 f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
             )
             return Outcome("done", session=session.id)
         result = self._interrupts.run(self._work(session, bench, parts))
+        if result is None:
+            raise UsageError("standard input has no message; write one JSON object per line, or give a prompt")
         if self._output.show_progress:
             print_stderr(_summary_line(session, result))
         outcome = self._outcome(result.status, result.error)
@@ -145,8 +167,12 @@ class PromptRun:
             outcome, text=result.text, stop_reason=result.stop_reason, citations=result.citations
         )
 
-    async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult:
-        """Run the prompt, with the resources of MCP servers that it mentions."""
+    async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult | None:
+        """Run the prompt, with the resources of MCP servers that it mentions. None if the input had no message."""
+        if self._options.input_format == "stream-json":
+            from outrider.cli.message_lines import MessageLines, converse
+
+            return await converse(session, parts, MessageLines(), lambda said: with_resources(said, bench.servers))
         parts = await with_resources(parts, bench.servers)
         return await (run_to_report(session, self._report, parts) if self._report else session.run(parts))
 
@@ -177,15 +203,6 @@ class PromptRun:
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
         if session.provider.name == "demo" and session.agent.model != "demo":
             self._print_note(DEMO_ANSWERS)
-
-
-def _prompt_parts(prompt: str) -> list[str | Attachment]:
-    """Return the prompt, followed by what was piped in."""
-    piped = read_stdin()
-    if isinstance(piped, Attachment):
-        return [piped, *([prompt] if prompt.strip() else [])]
-    text = "\n\n".join(part for part in (prompt, piped) if part.strip())
-    return [text] if text else []
 
 
 def _summary_line(session: Session, result: RunResult) -> str:

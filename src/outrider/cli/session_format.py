@@ -34,6 +34,9 @@ from outrider.log.entries import (
     SessionSettings,
     SessionStarted,
     SnapshotEntry,
+    SteeringDelivered,
+    SteeringQueued,
+    SteeringWithdrawn,
     SubagentLinked,
     UnknownEntry,
 )
@@ -105,6 +108,8 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield format_shortening(entry)
         case SnapshotEntry() | RewindEntry():
             yield _rewinding(entry)
+        case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+            yield _format_steering(entry, full)
         case _:
             yield _event(entry, full)
 
@@ -114,6 +119,15 @@ def format_shortening(entry: CompactionEntry | ResultsClearedEntry) -> tuple[str
     if isinstance(entry, CompactionEntry):
         return "compacted", f"{thousands(entry.tokens_before)} → {thousands(entry.tokens_after)} tokens"
     return "cleared", f"{counted(entry.count, 'old result')}, {thousands(entry.tokens)} tokens"
+
+
+def _format_steering(entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered, full: bool) -> tuple[str, str]:
+    match entry:
+        case SteeringQueued(message=message):
+            return "queued", message.text if full else message.text[:200]
+        case SteeringWithdrawn():
+            return "withdrawn", "a queued message"
+    return "delivered", "the queued message that follows"
 
 
 def _event(entry: Entry, full: bool) -> tuple[str, str]:

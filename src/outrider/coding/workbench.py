@@ -79,14 +79,21 @@ class Workbench:
         ask: Ask | None = None,
         elicit: OnElicit | None = None,
         start_seconds: float = 1.0,
+        system_prompt: str | None = None,
+        append_system_prompt: str = "",
     ) -> None:
-        """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start."""
+        """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
+
+        `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it.
+        """
         self.settings = settings
         self.workspace = Workspace(folder)
         self._own_tools = tools
         self._servers = servers
         self._elicit = elicit
         self._start_seconds = start_seconds
+        self._system_prompt = system_prompt
+        self._append_system_prompt = append_system_prompt
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
@@ -198,7 +205,7 @@ class Workbench:
         agent = Agent(
             model=model,
             server_tools=() if lean else self._server_tools(provider),
-            system=self._system(prompt("agent_lean" if lean else "agent")),
+            system=self._agent_system(prompt("agent_lean" if lean else "agent")),
             situation=self._environment_section(),
             tools=tools,
             mcp=self.servers or (),
@@ -332,6 +339,10 @@ class Workbench:
     @property
     def _tool_names(self) -> list[str]:
         return [*TOOL_NAMES, *(tool.name for tool in self._own_tools)]
+
+    def _agent_system(self, usual: str) -> str:
+        system = self._system(usual if self._system_prompt is None else self._system_prompt)
+        return "\n\n".join(filter(None, (system, self._append_system_prompt)))
 
     def _system(self, *prompts: str) -> str:
         instructions = as_prompt(project_instructions(self.folder, home=Path.home()))

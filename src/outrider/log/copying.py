@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import UnknownSessionError
-from outrider.log.entries import CallResult, SessionStarted, decode_if_known, encode
+from outrider.log.entries import CallResult, Entry, SessionStarted, SteeringWithdrawn, decode_if_known, encode
 from outrider.log.replay import Replay
 from outrider.log.rows import INSERT, Row, read_rows, row
 from outrider.log.summary import SessionRow, find, insert
@@ -28,7 +28,8 @@ NOT_IN_THIS_COPY = (
 class Fork:
     """A job for the writer that copies a session up to one of its entries.
 
-    Calls that are open at that point get an error result in the copy. The original does not change.
+    Calls that are open at that point get an error result in the copy, and queued messages are withdrawn there. The
+    original does not change.
     """
 
     def __init__(self, source: SessionRow, cut: int, reader: sqlite3.Connection) -> None:
@@ -41,9 +42,10 @@ class Fork:
             self._update.add(entry, len(each[4]))
             replay.apply(entry)
         self._update.usage = Usage()  # it counts for the original
-        self._results = [CallResult(_not_run(call)) for call in replay.open_calls]
-        for result in self._results:
-            self._update.add(result, 0)
+        self._ending: list[Entry] = [CallResult(_not_run(call)) for call in replay.open_calls]
+        self._ending += map(SteeringWithdrawn, replay.queued)
+        for entry in self._ending:
+            self._update.add(entry, 0)
 
     def __call__(self, connection: sqlite3.Connection) -> None:
         """Copy the entries, with the same numbers as in the original."""
@@ -56,9 +58,9 @@ class Fork:
         for each in _without_first(read_rows(connection, source.extent, upto=self._cut)):
             connection.execute(INSERT, row(number, *each[1:5]))
         last = self._cut
-        for result in self._results:
+        for entry in self._ending:
             last += 1
-            connection.execute(INSERT, row(number, last, time.time(), *encode(result)))
+            connection.execute(INSERT, row(number, last, time.time(), *encode(entry)))
         self._update.write(connection, number, last)
 
 

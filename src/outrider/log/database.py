@@ -261,7 +261,10 @@ def explain_errors(path: Path, verb: str = "written") -> Iterator[None]:
     except UnicodeDecodeError as error:  # from a table or column name
         raise damaged(path, "it has names that are not text") from error
     except OSError as error:
-        raise LogError(f"the log {path} cannot be {verb}: {error.strerror or error}; check its folder") from error
+        raise LogError(
+            f"the log {path} cannot be {verb}: {error.strerror or error}; check its folder, or set "
+            "OUTRIDER_HOME to a folder that you may write to"
+        ) from error
 
 
 def explain(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError:
@@ -274,7 +277,8 @@ def explain(error: sqlite3.Error, path: Path, verb: str = "written") -> LogError
     if code == sqlite3.SQLITE_FULL:
         return LogError(f"the log {path} cannot grow: the disk is full. Free some space and continue: nothing is lost")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return LogError(f"the log {path} cannot be {verb}: {error}. Check the permissions of its folder")
+        way_out = "Check the permissions of its folder, or set OUTRIDER_HOME to another"
+        return LogError(f"the log {path} cannot be {verb}: {error}. {way_out}")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LogError(f"another process has been writing to the log {path} for too long; try again")
     return LogError(f"the log {path} cannot be {verb}: {error}")

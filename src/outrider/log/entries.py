@@ -198,6 +198,28 @@ class RewindEntry(Entry, frozen=True):
     """Whether this takes back the newest rewind that was not taken back yet. The other fields repeat that rewind's."""
 
 
+class SteeringQueued(Entry, frozen=True):
+    """A message waits for the next boundary of the run. It is stored again with each reply until it is delivered."""
+
+    kind: ClassVar[str] = "steering_queued"
+    id: str
+    message: Message
+
+
+class SteeringWithdrawn(Entry, frozen=True):
+    """A queued message was taken back."""
+
+    kind: ClassVar[str] = "steering_withdrawn"
+    id: str
+
+
+class SteeringDelivered(Entry, frozen=True):
+    """A queued message is delivered: the next entry, of the same commit, adds it to the history."""
+
+    kind: ClassVar[str] = "steering_delivered"
+    id: str
+
+
 class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
 
@@ -230,6 +252,9 @@ KINDS: dict[str, type[Entry]] = {
         ResultsClearedEntry,
         SnapshotEntry,
         RewindEntry,
+        SteeringQueued,
+        SteeringWithdrawn,
+        SteeringDelivered,
     )
 }
 MAX_DEPTH = 200

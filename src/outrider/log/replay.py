@@ -19,6 +19,9 @@ from outrider.log.entries import (
     RewindEntry,
     SessionRecovered,
     SessionSettings,
+    SteeringDelivered,
+    SteeringQueued,
+    SteeringWithdrawn,
 )
 
 
@@ -68,6 +71,8 @@ class Replay:
         """The state before each of `rewinds`; None for one of the files alone."""
         self.measured: tuple[int, Usage] | None = None
         """The index and the usage of the newest reply, if nothing was compacted or cleared since."""
+        self.queued: dict[str, SteeringQueued] = {}
+        """The messages that wait to be delivered, by their ids, the oldest first."""
         self._calls: tuple[ToolUseBlock, ...] = ()
         self._lost_entries = False
         for entry in entries:
@@ -108,12 +113,20 @@ class Replay:
                 self.settings = merged(self.settings, entry)
             case SessionRecovered():
                 self._lost_entries = True
+            case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+                self._steer(entry)
             case CompactionEntry(summary=summary, kept=kept):
                 self._see(summary, len(self.messages) - kept, self.cleared)
             case ResultsClearedEntry(kept=kept):
                 self._see(self.summary, self.start, max(self.cleared, len(self.messages) - kept))
             case RewindEntry(undo=undo):
                 self._undo() if undo else self._rewind(entry)
+
+    def _steer(self, entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered) -> None:
+        if isinstance(entry, SteeringQueued):
+            self.queued.setdefault(entry.id, entry)
+        else:
+            self.queued.pop(entry.id, None)
 
     def unknown_outcomes(self) -> list[CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.

@@ -14,6 +14,7 @@ from outrider.log.replay import Replay
 
 if TYPE_CHECKING:
     from outrider.conversation.messages import Message, Usage
+    from outrider.log.entries import SteeringQueued
     from outrider.log.journal import Journal
     from outrider.log.log import Log
 
@@ -26,6 +27,8 @@ class Resumed(NamedTuple):
     """What is known about the calls of the newest reply."""
     measured: tuple[Message, Usage] | None
     """The newest reply with its usage, if nothing was compacted or cleared since."""
+    queued: tuple[SteeringQueued, ...]
+    """The messages that wait for the next run."""
 
 
 def resume(log: Log, journal: Journal) -> Resumed:
@@ -47,7 +50,7 @@ def resume(log: Log, journal: Journal) -> Resumed:
     history = history_of(replay, earlier if before else None)
     calls = OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
     measured = (replay.messages[replay.measured[0]], replay.measured[1]) if replay.measured else None
-    return Resumed(history, calls, measured)
+    return Resumed(history, calls, measured, tuple(replay.queued.values()))
 
 
 def history_of(replay: Replay, earlier: Callable[[], Iterable[Message]] | None = None) -> History:

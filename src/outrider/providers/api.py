@@ -37,6 +37,7 @@ from outrider.providers.refused_images import image_fault
 from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage, is_own
 from outrider.providers.secrets import masked
 from outrider.providers.server_tools import check_server_tools, portable
+from outrider.providers.stored_keys import stored_key
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.too_long import too_long
 from outrider.providers.transcript import Rendering, Transcript
@@ -193,8 +194,9 @@ class ApiProvider(ABC):
 
     @property
     def key(self) -> str:
-        """The key that was passed, or the one in the environment. Empty if there is none."""
+        """The key that was passed, the one in the environment, or the stored one. Empty if there is none."""
         found = self._api_key or next(filter(None, map(os.environ.get, self.key_variables)), "")
+        found = found or stored_key(self.key_variables)
         return found.strip()  # a key that was read from a file ends with a newline
 
     def render(self, request: Request) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from outrider.providers.stored_keys import stored_values
 from outrider.providers.vendors import VENDORS
 
 MASK = "…"
@@ -45,5 +46,6 @@ def masked(text: str, *secrets: str) -> str:
 
 
 def configured() -> list[str]:
-    """Return the values of the keys for models, and of environment variables whose names mark them as secret."""
-    return [value for name, value in os.environ.items() if name in MODEL_KEYS or name.upper().endswith(_SECRETS)]
+    """Return the keys for models, stored ones as well, and variables whose names mark them as secret."""
+    found = [value for name, value in os.environ.items() if name in MODEL_KEYS or name.upper().endswith(_SECRETS)]
+    return [*found, *stored_values()]

@@ -1,9 +1,9 @@
 """The events of a session, for observers.
 
 The order is guaranteed: `MessageAdded` follows when the message is in the history; a call starts after the reply that
-requests it was added, and finishes before the message with its result is; nothing follows `RunFinished`. Events of a
-sub-agent come while the call that started it runs. `ReplyDiscarded` and `Retrying` come before a reply is added, so no
-call of a discarded reply has started.
+requests it was added, and finishes before the message with its result is; nothing of a run follows `RunFinished`.
+Events of a sub-agent come while the call that started it runs. `ReplyDiscarded` and `Retrying` come before a reply is
+added, so no call of a discarded reply has started.
 """
 
 from __future__ import annotations
@@ -66,6 +66,21 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, ta
     message: Message
     usage: Usage | None = None
     """The usage of the reply, if the message is one."""
+    steering: str = ""
+    """The id of the queued message that was delivered, if it is one."""
+
+
+class SteeringQueued(msgspec.Struct, frozen=True, tag_field="type", tag="steering_queued"):
+    """A message was queued while the session works. `MessageAdded` follows when it is delivered."""
+
+    id: str
+    message: Message
+
+
+class SteeringWithdrawn(msgspec.Struct, frozen=True, tag_field="type", tag="steering_withdrawn"):
+    """A queued message was taken back before it was delivered."""
+
+    id: str
 
 
 class ToolStarted(msgspec.Struct, frozen=True, tag_field="type", tag="tool_started"):
@@ -156,6 +171,8 @@ OwnEvent: TypeAlias = (
     | ReplyDiscarded
     | Retrying
     | MessageAdded
+    | SteeringQueued
+    | SteeringWithdrawn
     | ToolStarted
     | ToolProgress
     | ToolFinished

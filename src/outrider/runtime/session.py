@@ -15,7 +15,15 @@ import msgspec
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.codec import MessageLike, read_conversation, read_tool_results
 from outrider.conversation.history import History, unanswered
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Block,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
 from outrider.conversation.prompt import Part, Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import (
@@ -60,6 +68,7 @@ from outrider.runtime.recall import recall_tool
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import BudgetSpentError, Progress, RunResult
+from outrider.runtime.steering import QueuedMessage, Steering, entries_of
 from outrider.runtime.toolset import Toolset
 from outrider.text import clean
 from outrider.tools.approval import Approver
@@ -131,6 +140,7 @@ class Session:
         )
         self._children = Children(self._emit, self._environment.threads)
         self._calls = ReplyCalls()
+        self._steering = Steering(self._emit)
         self._memory: dict[str, Any] = {}
         self._task = ExclusiveTask()
         self._progress: Progress | None = None
@@ -256,9 +266,16 @@ class Session:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether `run` without a prompt has work to do: calls to run, or results to answer."""
+        """Whether `run` without a prompt has work to do: calls to run, or results or queued messages to answer."""
         last = self.history.last
+        if self._steering:
+            return True
         return last is not None and self._calls.final is None and (last.role == "user" or bool(self.history.pending))
+
+    @property
+    def queued(self) -> tuple[QueuedMessage, ...]:
+        """The messages that wait to be delivered, the oldest first; see `steer`."""
+        return self._steering.queued
 
     @property
     def total_usage(self) -> Usage:
@@ -384,6 +401,24 @@ class Session:
         self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
         return ending
 
+    async def steer(self, prompt: Prompt) -> QueuedMessage:
+        """Queue a message for the run that goes on, and return once it is in the log.
+
+        The run delivers it as a user message at the next boundary: after the results of the calls, or after a reply
+        without calls, which then does not end the run. A run that is cancelled, fails or reaches a limit leaves it
+        queued, also if the process is killed: the next `run` or `think` begins with it. Raises ConversationError if
+        nothing runs; then send it with `run`.
+        """
+        if self._progress is None:
+            raise ConversationError("no run is under way that could take a message; send it with run()")
+        if not (parts := parts_of(prompt)):
+            raise ConversationError("the message is empty; give text or a file")
+        return await self._steering.add(self._stored_message(parts))
+
+    async def unsteer(self, queued: QueuedMessage | None = None) -> QueuedMessage | None:
+        """Take back a queued message, or the newest. Return it, or None if it was delivered or taken back already."""
+        return await self._steering.withdraw(queued)
+
     async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
         inbox = Inbox()
@@ -434,16 +469,15 @@ class Session:
         await self._add(prompt)
         if self.before_run and (agent := await self.before_run()):
             self._change_agent(agent)
-        final = await self._act_if_called()
-        while not final:
-            correction = ""
-            if answer := self._final_answer():
-                correction = self._correction(progress)
-                if not correction:
-                    progress.text = answer.text
-                    self._read_answer(answer, progress)
-                    return "done"
-            if reached := progress.limit_reached():
+        await self._act_if_called()
+        while True:
+            reached = progress.limit_reached()
+            if not reached:
+                await self._deliver()
+            correction = self._correction(progress)
+            if not correction and self._has_ended(progress):
+                return "done"
+            if reached:
                 return reached
             if correction:
                 await self._add(correction)
@@ -452,16 +486,27 @@ class Session:
             reply = await self._whole_reply(progress)
             if progress.cost_is_unknown:
                 self._emit(Notice(f"the price of {self.provider.name} is not known: the cost limit cannot be kept"))
-            final = await self._act_if_called()
+            await self._act_if_called()
             if (last := self.history.last) is not None:
                 progress.count_calls(reply.message.tool_calls, last.tool_results)
-        progress.end_with(final)
-        return "done"
 
     def _correction(self, progress: Progress) -> str:
         """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""
+        if self._calls.final or not self._final_answer():
+            return ""
         is_refused = progress.stop_reason in (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
         return self.agent.answer.correction(self.history.tail) if self.agent.answer and not is_refused else ""
+
+    def _has_ended(self, progress: Progress) -> bool:
+        """Take the final result or the model's answer, if the conversation ends with one."""
+        if final := self._calls.final:
+            progress.end_with(final)
+        elif answer := self._final_answer():
+            progress.text = answer.text
+            self._read_answer(answer, progress)
+        else:
+            return False
+        return True
 
     def _read_answer(self, message: Message, progress: Progress) -> None:
         """Take the data of the answer, if it has a schema and satisfies it."""
@@ -563,9 +608,9 @@ class Session:
             with contextlib.suppress(LogError):  # the text is lost, the cancel goes on
                 await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
 
-    async def _act_if_called(self) -> CallResult | None:
-        uses = self.history.pending
-        return (await self._act(uses)).final if uses else self._calls.final
+    async def _act_if_called(self) -> None:
+        if uses := self.history.pending:
+            await self._act(uses)
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
         if any(use.name not in self._tools.callable for use in uses):  # after a crash, their servers are just starting
@@ -597,10 +642,12 @@ class Session:
     # The history
 
     async def _add(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()) -> None:
-        """Add one user message: results first, then the prompt. A call without a result gets an error result."""
+        """Add results, then queued messages, then the prompt. A call without a result gets an error result."""
         results = read_tool_results(tool_results)
-        said = [await self._store_part(part) for part in parts_of(prompt)]
+        said = (await self._stored_message(parts_of(prompt))).content
         if not results and not said:
+            if not self.history.pending:
+                await self._deliver()
             return
         pending = [call.id for call in self.history.pending]
         unknown = [call_id for call_id in results if call_id not in pending]
@@ -609,7 +656,20 @@ class Session:
             raise ConversationError(f"no call waits for a result with the id {unknown[0]!r}; waiting: {waiting}")
         known = self._calls.results
         answers = (results.get(call_id) or known.get(call_id) or unanswered(call_id) for call_id in pending)
-        await self._append(Message.user(*answers, *said))
+        await self._deliver(tuple(answers), said)
+
+    async def _deliver(self, results: Sequence[Block] = (), said: Sequence[Block] = ()) -> None:
+        """Add the queued messages in one commit, between results and what is said now. Both become one message if
+        nothing is queued."""
+        await self._steering.settled()
+        with self._steering.delivering() as queued:
+            if queued:
+                await self._append(Message.user(*results), *queued, Message.user(*said))
+            elif results or said:
+                await self._append(Message.user(*results, *said))
+
+    async def _stored_message(self, parts: Sequence[Part]) -> Message:
+        return Message.user(*[await self._store_part(part) for part in parts])
 
     async def _store_part(self, part: Part) -> TextBlock | AttachmentBlock:
         if isinstance(part, Attachment):
@@ -650,14 +710,15 @@ class Session:
         if self._final_answer():
             raise ConversationError("the conversation ends with the model's answer; add a prompt")
 
-    async def _append(self, *messages: Message) -> None:
-        said = [message for message in messages if message.content]
+    async def _append(self, *messages: Message | QueuedMessage) -> None:
+        said = [each for each in messages if isinstance(each, QueuedMessage) or each.content]
         if self._environment.journal and said:
-            await self._environment.journal.write(*map(MessageEntry, said)).finished()
-        for message in said:
+            await self._environment.journal.write(*entries_of(said), *self._steering.restated()).finished()
+        for each in said:
+            message, steering = (each.message, each.id) if isinstance(each, QueuedMessage) else (each, "")
             self._calls.forget()
             self.history.append(message)
-            self._emit(MessageAdded(message))
+            self._emit(MessageAdded(message, steering=steering))
 
     async def _record_reply(self, reply: Reply, acting: bool) -> None:
         self._calls.forget()
@@ -670,7 +731,7 @@ class Session:
             else []
         )
         entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, self.provider.name)
-        await journal.write(entry, *intents).finished()
+        await journal.write(entry, *intents, *self._steering.restated()).finished()
         self._calls.start(intents)
 
     async def _record_failure(self, failed: AttemptFailed) -> None:
@@ -695,6 +756,7 @@ class Session:
         """Continue where the log says that the session stopped."""
         if changed := changes(journal.settings, settings_of(self.agent, self._environment.cwd)):
             journal.write_now(changed)
+        self._steering.journal = journal
         self.id = journal.id
         self.usage = journal.usage
         self._log = log
@@ -711,7 +773,8 @@ class Session:
         log, journal = self._log, self._environment.journal
         assert log is not None
         assert journal is not None
-        self.history, known, measured = resume(log, journal)
+        self.history, known, measured, queued = resume(log, journal)
+        self._steering.resume(queued)
         self._calls = ReplyCalls(known)
         self._memory.clear()
         self._compactor.restart()

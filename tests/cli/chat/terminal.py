@@ -72,12 +72,17 @@ class Terminal:
         columns: int = 80,
         lines: int = 24,
         from_scratch: bool = False,
+        first_start: bool = False,
         **environment: str,
     ) -> None:
         self._from_scratch = from_scratch
         self._arguments = arguments
         self._cwd = cwd
         self._environment = terminal_environment(cwd) | environment
+        home = Path(self._environment["OUTRIDER_HOME"])
+        if not first_start and not home.is_file():
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (home / "keys.json").write_text("{}")  # the offer to enter a key was made before
         self.raw = b""
         """Every byte that the program wrote."""
         self._screen = _Screen(columns, lines, history=20_000, ratio=0.5)

@@ -42,9 +42,10 @@ def chat(arguments: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from outrider.cli.chat.app import Chat
+    from outrider.cli.chat.app import Chat, is_without_key
     from outrider.cli.prompt_input import open_attachments
     from outrider.coding.config.loading import load
+    from outrider.environment import default_model
     from outrider.providers import resolve
     from outrider.runtime.agent_settings import cwd_of, kept_limits
 
@@ -53,6 +54,11 @@ def _run(options: argparse.Namespace) -> int:
     resume, recorded = _session(options)
     folder = Path(options.cwd or cwd_of(recorded) or ".").resolve()
     loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
+    model = options.model or (recorded.model if resume else None) or loaded.settings.model or default_model()
+    if is_without_key(model):
+        from outrider.cli.login import offer_key
+
+        offer_key()
     files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
     asyncio.run(Chat(loaded, folder, options.model, files, options.effort).run(options.prompt or "", resume))
     return 0

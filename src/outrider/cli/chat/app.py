@@ -22,6 +22,7 @@ from outrider.cli.chat.mentions import missing_files, with_mentioned_files
 from outrider.cli.chat.permission_prompt import PermissionPrompt
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.status_line import StatusLine
+from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import has_links
@@ -67,7 +68,9 @@ class Chat:
         self._view.status = self._status
         self._view.typed = lambda: self._keyboard.typed
         self._commands = Commands(self._current, self._view)
-        self._keyboard = Keyboard(self._interrupt)
+        self._steering = ChatSteering(lambda: self._current.session, self._prompt, self._view.problem)
+        self._view.queued = self._steering.lines
+        self._keyboard = Keyboard(self._interrupt, self._send, lambda: self._steering.take_back(self._give_back))
         self._permission_prompt = PermissionPrompt(self._view, self._keyboard, folder, self._interrupt)
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._interrupt)
         self._one_question = asyncio.Lock()
@@ -102,7 +105,7 @@ class Chat:
                 await self._ready()
                 self._commands.show_session(self._current.go_to(resume))
             if first:
-                self._view.write([f"{PROMPT}{line}" for line in safe_lines(first).split("\n")])
+                self._show_message(first)
             await self._read_and_answer(await self._answer(first) if first else "")
         except asyncio.CancelledError:
             pass  # the terminal was closed, or the user exits
@@ -164,18 +167,27 @@ class Chat:
         return False
 
     async def _answer(self, text: str) -> str:
-        """Run one turn of the agent. Return what the user typed meanwhile."""
-        return await self._work(self._run(text))
+        """Run one turn of the agent, and one for each message that the user sent meanwhile and it did not take.
+
+        Return what the user typed and did not send.
+        """
+        typed = await self._work(self._run(text))
+        while following := await self._steering.next_text():
+            self._show_message(following)
+            typed += await self._work(self._run(following))
+        return typed
 
     async def _work(self, work: Coroutine[Any, Any, RunResult | None]) -> str:
         """Show the session while it works. Return what the user typed meanwhile."""
         self._keyboard.typed = ""
+        ended_well = False
         with self._keyboard.watching():
             self._view.start()
             self._turn = asyncio.ensure_future(work)
             try:
                 if (result := await self._turn) is not None:
                     self._show_outcome(result)
+                ended_well = result is None or result.status not in ("cancelled", "error")
             except asyncio.CancelledError:
                 if (task := self._task) and task.cancelling():
                     raise
@@ -186,7 +198,8 @@ class Chat:
                 self._view.problem(str(error))
             finally:
                 self._stop_view()
-        return self._keyboard.typed
+        offered = "" if ended_well else await self._steering.offered()
+        return "\n".join(filter(None, (offered, self._keyboard.typed)))
 
     async def _run(self, text: str) -> RunResult:
         await self._ready()
@@ -237,11 +250,27 @@ class Chat:
     # Events and keys
 
     def _observe(self, event: Event) -> None:
-        if isinstance(event, MessageAdded) and event.usage:
+        if isinstance(event, MessageAdded) and event.steering:
+            self._show_message(event.message.text)
+        elif isinstance(event, MessageAdded) and event.usage:
             self._status.used(event.usage.total_tokens)
         elif isinstance(event, Compacted):
             self._status.used(event.tokens_after)
         self._view.show(event)
+
+    def _send(self, line: str) -> bool:
+        """Queue a line that was sent during a turn. A command stays in the input: it waits for the end of the turn."""
+        if _is_command(line):
+            return False
+        self._steering.send(line)
+        return True
+
+    def _give_back(self, text: str) -> None:
+        self._keyboard.typed = text + self._keyboard.typed
+
+    def _show_message(self, text: str) -> None:
+        """Write a message of the user that was not typed between turns."""
+        self._view.write([f"{PROMPT}{line}" for line in safe_lines(text).split("\n")])
 
     async def _ask(self, question: Question) -> Answer:
         async with self._one_question:
@@ -297,7 +326,7 @@ class Chat:
         where = safe_line(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
         self._view.dim(f"{sentences.mode_is(self._current.mode)} Type /help for commands and keys.")
-        if _is_without_key(self._current.model_name):
+        if is_without_key(self._current.model_name):
             self._view.note(sentences.DEMO_ANSWERS)
         for note in self._loaded.notes:
             self._view.note(note)
@@ -314,12 +343,14 @@ class Chat:
             self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")
 
 
-def _is_without_key(model: str) -> bool:
+def is_without_key(model: str) -> bool:
     """Guess whether the demo model will answer because no key is set. An exact answer would take too long here."""
     from outrider.providers import tiers
     from outrider.providers.secrets import MODEL_KEYS
+    from outrider.providers.stored_keys import stored_values
 
-    return model in tiers.TIERS and not tiers.override_of(model) and not any(map(os.environ.get, MODEL_KEYS))
+    has_key = any(map(os.environ.get, MODEL_KEYS)) or bool(stored_values())
+    return model in tiers.TIERS and not tiers.override_of(model) and not has_key
 
 
 def _is_command(text: str) -> bool:

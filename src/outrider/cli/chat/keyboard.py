@@ -33,11 +33,20 @@ class Key(NamedTuple):
 
 
 class Keyboard:
-    """Passes keys to a question that captures them; else Escape and Ctrl-C interrupt, and text is kept for later."""
+    """Passes keys to a question that captures them; else Escape and Ctrl-C interrupt, and Enter sends the line."""
 
-    def __init__(self, interrupt: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        interrupt: Callable[[bool], None],
+        send: Callable[[str], bool] = lambda line: False,
+        take_back: Callable[[], None] = lambda: None,
+    ) -> None:
         self._interrupt = interrupt
         """Called with True for Ctrl-C and False for Escape."""
+        self._send = send
+        """Called with the line on Enter. Returns whether it was taken; else the line stays."""
+        self._take_back = take_back
+        """Called on ↑ in an empty line."""
         self._input = create_input()
         self._queue: asyncio.Queue[Key] | None = None
         self._flush: asyncio.TimerHandle | None = None
@@ -46,7 +55,7 @@ class Keyboard:
         self._is_typing = False
         """Whether keys still belong to the line that the user was typing."""
         self.typed = ""
-        """Text typed meanwhile: the start of the next line."""
+        """Text typed meanwhile, and not sent: the start of the next line."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -92,7 +101,7 @@ class Keyboard:
         while keys:
             key = keys.pop(0)
             if key.name == "escape" and keys:  # Escape directly followed by another key is Alt and that key
-                key = Key("enter", "") if keys.pop(0).name == "enter" else Key("")
+                key = Key("paste", "\n") if keys.pop(0).name == "enter" else Key("")
             self._press(key)
 
     def _press(self, key: Key) -> None:
@@ -105,6 +114,15 @@ class Keyboard:
             self._interrupt(key.name == "c-c")
         else:
             self._last_typed = time.monotonic()
+            self._type(key)
+
+    def _type(self, key: Key) -> None:
+        if key.name == "up" and not self.typed:
+            self._take_back()
+        elif key.name == "enter" and self.typed.strip() and not self.typed.endswith("\\"):
+            if self._send(self.typed.strip()):
+                self.typed = ""
+        else:
             self.typed = with_key(self.typed, key)
 
 

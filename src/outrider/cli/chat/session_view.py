@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from outrider.cli.chat.inline_images import LARGEST, Protocol, image_sequence
@@ -64,6 +64,8 @@ class SessionView:
         """Returns the status line."""
         self.typed: Callable[[], str] = str
         """Returns what the user types meanwhile."""
+        self.queued: Callable[[int], Iterable[str]] = lambda width: ()
+        """Returns the lines of the messages that wait to be delivered."""
         self.store: AttachmentStore | None = None
         """Where attached images are read from."""
         self.thoughts = ""
@@ -324,6 +326,7 @@ class SessionView:
             yield from self._waiting()
         yield from self._panel
         yield ""
+        yield from self.queued(width)
         if typed := self.typed():
             yield f"› {fit(safe_line(typed), width - 2)}"
         yield styled(fit(self.status(), width), DIM)

@@ -64,6 +64,7 @@ class PermissionSettings(msgspec.Struct, frozen=True):
     allow: Annotated[
         Rules,
         Setting(
+            flag="--allow",
             help="rules for calls that run without asking, such as `Bash(git status)`",
             consent=if_adds("these calls run without asking you"),
         ),

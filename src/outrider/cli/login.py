@@ -1,0 +1,96 @@
+"""`outrider login` and `outrider logout`: keep API keys, so that no variable must be set."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from getpass import getpass
+
+from outrider.cli.options import Parser, UsageError
+from outrider.cli.sanitize import safe_lines
+from outrider.errors import AuthenticationError, OutriderError
+
+DESCRIPTION = """\
+Enter an API key. It is checked with the provider and kept in the system's keyring if the package keyring is installed,
+else in a file that only you can read. Keys in environment variables win over it.
+"""
+LOGOUT = "Remove the key that `outrider login` has kept."
+
+
+def login(arguments: list[str]) -> int:
+    """Ask for a key, check it and keep it."""
+    parser = Parser(usage="outrider login [PROVIDER]", description=DESCRIPTION, epilog="")
+    parser.add_argument("provider", nargs="?", default="anthropic", help="anthropic (the default), openai, gemini, …")
+    try:
+        name = parser.parse_args(arguments).provider
+        print(keep_key(name, _ask(name)))
+    except (OutriderError, UsageError) as error:
+        return _failed(error)
+    return 0
+
+
+def logout(arguments: list[str]) -> int:
+    """Remove a stored key, or all."""
+    from outrider.providers.stored_keys import remove_key, stored_names
+
+    parser = Parser(usage="outrider logout [PROVIDER]", description=LOGOUT, epilog="")
+    parser.add_argument("provider", nargs="?", help="the provider; without one, all keys are removed")
+    try:
+        name = parser.parse_args(arguments).provider
+        names = [_variables(name)[0]] if name else stored_names()
+        removed = [each for each in names if remove_key(each)]
+    except (OutriderError, UsageError) as error:
+        return _failed(error)
+    print(f"Removed the key for {', '.join(removed)}." if removed else "No key was stored.")
+    return 0
+
+
+def keep_key(provider: str, key: str) -> str:
+    """Check a key with its provider and store it. Return a sentence. Raises OutriderError, which never has the key."""
+    from outrider.providers.key_check import check_key
+    from outrider.providers.stored_keys import store_key
+
+    variable, key = _variables(provider)[0], key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError("this is not a key: it is empty, or has characters that no key has")
+    checked = asyncio.run(check_key(provider, key))
+    where = store_key(variable, key)
+    return f"The key is {'valid' if checked else 'not checked: the server has no list of models'}. It is in {where}."
+
+
+def offer_key() -> None:
+    """Offer to enter a key before the first chat. The offer is made once; `outrider login` is always there."""
+    from outrider.providers.stored_keys import remember_asking, was_asked
+
+    if was_asked():
+        return
+    print("No API key is set. Enter one now, or go on with the built-in demo model; `outrider login` does it later.")
+    try:
+        while name := input("Provider (anthropic, openai, gemini, …; Enter to go on without a key): ").strip():
+            try:
+                print(f"{keep_key(name, _ask(name))}\n")
+                return
+            except (OutriderError, UsageError) as error:
+                print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
+        remember_asking()
+    except (EOFError, KeyboardInterrupt, OutriderError):
+        print()
+
+
+def _variables(provider: str) -> tuple[str, ...]:
+    from outrider.providers.key_check import provider_of
+
+    variables: tuple[str, ...] = provider_of(provider, "").key_variables
+    return variables
+
+
+def _ask(provider: str) -> str:
+    _variables(provider)  # an unknown provider is reported before anything is typed
+    if sys.stdin is None or not sys.stdin.isatty():
+        return sys.stdin.readline() if sys.stdin else ""
+    return getpass(f"API key for {provider} (not shown): ")
+
+
+def _failed(error: Exception) -> int:
+    print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
+    return 1 if isinstance(error, AuthenticationError) else 2

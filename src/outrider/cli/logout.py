@@ -1,0 +1,5 @@
+"""`outrider logout`; see `login.py`."""
+
+from __future__ import annotations
+
+from outrider.cli.login import logout as logout
