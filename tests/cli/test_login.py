@@ -30,9 +30,9 @@ async def vendor() -> AsyncIterator[str]:
         given = given or request.headers.get("authorization", "").removeprefix("Bearer ")
         if given == "unlucky":
             return web.Response(status=503, text=f"overloaded, {given}")
-        return web.json_response(
-            {"data": []} if given == KEY else {"error": f"bad key {given}"}, status=OK[given == KEY]
-        )
+        if given != KEY:
+            return web.json_response({"error": f"bad key {given}"}, status=401)
+        return web.json_response({"data": []})
 
     app = web.Application()
     for path in ("/v1/models", "/v1beta/models", "/models"):
@@ -45,7 +45,7 @@ async def vendor() -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-BASES = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GEMINI_BASE_URL"}
+BASES = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GOOGLE_GEMINI_BASE_URL"}
 
 
 async def login(vendor: str, key: str, provider: str = "anthropic") -> Any:

@@ -27,7 +27,8 @@ commands:
   sessions     list, show, export, import, fork, rename or delete stored sessions
   mcp          add, list, test and remove MCP servers, and log in to them
   models       list the models and show what each can do
-  login        enter an API key, which is checked and kept; logout removes it
+  login        enter an API key, which is checked and kept
+  logout       remove a key that was kept
   wire         show the exact request for a conversation, for any provider
 
 options:

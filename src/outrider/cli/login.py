@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from getpass import getpass
 
-from outrider.cli.options import Parser, UsageError
+from outrider.cli.options import UsageError
 from outrider.cli.sanitize import safe_lines
 from outrider.errors import AuthenticationError, OutriderError
 
@@ -19,7 +20,7 @@ LOGOUT = "Remove the key that `outrider login` has kept."
 
 def login(arguments: list[str]) -> int:
     """Ask for a key, check it and keep it."""
-    parser = Parser(usage="outrider login [PROVIDER]", description=DESCRIPTION, epilog="")
+    parser = argparse.ArgumentParser("outrider login", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("provider", nargs="?", default="anthropic", help="anthropic (the default), openai, gemini, …")
     try:
         name = parser.parse_args(arguments).provider
@@ -33,7 +34,7 @@ def logout(arguments: list[str]) -> int:
     """Remove a stored key, or all."""
     from outrider.providers.stored_keys import remove_key, stored_names
 
-    parser = Parser(usage="outrider logout [PROVIDER]", description=LOGOUT, epilog="")
+    parser = argparse.ArgumentParser("outrider logout", description=LOGOUT, allow_abbrev=False)
     parser.add_argument("provider", nargs="?", help="the provider; without one, all keys are removed")
     try:
         name = parser.parse_args(arguments).provider

@@ -100,11 +100,8 @@ class Replay:
     def apply(self, entry: Entry, seq: int = 0) -> None:
         """Apply one entry. An unknown entry changes nothing."""
         match entry:
-            case MessageEntry(message=message, usage=usage):
-                if usage and message.role == "assistant":
-                    self.measured = len(self.messages), usage
-                self._add(message, seq)
-                self._expect(message.tool_calls if message.role == "assistant" else ())
+            case MessageEntry():
+                self._say(entry, seq)
             case Intent(call_id=call_id):
                 self.intents[call_id] = entry
             case CallResult(result=result):
@@ -115,12 +112,24 @@ class Replay:
                 self._lost_entries = True
             case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
                 self._steer(entry)
-            case CompactionEntry(summary=summary, kept=kept):
-                self._see(summary, len(self.messages) - kept, self.cleared)
-            case ResultsClearedEntry(kept=kept):
-                self._see(self.summary, self.start, max(self.cleared, len(self.messages) - kept))
+            case CompactionEntry() | ResultsClearedEntry():
+                self._shorten(entry)
             case RewindEntry(undo=undo):
                 self._undo() if undo else self._rewind(entry)
+
+    def _say(self, entry: MessageEntry, seq: int) -> None:
+        message, is_reply = entry.message, entry.message.role == "assistant"
+        if entry.usage and is_reply:
+            self.measured = len(self.messages), entry.usage
+        self._add(message, seq)
+        self._expect(message.tool_calls if is_reply else ())
+
+    def _shorten(self, entry: CompactionEntry | ResultsClearedEntry) -> None:
+        kept = len(self.messages) - entry.kept
+        if isinstance(entry, CompactionEntry):
+            self._see(entry.summary, kept, self.cleared)
+        else:
+            self._see(self.summary, self.start, max(self.cleared, kept))
 
     def _steer(self, entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered) -> None:
         if isinstance(entry, SteeringQueued):
