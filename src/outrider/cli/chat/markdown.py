@@ -87,7 +87,7 @@ def rendered(text: str, width: int) -> list[str]:
 def _rendered_block(text: str, width: int) -> list[str]:
     from markdown_it import MarkdownIt  # shows HTML tags as text; rich alone would drop them
     from rich.console import Console
-    from rich.markdown import Heading, Markdown
+    from rich.markdown import Heading, Markdown, TableElement
     from rich.theme import Theme
 
     if not text.strip():
@@ -99,8 +99,21 @@ def _rendered_block(text: str, width: int) -> list[str]:
         def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
             yield self.text
 
+    class FoldingTable(TableElement):
+        """A table that breaks long words: rich would cut them."""
+
+        def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
+            for table in super().__rich_console__(console, options):
+                for column in table.columns:  # type: ignore[union-attr]
+                    column.overflow = "fold"
+                yield table
+
     class Page(Markdown):
-        elements = {**Markdown.elements, "heading_open": LeftAlignedHeading}  # noqa: RUF012 - as in its base class
+        elements = {  # noqa: RUF012 - as in its base class
+            **Markdown.elements,
+            "heading_open": LeftAlignedHeading,
+            "table_open": FoldingTable,
+        }
 
     stream = StringIO()
     console = Console(
