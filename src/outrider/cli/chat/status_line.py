@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.sanitize import safe_line
 from outrider.text import dollars, thousands
@@ -22,7 +24,7 @@ class StatusLine:
         """Return the line; the most important parts come first, for narrow windows."""
         current = self._current
         parts = [
-            safe_line(current.model_name.rpartition("/")[2]),
+            "demo" if self.is_demo_expected else safe_line(current.model_name.rpartition("/")[2]),
             f"effort: {current.effort}" if current.effort else "",
             f"permissions: {current.mode}",
             self.sandbox,
@@ -30,6 +32,15 @@ class StatusLine:
             self._cost(),
         ]
         return " · ".join(part for part in parts if part)
+
+    @property
+    def is_demo_expected(self) -> bool:
+        """Guess whether the demo model will answer because no key is set. An exact answer would take too long."""
+        from outrider.providers import tiers
+        from outrider.providers.secrets import MODEL_KEYS
+
+        model = self._current.model_name
+        return model in tiers.TIERS and not tiers.override_of(model) and not any(map(os.environ.get, MODEL_KEYS))
 
     def used(self, tokens: int) -> None:
         """Record the tokens of the context: input and output of a reply, or what a compaction has left."""
