@@ -36,6 +36,8 @@ class Paced(msgspec.Struct, frozen=True):
 
     answer: Answer
     pace: Pace
+    seconds: float = 0.0
+    """The pause after each piece."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -219,6 +221,7 @@ class ModelServer:
             paced = Paced(step, "whole") if isinstance(step, Answer) else step
             for piece in _cut_up(stream_of(api, paced.answer), paced.pace):
                 yield piece
+                await asyncio.sleep(paced.seconds)
 
 
 def _cut_up(events: Sequence[bytes], pace: Pace) -> Sequence[bytes]:

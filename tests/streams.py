@@ -18,10 +18,14 @@ class Answer(msgspec.Struct, frozen=True):
     text: str = ""
     calls: tuple[tuple[str, str, Json], ...] = ()
     thinking: str = ""
+    by_line: bool = False
+    """Whether the text is streamed line by line, not in two halves."""
 
     @property
     def halves(self) -> tuple[str, ...]:
         """The text in the pieces in which it is streamed."""
+        if self.by_line:
+            return tuple(self.text.splitlines(keepends=True))
         middle = (len(self.text) + 1) // 2
         return tuple(filter(None, (self.text[:middle], self.text[middle:])))
 

@@ -96,8 +96,8 @@ async def test_the_cost_is_what_the_flag_says(tmp_path: Path) -> None:
 async def test_a_session_that_goes_on_keeps_its_limits_until_a_flag_says_otherwise(tmp_path: Path) -> None:
     async with ModelServer([*[use("Glob", pattern="*")] * 2, use("Glob", pattern="*"), Answer("Done.")]) as server:
         assert (await ask(server, "-p", "Look.", "--max-turns", "1", cwd=tmp_path)).returncode == 3
-        assert (await ask(server, "--continue")).returncode == 3
-        ended = await ask(server, "--continue", "--max-turns", "none")
+        assert (await ask(server, "--continue", cwd=tmp_path)).returncode == 3
+        ended = await ask(server, "--continue", "--max-turns", "none", cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "Done.\n")
 
 
@@ -274,8 +274,10 @@ async def test_a_session_that_goes_on_stays_in_its_folder(tmp_path: Path) -> Non
     look = use("Read", file_path="where.txt")
     async with ModelServer([Answer("Hello."), look, Answer("I see."), look, Answer("I see.")]) as server:
         await ask(server, "-p", "Hello", cwd=tmp_path / "here")
-        await ask(server, "--continue", "-p", "Where?", cwd=tmp_path / "there")
-        await ask(server, "--continue", "-p", "Where?", "--cwd", str(tmp_path / "there"), cwd=tmp_path)
+        ended = await ask(server, "--continue", "-p", "Where?", cwd=tmp_path / "there")
+        assert (ended.returncode, "no session of this folder" in ended.stderr) == (2, True)
+        await ask(server, "--resume", latest(), "-p", "Where?", cwd=tmp_path / "there")
+        await ask(server, "--resume", latest(), "-p", "Where?", "--cwd", str(tmp_path / "there"), cwd=tmp_path)
     first, second = [result.text for message in messages() for result in message.tool_results]
     assert ("This is here." in first, "This is there." in second) == (True, True)
 
@@ -285,7 +287,7 @@ async def test_a_session_whose_folder_is_gone_goes_on_here_and_says_so(tmp_path:
     async with ModelServer([Answer("Hello."), Answer("Still here.")]) as server:
         await ask(server, "-p", "Hello", cwd=tmp_path / "gone")
         (tmp_path / "gone").rmdir()
-        ended = await ask(server, "--continue", "-p", "Still there?", cwd=tmp_path)
+        ended = await ask(server, "--resume", latest(), "-p", "Still there?", cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "Still here.\n")
     assert "gone, does not exist; using the current folder." in ended.stderr
 

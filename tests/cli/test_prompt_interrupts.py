@@ -123,7 +123,7 @@ async def test_in_the_middle_of_a_command(number: signal.Signals, code: int, sai
             while is_running(tmp_path / name):
                 assert time.monotonic() < until, f"the {name} outlived the program"
                 await asyncio.sleep(0.01)
-        ended = await ask(server, "--continue", "--permissions", "all")
+        ended = await ask(server, "--continue", "--permissions", "all", cwd=tmp_path)
         assert (ended.returncode, ended.stdout) == (0, "I see.\n")
 
 

@@ -33,8 +33,8 @@ commands:
 
 options:
   -p, --print         print one answer and exit; all options: outrider -p --help
-  -c, --continue      continue the last session
-  -r, --resume ID     resume a session by its id
+  -c, --continue      continue the last session of this folder
+  -r, --resume [ID]   resume a session by its id, or choose one
   -m, --model MODEL   the model to use
   --permissions MODE  which calls run without asking: ask, edits, all, plan
   --effort LEVEL      how much the model thinks: none, low, medium, high, max

@@ -10,10 +10,15 @@ from outrider.cli.styles import columns
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronized output: terminals that support it show each drawing at once, without flicker."""
+ERASE_LINE = "\x1b[K"
 
 
 class LiveRegion:
-    """Lines, no wider than the terminal, that are redrawn in place."""
+    """Lines, no wider than the terminal, that are redrawn in place.
+
+    A drawing overwrites the former one line by line. It never erases from the cursor to the end of the screen: in the
+    first row, tmux and other terminals take that for clearing the screen, and copy what is on it to their scrollback.
+    """
 
     def __init__(self, stream: TextIO, size: Callable[[], tuple[int, int]] | None = None) -> None:
         self._stream = stream
@@ -32,29 +37,37 @@ class LiveRegion:
 
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the region with these lines; if they do not fit, with the last of them."""
-        lines = list(lines[-(self.height - 1) :])
+        lines = self._fitting(lines)
         if lines != self._drawn:
-            self._write(self._up() + "".join(f"{line}\x1b[K\n" for line in lines))
-            self._drawn = lines
+            self._replace((), lines)
 
     def commit(self, lines: Sequence[str], below: Sequence[str] | None = None) -> None:
         """Write permanent lines above the region, then redraw the region: `below`, or unchanged if that is None."""
         if lines:
-            kept = self._drawn if below is None else list(below[-(self.height - 1) :])
-            self._write(self._up() + "".join(f"{line}\x1b[K\n" for line in [*lines, *kept]))
-            self._drawn = kept
+            self._replace(lines, self._drawn if below is None else self._fitting(below))
 
     def clear(self) -> None:
         """Erase the region."""
         if self._drawn:
-            self._write(self._up())
-            self._drawn = []
+            self._replace((), [])
 
-    def _up(self) -> str:
-        """Return the codes that move to the region's first line. In a narrowed window, one line covers several rows."""
+    def _fitting(self, lines: Sequence[str]) -> list[str]:
+        return list(lines[-(self.height - 1) :])
+
+    def _replace(self, permanent: Sequence[str], lines: list[str]) -> None:
+        """Overwrite the region from its first row on. Rows that the new lines do not cover are erased first."""
+        rows = min(self._rows(self._drawn), max(1, self._size()[1] - 1))
+        kept = 0 if permanent else min(rows, len(lines))  # a permanent line may hold a picture: its rows are not known
+        up = f"\x1b[{rows}A\r" if rows else "\r"
+        down = f"\x1b[{kept}B" if kept else ""
+        erased = f"{up}{down}" + f"{ERASE_LINE}\n" * (rows - kept) if rows > kept else ""
+        self._write(erased + up + "".join(f"{line}{ERASE_LINE}\n" for line in [*permanent, *lines]))
+        self._drawn = lines
+
+    def _rows(self, lines: Sequence[str]) -> int:
+        """Return the rows of these lines; in a window that was narrowed, one line covers several."""
         across = max(1, self._size()[0])
-        rows = sum(max(1, -(-columns(line) // across)) for line in self._drawn)
-        return f"\x1b[{rows}A\r\x1b[J" if rows else "\r"
+        return sum(max(1, -(-columns(line) // across)) for line in lines)
 
     def _write(self, text: str) -> None:
         self._stream.write(f"{BEGIN}{text}{END}")

@@ -43,7 +43,9 @@ WRONG_INPUT = (
 class Parser(argparse.ArgumentParser):
     """A parser that raises UsageError instead of exiting, with the options that the chat and `-p` share."""
 
-    def __init__(self, *, usage: str, description: str, epilog: str) -> None:
+    def __init__(self, *, usage: str, description: str, epilog: str, has_picker: bool = False) -> None:
+        self._has_picker = has_picker
+        """Whether the user can choose a session from a list."""
         form = argparse.RawDescriptionHelpFormatter
         super().__init__("outrider", usage, description, epilog, formatter_class=form, allow_abbrev=False)
 
@@ -63,10 +65,13 @@ class Parser(argparse.ArgumentParser):
 
     def add_common_options(self, *, prompt: str, permissions: str) -> None:
         """Add the shared options; the help of the prompt and of the permissions differs."""
+        choose = "without an ID, choose from a list" if self._has_picker else "`outrider sessions` lists them"
+        optional: dict[str, Any] = {"nargs": "?", "const": ""} if self._has_picker else {}
+        resume = f"resume this session; {choose}"
         add = self.add_argument
         add("prompt", nargs="?", metavar="PROMPT", help=prompt)
-        add("-c", "--continue", dest="latest", action="store_true", help="continue the last session, in its folder")
-        add("-r", "--resume", metavar="ID", help="resume this session; `outrider sessions` lists them")
+        add("-c", "--continue", dest="latest", action="store_true", help="continue the last session of this folder")
+        add("-r", "--resume", metavar="ID", help=resume, **optional)
         add("-m", "--model", metavar="MODEL", help="the model to use; `outrider models` lists them")
         add(
             *("--effort",),
@@ -98,9 +103,9 @@ class Parser(argparse.ArgumentParser):
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the options. Raises UsageError; --help prints and raises SystemExit."""
         options = self.parse_args(arguments)
-        if options.resume is not None and not options.resume.strip():
+        if options.resume is not None and not options.resume.strip() and not self._has_picker:
             raise UsageError("--resume needs the id of a session; `outrider sessions` lists them")
-        if options.resume and options.latest:
+        if options.resume is not None and options.latest:
             raise UsageError("give either --continue, for the last session, or --resume ID, for another; not both")
         if options.cwd is not None and not os.path.isdir(options.cwd):
             raise UsageError(f"--cwd: no such folder: {options.cwd!r}")

@@ -1,4 +1,4 @@
-"""Find the session to resume: by an id prefix, or the last one, preferably of the current folder."""
+"""Find the session to resume: by an id prefix, or the last one of a folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from outrider.log.log import Log
 
 MAX_SEARCHED = 200
 """How many recent sessions are searched for one of this folder."""
+
+
+class NoSessionHereError(UnknownSessionError):
+    """No session was in this folder."""
 
 
 def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> str | None:
@@ -23,9 +27,14 @@ def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> 
         return found.id
     if not latest:
         return None
+    here = str(folder.resolve())
     newest = log.sessions(limit=MAX_SEARCHED)
     if not newest:
         raise UnknownSessionError("there is no session to continue yet")
-    here = str(folder.resolve())
-    of_this_folder = (each for each in newest if log.settings(each.id).cwd == here)
-    return next(of_this_folder, newest[0]).id
+    found_here = next((each.id for each in newest if log.settings(each.id).cwd in (here, None)), None)
+    if found_here is None:
+        raise NoSessionHereError(
+            "there is no session of this folder to continue; `outrider sessions` lists those of other folders, and "
+            "--resume ID continues one"
+        )
+    return found_here

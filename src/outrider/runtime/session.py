@@ -184,6 +184,14 @@ class Session:
             raise SessionBusyError("this session is at work; change its agent between two runs")
         self._change_agent(agent)
 
+    def rename(self, title: str) -> None:
+        """Set the title of the session in its log. Raises LogError."""
+        title = " ".join(clean(title).split())
+        if not title:
+            raise LogError("a title must not be empty")
+        if journal := self._environment.journal:
+            journal.write_now(SessionSettings(title=title))
+
     def _change_agent(self, agent: AgentSpec) -> None:
         if journal := self._environment.journal:
             agent.provider  # noqa: B018 - raises for an unknown model before anything is written

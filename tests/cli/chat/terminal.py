@@ -21,9 +21,10 @@ import struct
 import termios
 import time
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyte
 from pyte.screens import Char
@@ -60,6 +61,13 @@ class _Screen(pyte.HistoryScreen):
 
     def write_process_input(self, data: str) -> None:
         self.answer(data)
+
+    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
+        """Erase; as tmux does, copy what is on the screen to the scrollback if all of it is erased."""
+        if how == 2 or (how == 0 and (self.cursor.x, self.cursor.y) == (0, 0)):
+            used = max((row + 1 for row, line in enumerate(self.display) if line.strip()), default=0)
+            self.history.top.extend(copy(self.buffer[row]) for row in range(used))
+        super().erase_in_display(how, *args, **kwargs)
 
 
 class Terminal:

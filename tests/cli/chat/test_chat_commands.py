@@ -29,7 +29,7 @@ async def test_help_names_every_command_and_the_keys(project: Path) -> None:
 
 async def test_every_command_can_be_given_before_anything_was_said(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
-        await at_the_prompt_with(terminal, *(f"/{name}" for name in NAMES if name != "exit"))
+        await at_the_prompt_with(terminal, *(f"/{name}" for name in NAMES if name not in ("exit", "diff", "model")))
         assert "✗" not in terminal.transcript
         assert "Traceback" not in terminal.transcript
         terminal.say("/exit")
@@ -69,8 +69,14 @@ async def test_the_model_can_be_seen_and_changed(project: Path) -> None:
         ModelServer([Answer("From the server.")]) as server,
         Terminal("--model", "demo", cwd=project, **{**answered_by(server), "OUTRIDER_MODEL": ""}) as terminal,
     ):
-        await at_the_prompt_with(terminal, "What is 2+2?", "/model")
-        assert "Model: demo." in terminal.screen
+        await at_the_prompt_with(terminal, "What is 2+2?")
+        terminal.say("/model")
+        await terminal.wait_for("Model: demo.")
+        await terminal.wait_for("❯ anthropic/")
+        terminal.type("demo")
+        await terminal.wait_for("❯ demo")
+        terminal.press("enter")
+        await terminal.wait_until_gone("❯")
         await at_the_prompt_with(terminal, "/model anthropic/claude-sonnet-4-5", "And now?")
         assert "Model: anthropic/claude-sonnet-4-5." in terminal.screen
         assert "From the server." in terminal.screen
@@ -118,11 +124,15 @@ async def test_the_list_of_sessions_says_what_they_are_about(project: Path) -> N
 
 async def test_sessions_are_listed_and_one_can_go_on(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
-        await at_the_prompt_with(terminal, "What is 2+2?", "/clear", "What is 3+4?", "/sessions")
+        await at_the_prompt_with(terminal, "What is 2+2?", "/clear", "What is 3+4?")
         name = session_with("2+2")
-        assert re.search(rf"^{name} ", terminal.screen, re.M)
-        await at_the_prompt_with(terminal, f"/sessions {name}")
-        assert f"Session {name}, last messages:" in terminal.screen
+        terminal.say("/sessions")
+        await terminal.wait_for("2 of 2")
+        terminal.type("2+2")
+        await terminal.wait_for(re.compile(rf"❯ {name} .*\n.*1 of 2"))
+        terminal.press("enter")
+        await terminal.wait_for(f"Session {name}, last messages:")
+        await terminal.wait_for_prompt()
         assert re.search(r"^4$", terminal.screen, re.M)
         await at_the_prompt_with(terminal, "/sessions ffffffff")
         assert "✗" in terminal.screen
@@ -145,9 +155,13 @@ async def test_a_fork_leaves_the_session_as_it_is(project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:
         await at_the_prompt_with(terminal, "/fork")
         assert "There is nothing to copy yet." in terminal.screen
-        await at_the_prompt_with(terminal, "What is 2+2?", "/fork", "What is 3+4?", "/sessions")
+        await at_the_prompt_with(terminal, "What is 2+2?", "/fork", "What is 3+4?")
         (left,) = re.findall(r"session (\w+) stays unchanged", terminal.flowing)
-        assert len(re.findall(r"^[0-9a-f]{8} ", terminal.screen, re.M)) == 2
+        terminal.say("/sessions")
+        await terminal.wait_for("2 of 2")
+        terminal.press("escape")
+        await terminal.wait_until_gone("2 of 2")
+        await terminal.wait_for_prompt()
         terminal.press("c-d")
         await terminal.exit_code()
         assert f"--resume {left}" not in terminal.screen

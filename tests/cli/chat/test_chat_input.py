@@ -35,7 +35,7 @@ async def test_pasted_lines_are_one_message(end: str, project: Path) -> None:
     ):
         await terminal.wait_for_prompt()
         terminal.paste(end.join(lines))
-        await terminal.wait_for("line 49")
+        await terminal.wait_for("[50 pasted lines]")
         assert server.requests == []
         terminal.press("enter")
         await terminal.wait_for("Many lines.")

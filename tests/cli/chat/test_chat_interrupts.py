@@ -95,7 +95,7 @@ async def test_an_interrupt_kills_the_command_and_the_conversation_goes_on(key: 
         assert server.requests[1].body.count(b'"tool_result"') == 1
 
 
-async def test_a_second_control_c_leaves_and_nothing_is_left_behind(project: Path) -> None:
+async def test_control_c_warns_before_it_leaves_a_stubborn_turn_and_nothing_is_left_behind(project: Path) -> None:
     stubborn = f"trap '' TERM INT; {sleeping(project)}; {LONG}"
     async with (
         ModelServer([bash(stubborn)]) as server,
@@ -103,6 +103,8 @@ async def test_a_second_control_c_leaves_and_nothing_is_left_behind(project: Pat
     ):
         group = await begun(terminal, project)
         terminal.press("c-c", "c-c")
+        await terminal.wait_for("Press Ctrl-C again to exit.")
+        terminal.press("c-c")
         await terminal.exit_code()
         await until(lambda: not family(group), what="the end of the command")
         assert "Traceback" not in terminal.transcript

@@ -113,3 +113,14 @@ def test_a_loop_of_links_does_no_harm(tmp_path: Path) -> None:
 
 def test_home_is_home(folder: Path) -> None:
     assert all(each.startswith("@~") for each in completed("@~", folder))
+
+
+def test_folders_are_offered_and_hidden_files_come_last(tmp_path: Path) -> None:
+    (tmp_path / "chapters" / "parts").mkdir(parents=True)
+    for name in (".env", "a.txt", "a_long_name.txt", "chapters/parts/one.md"):
+        (tmp_path / name).write_text("")
+    names = FileNames(tmp_path)
+    assert names.matching("")[-1] == ".env"
+    assert names.matching("chap")[0] == "chapters/"
+    assert "chapters/parts/" in names.matching("part")
+    assert names.matching(".e")[0] == ".env"

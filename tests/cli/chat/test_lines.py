@@ -210,7 +210,7 @@ def test_a_call_that_failed_shows_why() -> None:
 def test_a_command_shows_its_exit_code_and_the_end_of_its_output() -> None:
     lines = shown("\n".join(f"line {number}" for number in range(20)), {"exit_code": 2, "seconds": 3.21})
     assert lines[0] == "✓ Bash(make) · exit code 2, 3.2 s"
-    assert lines[1] == "    … 12 more lines above"
+    assert lines[1] == "    … 12 more lines above (Ctrl-O opens all)"
     assert lines[2:] == [f"    line {number}" for number in range(12, 20)]
 
 
@@ -236,7 +236,7 @@ def test_a_diff_has_no_blank_line_after_it() -> None:
 
 def test_a_long_diff_says_what_is_missing() -> None:
     lines = bare(diff_lines("\n".join(f"+{number}" for number in range(50)), 60, most=10))
-    assert lines[-1] == "    … 40 more lines"
+    assert lines[-1] == "    … 40 more lines (Ctrl-O opens all)"
     assert len(lines) == 11
 
 

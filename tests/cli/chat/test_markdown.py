@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.cli.chat.markdown import MarkdownStream, rendered
-from outrider.cli.styles import columns
+from outrider.cli.styles import columns, unstyled
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -153,3 +153,12 @@ def test_of_a_long_code_block_only_a_screenful_is_drawn_while_it_arrives() -> No
     assert ending.endswith("x = 999\n")
     assert ending.count("\n") == 25
     assert stream.open.count("\n") == 1_000
+
+
+def test_a_table_folds_what_does_not_fit() -> None:
+    words = ["a_name_that_is_longer_than_its_column", "src/outrider/cli/chat/current_session.py", "x" * 50]
+    lines = rendered(f"| a | b | c |\n| --- | --- | --- |\n| {' | '.join(words)} |\n", 60)
+    assert not any("…" in line for line in lines)
+    assert all(columns(line) <= 60 for line in lines)
+    cells = [unstyled(line) for line in lines[2:]]
+    assert "".join(cells).count("x") == 50

@@ -281,7 +281,7 @@ async def test_what_is_asked_about_cannot_draw_on_the_terminal(
     person.terminal.write = lambda text: (writes.append(text), write(text))  # type: ignore[func-returns-value, assignment]
     async with person.asked(tool, (f"{tool}({HOSTILE})",), **{str(name): value for name, value in input.items()}):
         pass
-    own = re.sub(r"\x1b\[(?:[0-9;]*[mKJA]|\?2026[hl])", "", "".join(writes))
+    own = re.sub(r"\x1b\[(?:[0-9;]*[mKAB]|\?2026[hl])", "", "".join(writes))
     assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", own)
 
 

@@ -20,7 +20,10 @@ FREE = {
     "permissions.deny",
     "context.compact_at",
     "context.clear_at",
+    "chat.notify",
     "chat.show_thinking",
+    "chat.theme",
+    "chat.vi_keys",
     "acp.full_updates",
     "acp.update_interval",
 }

@@ -15,6 +15,7 @@ from outrider.errors import OutriderError
 
 if TYPE_CHECKING:
     from outrider.log.entries import SessionSettings
+    from outrider.log.log import Log
 
 DESCRIPTION = """\
 Chat with a coding agent that works in the current folder: it reads and edits files, runs commands and searches the web,
@@ -28,21 +29,26 @@ without a terminal: outrider -p "PROMPT" prints one answer; see outrider -p --he
 
 def chat(arguments: list[str]) -> int:
     """Run the chat until the user exits."""
-    parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG, has_picker=True)
     parser.add_common_options(
         prompt="the first message",
         permissions="ask: read-only calls run without asking (the default); edits: also edits of files in the folder; "
         "all: every call that no rule denies; plan: nothing that changes anything",
     )
+    from outrider.cli.chat.type_ahead import quiet_terminal
+
     try:
-        return _run(parser.parse(arguments))
+        options = parser.parse(arguments)
+        with quiet_terminal() as typed:
+            return _run(options, typed)
     except (OutriderError, UsageError) as error:
         print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, WRONG_INPUT) else 1
 
 
-def _run(options: argparse.Namespace) -> int:
-    from outrider.cli.chat.app import Chat, is_without_key
+def _run(options: argparse.Namespace, typed: str) -> int:
+    from outrider.cli.chat.expected_model import is_without_key
+    from outrider.cli.chat.signals import BackgroundQuestion
     from outrider.cli.prompt_input import open_attachments
     from outrider.coding.config.loading import load
     from outrider.environment import default_model
@@ -60,7 +66,12 @@ def _run(options: argparse.Namespace) -> int:
 
         offer_key()
     files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
-    asyncio.run(Chat(loaded, folder, options.model, files, options.effort).run(options.prompt or "", resume))
+    question = BackgroundQuestion(loaded.settings.chat.theme, os.environ)
+    from outrider.cli.chat.app import Chat  # while the terminal answers: this is the slowest import
+
+    background, keys = question.answer()
+    chat = Chat(loaded, folder, options.model, files, options.effort, light=background == "light")
+    asyncio.run(chat.run(options.prompt or "", resume, typed + keys))
     return 0
 
 
@@ -68,11 +79,25 @@ def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
     """Return the session to resume, if any, and its stored settings."""
     from outrider.log.entries import SessionSettings
 
-    if not (options.resume or options.latest):
+    if options.resume is None and not options.latest:
         return None, SessionSettings()
-    from outrider.cli.session_lookup import find_session
+    from outrider.cli.session_lookup import NoSessionHereError, find_session
     from outrider.sync import default_log
 
+    folder = Path(options.cwd or ".").resolve()
     with default_log() as log:
-        found = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
+        try:
+            found = find_session(log, options.resume, latest=options.latest, folder=folder)
+        except NoSessionHereError:
+            print("There is no session of this folder to continue.")
+            found = None
+        found = found or _picked(log, folder)
         return found, log.settings(found) if found else SessionSettings()
+
+
+def _picked(log: Log, folder: Path) -> str | None:
+    """Let the user choose a session."""
+    from outrider.cli.chat.picker import pick
+    from outrider.cli.chat.session_choices import session_choices
+
+    return asyncio.run(pick("Resume a session, or Esc for a new one", session_choices(log, folder)))

@@ -7,20 +7,27 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from outrider.cli.chat.commands import Commands, Compact, Next, Rewind
+from outrider.cli.chat.commands import Commands, Compact, Next, Page, Pick, Rewind
 from outrider.cli.chat.current_session import CurrentSession, history_file, home_relative
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
 from outrider.cli.chat.inline_images import image_protocol
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.line_editor import PROMPT, LineEditor
+from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor
 from outrider.cli.chat.markdown import rendered
-from outrider.cli.chat.mentions import missing_files, with_mentioned_files
+from outrider.cli.chat.mentions import mentioned_folders, missing_files, with_mentioned_files
+from outrider.cli.chat.pager import page
+from outrider.cli.chat.past_calls import last_turn, stored_details, whole_output
 from outrider.cli.chat.permission_prompt import PermissionPrompt
+from outrider.cli.chat.picker import pick
 from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.shell_command import as_message, run_shell_command
+from outrider.cli.chat.signals import LONG_TURN_SECONDS, notify
 from outrider.cli.chat.status_line import StatusLine
 from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.live_region import LiveRegion
@@ -53,6 +60,8 @@ class Chat:
         model: str | None,
         attachments: Sequence[Attachment],
         effort: EffortChoice | None = None,
+        *,
+        light: bool = False,
     ) -> None:
         self._loaded = loaded
         self._attachments = attachments
@@ -64,6 +73,7 @@ class Chat:
             show_thinking=loaded.settings.chat.show_thinking,
             pictures=image_protocol(os.environ),
             links=has_links(os.environ),
+            light=light,
         )
         self._view.status = self._status
         self._view.typed = lambda: self._keyboard.typed
@@ -71,7 +81,9 @@ class Chat:
         self._steering = ChatSteering(lambda: self._current.session, self._prompt, self._view.problem)
         self._view.queued = self._steering.lines
         self._keyboard = Keyboard(self._interrupt, self._send, lambda: self._steering.take_back(self._give_back))
-        self._permission_prompt = PermissionPrompt(self._view, self._keyboard, folder, self._interrupt)
+        self._permission_prompt = PermissionPrompt(
+            self._view, self._keyboard, folder, self._interrupt, lambda: self._current.mode, self._current.use_mode
+        )
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._interrupt)
         self._one_question = asyncio.Lock()
         self._editor = LineEditor(
@@ -79,19 +91,26 @@ class Chat:
             history_file(),
             self._commands.descriptions,
             self._status,
-            self._next_mode,
+            Actions(self._next_mode, self._whole_output),
             lambda: self._current.servers,
+            vi_keys=loaded.settings.chat.vi_keys,
         )
+        self._commands_run: list[str] = []
+        """What the agent must still be told about the user's own commands."""
         self._prepared: asyncio.Future[None] | None = None
         self._notes_shown = False
         """Whether the notes of the workbench were shown."""
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Future[RunResult | None] | None = None
+        self._cancelled: WeakSet[asyncio.Future[Any]] = WeakSet()
+        """Turns that the user has cancelled."""
         self._interrupted = False
-        """Whether Ctrl-C was the user's last action."""
+        """Whether the user was told that the next Ctrl-C exits."""
 
-    async def run(self, first: str = "", resume: str | None = None) -> None:
-        """Run the chat until the user exits."""
+    async def run(self, first: str = "", resume: str | None = None, typed: str = "") -> None:
+        """Run the chat until the user exits. `typed` are the keys that the user has pressed already."""
+        if typed:
+            self._editor.type_ahead(typed)
         self._task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -124,6 +143,8 @@ class Chat:
                     if next_step == "exit":
                         return
                     typed = await self._follow(next_step)
+                elif text.startswith("!") and text[1:].strip():
+                    typed = await self._work(self._run_shell_command(text[1:].strip()))
                 elif text:
                     typed = await self._answer(text)
             except KeyboardInterrupt:
@@ -155,7 +176,26 @@ class Chat:
             return await self._work(self._compact(next_step.focus))
         if isinstance(next_step, Rewind):
             return await self._rewind(next_step)
+        if isinstance(next_step, Page):
+            page(next_step.text)
+            return ""
+        if isinstance(next_step, Pick):
+            await self._pick(next_step)
+            return ""
         return await self._answer("") if next_step else ""
+
+    async def _pick(self, wanted: Pick) -> None:
+        if (value := await pick(wanted.title, wanted.choices)) is not None:
+            try:
+                wanted.take(value)
+            except OutriderError as error:
+                self._view.problem(str(error))
+
+    async def _run_shell_command(self, command: str) -> None:
+        """Run a command of the user. Its output goes with the next message."""
+        code, output = await run_shell_command(command, self._current.folder, self._view.write)
+        self._commands_run.append(as_message(command, code, output))
+        self._view.dim("The agent sees this with your next message." if code == 0 else f"Exit code {code}.")
 
     def _should_exit(self) -> bool:
         """Handle Ctrl-C in the line: clear the line; if it is empty, exit on the second Ctrl-C."""
@@ -184,6 +224,7 @@ class Chat:
         with self._keyboard.watching():
             self._view.start()
             self._turn = asyncio.ensure_future(work)
+            started = time.monotonic()
             try:
                 if (result := await self._turn) is not None:
                     self._show_outcome(result)
@@ -198,16 +239,25 @@ class Chat:
                 self._view.problem(str(error))
             finally:
                 self._stop_view()
+        if time.monotonic() - started >= LONG_TURN_SECONDS:
+            self._notify("The turn has ended.")
         offered = "" if ended_well else await self._steering.offered()
         return "\n".join(filter(None, (offered, self._keyboard.typed)))
+
+    def _notify(self, text: str) -> None:
+        notify(sys.stdout, self._loaded.settings.chat.notify, f"Outrider: {text}")
 
     async def _run(self, text: str) -> RunResult:
         await self._ready()
         session = self._current.open()
         self._view.store = session.store
-        prompt = await self._prompt(text) if text else []
+        prompt = [*await self._prompt(text), *self._take_commands_run()] if text else []
         self._view.write(styled(f"▣ {safe_line(part.label)}", CYAN) for part in prompt if isinstance(part, Attachment))
         return await session.run(prompt)
+
+    def _take_commands_run(self) -> list[str]:
+        taken, self._commands_run = self._commands_run, []
+        return taken
 
     async def _compact(self, focus: str) -> None:
         """Summarise the conversation; the view shows the event."""
@@ -234,6 +284,8 @@ class Chat:
         for name in missing_files(text, self._current.folder):
             if name not in resources:
                 self._view.dim(f"No file {name}: sent as text.")
+        for name in mentioned_folders(text, self._current.folder):
+            self._view.dim(f"{name} is a folder: the agent sees its name, and lists it if it needs to.")
         return await with_resources(with_mentioned_files(text, self._current.folder, more), servers)
 
     def _show_outcome(self, result: RunResult) -> None:
@@ -274,6 +326,7 @@ class Chat:
 
     async def _ask(self, question: Question) -> Answer:
         async with self._one_question:
+            self._notify("A question waits for your answer.")
             return await self._permission_prompt(question)
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
@@ -284,16 +337,27 @@ class Chat:
             return await self._elicitation_prompt(question) if self._turn else ElicitationAnswer("decline")
 
     def _interrupt(self, by_control_c: bool) -> None:
-        """Cancel the turn; exit on the second Ctrl-C in a row."""
+        """Cancel the turn. If it does not end at once, warn, then exit on the next Ctrl-C."""
         if self._interrupted and by_control_c:
             self._exit()
-        self._interrupted = by_control_c
-        if self._turn:
+        elif self._turn and self._turn in self._cancelled:
+            if by_control_c:
+                self._interrupted = True
+                self._view.dim("Press Ctrl-C again to exit.")
+        elif self._turn:
+            self._cancelled.add(self._turn)
             self._turn.cancel()
 
     def _exit(self) -> None:
         if self._task:
             self._task.cancel()
+
+    def _whole_output(self) -> str:
+        """Return the calls since the user's last message with their whole output, the newest first."""
+        session = self._current.session
+        messages = last_turn(session.history.tail) if session else ()
+        details = stored_details(self._current.log, session.id) if session else {}
+        return whole_output(messages, details, self._current.folder, self._view.region.width)
 
     def _next_mode(self) -> None:
         self._current.use_mode(MODES[(MODES.index(self._current.mode) + 1) % len(MODES)])
@@ -326,7 +390,7 @@ class Chat:
         where = safe_line(home_relative(self._current.folder))
         self._view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
         self._view.dim(f"{sentences.mode_is(self._current.mode)} Type /help for commands and keys.")
-        if is_without_key(self._current.model_name):
+        if self._status.is_demo_expected:
             self._view.note(sentences.DEMO_ANSWERS)
         for note in self._loaded.notes:
             self._view.note(note)
@@ -335,22 +399,13 @@ class Chat:
         self._view.write([""])
 
     def _close(self) -> None:
+        self._editor.close()
         session = self._current.session
         has_messages = session is not None and session.history.last is not None
         with contextlib.suppress(OutriderError):
             self._current.close()
         if session and has_messages:
             self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")
-
-
-def is_without_key(model: str) -> bool:
-    """Guess whether the demo model will answer because no key is set. An exact answer would take too long here."""
-    from outrider.providers import tiers
-    from outrider.providers.secrets import MODEL_KEYS
-    from outrider.providers.stored_keys import stored_values
-
-    has_key = any(map(os.environ.get, MODEL_KEYS)) or bool(stored_values())
-    return model in tiers.TIERS and not tiers.override_of(model) and not has_key
 
 
 def _is_command(text: str) -> bool:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from outrider.cli.chat.current_session import CurrentSession
-from outrider.cli.chat.markdown import rendered
+from outrider.cli.chat.past_calls import PastCalls, stored_details
+from outrider.cli.chat.picker import Choice
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.chat.tool_call_lines import finished_call_lines
+from outrider.cli.chat.signals import copy
+from outrider.cli.chat.tool_call_lines import coloured_diff, finished_call_lines
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import BOLD, fit, styled, wrap_columns
 from outrider.coding import sentences
 from outrider.coding.mcp.states import state_lines
-from outrider.coding.toolbox.titles import title
-from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.errors import OutriderError
-from outrider.runtime.events import ToolFinished
-from outrider.text import dollars
+from outrider.text import counted, dollars
 
 if TYPE_CHECKING:
     from outrider.providers.base import ToolSpec
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 WIRE_LINES = 300
 RECENT_MESSAGES = 12
 """Messages shown when a session is resumed."""
-SESSIONS = 15
 
 
 class Compact(NamedTuple):
@@ -47,8 +48,24 @@ class Rewind(NamedTuple):
     """Whether to overwrite files that someone else changed."""
 
 
-Next: TypeAlias = Literal["continue", "exit"] | Compact | Rewind | None
-"""What follows a command: continue the session without a message, exit the chat, compact, rewind, or read a line."""
+class Pick(NamedTuple):
+    """Let the user choose next."""
+
+    title: str
+    choices: Sequence[Choice]
+    take: Callable[[str], None]
+    """Called with the value of the choice."""
+
+
+class Page(NamedTuple):
+    """Show a text in the pager next."""
+
+    text: str
+
+
+Next: TypeAlias = Literal["continue", "exit"] | Compact | Rewind | Pick | Page | None
+"""What follows a command: continue the session without a new message, exit the chat, compact, rewind, let the user
+choose, show a text, or read the next line."""
 
 
 class Commands:
@@ -69,7 +86,8 @@ class Commands:
             ),
             "tools": (sentences.COMMANDS["tools"], self._tools),
             "mcp": (f"{sentences.COMMANDS['mcp']}; /mcp trust approves the project's", self._mcp),
-            "sessions": ("list recent sessions; /sessions ID resumes one", self._sessions),
+            "sessions": ("choose a session to resume; /sessions ID resumes one", self._sessions),
+            "rename": ("give this session another title: /rename TITLE", self._rename),
             "continue": (sentences.COMMANDS["continue"], self._continue),
             "fork": ("continue in a copy of this session", self._fork),
             "rewind": ("go back to an earlier message; /rewind N shows what it does, /rewind undo", self._rewind),
@@ -78,6 +96,9 @@ class Commands:
             "compact": (f"{sentences.COMMANDS['compact']}; /compact WORDS says what to keep", self._compact),
             "cost": (sentences.COMMANDS["cost"], self._cost),
             "tree": ("show this session's sub-agents with their costs", self._tree),
+            "copy": ("copy the last answer to the clipboard", self._copy),
+            "diff": ("show what has changed in the folder since the last commit", self._diff),
+            "export": ("write the conversation to a file: /export NAME.md or NAME.html", self._export),
             "thinking": ("show the model's last reasoning", self._thinking),
             "clear": ("start a new session", self._clear),
             "exit": ("exit the chat", self._exit),
@@ -108,20 +129,31 @@ class Commands:
     def _help(self, _: str) -> None:
         lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
         keys = {
-            "@path": "attach a file or an image; @server:uri a resource of an MCP server",
+            "!command": "run a command; the agent sees its output with the next message",
+            "@path": "attach a file or picture; @server:uri attaches an MCP resource",
             "\\ Enter": "insert a line break; also Alt-Enter and Ctrl-J",
             "Tab": "complete a command or a path",
             "Shift-Tab": "switch the permission mode",
-            "Esc, Ctrl-C": "cancel the current turn; Ctrl-C again exits",
+            "Ctrl-O": "show the last calls with their whole output",
+            "Ctrl-G": "edit the message in $EDITOR",
+            "Ctrl-V": "attach the picture in the clipboard",
+            "Esc, Ctrl-C": "cancel the current turn; Ctrl-C twice in an empty line exits",
             "Esc Esc": "list your messages, to go back to one: /rewind",
             "Ctrl-D": "exit",
         }
         lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in keys.items())]
         self._view.write(lines)
 
-    def _model(self, name: str) -> None:
-        if name:
-            self._current.use_model(name)
+    def _model(self, name: str) -> Next:
+        if not name:
+            from outrider.cli.chat.session_choices import model_choices
+
+            return Pick(sentences.model_is(self._current.model_name), model_choices(), self._use_model)
+        self._use_model(name)
+        return None
+
+    def _use_model(self, name: str) -> None:
+        self._current.use_model(name)
         self._view.dim(f"{sentences.model_is(self._current.model_name)} `outrider models` lists the models.")
 
     def _show_effort(self, name: str) -> None:
@@ -182,18 +214,68 @@ class Commands:
         elif not servers:
             self._view.dim("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
 
-    def _sessions(self, id: str) -> None:
-        from outrider.cli.session_format import format_time
+    def _sessions(self, id: str) -> Next:
+        from outrider.cli.chat.session_choices import session_choices
 
         if id:
-            self.show_session(self._current.go_to(id))
-            worked_in = self._current.log.settings(id).cwd
-            if worked_in and worked_in != str(self._current.folder):
-                self._view.note(f"This session worked in {worked_in}; it continues in {self._current.folder}.")
+            self._resume(id)
+        elif choices := session_choices(self._current.log, self._current.folder):
+            return Pick("Resume a session", choices, self._resume)
+        else:
+            self._view.dim("No sessions yet.")
+        return None
+
+    def _resume(self, id: str) -> None:
+        self.show_session(self._current.go_to(id))
+        worked_in = self._current.log.settings(id).cwd
+        if worked_in and worked_in != str(self._current.folder):
+            self._view.note(f"This session worked in {worked_in}; it continues in {self._current.folder}.")
+
+    def _rename(self, title: str) -> None:
+        if self._current.session is None:
+            self._view.dim("There are no messages yet, so there is no session to rename.")
+        elif not title:
+            self._view.problem("Give the title: /rename TITLE")
+        else:
+            self._current.session.rename(title)
+            self._view.dim(f"Renamed: {safe_line(title)}")
+
+    def _copy(self, _: str) -> None:
+        messages = self._current.session.history.tail if self._current.session else ()
+        said = next((each.text for each in reversed(messages) if each.role == "assistant" and each.text.strip()), "")
+        if not said:
+            self._view.dim("There is no answer to copy yet.")
+        elif copy(sys.stdout, said, os.environ):
+            self._view.dim(
+                f"Copied: {counted(len(said), 'character')}. If it does not arrive, allow OSC 52 in your terminal."
+            )
+        else:
+            self._view.problem("The answer is too long for the clipboard; /export writes it to a file.")
+
+    def _diff(self, _: str) -> Next:
+        from outrider.cli.chat.git_diff import changes_since_commit
+
+        lines = safe_lines(changes_since_commit(self._current.folder)).rstrip("\n").split("\n")
+        if lines == [""]:
+            self._view.dim("Nothing has changed since the last commit.")
+            return None
+        shown = list(coloured_diff(lines, self._view.region.width))
+        if len(shown) > self._view.region.height - 4:
+            return Page("\n".join(shown))
+        self._view.write(shown)
+        return None
+
+    def _export(self, name: str) -> None:
+        from outrider.cli.chat.transcript_file import write_transcript
+
+        session = self._current.session
+        if session is None:
+            self._view.dim("There are no messages yet.")
             return
-        found = self._current.log.sessions(limit=SESSIONS)
-        lines = [f"{each.id[:8]}  {format_time(each.updated)}  {safe_line(each.title)}" for each in found]
-        self._view.write([fit(line, self._view.region.width) for line in lines] or ["No sessions yet."])
+        path = self._current.folder / Path(name or f"outrider-{session.id[:8]}.md").expanduser()
+        heading = self._current.log.session(session.id).title or "Conversation"
+        write_transcript(path, heading, self._current.log.messages(session.id), session.store)
+        self._view.dim(f"Written: {safe_line(str(path))}")
 
     def show_session(self, session: Session) -> None:
         """Show the session's id and its last messages."""
@@ -204,24 +286,20 @@ class Commands:
         yield styled(f"Session {session.id[:8]}, last messages:", BOLD)
         yield ""
         newest = session.history.tail[-RECENT_MESSAGES:]
-        results = {result.tool_use_id: result for message in newest for result in message.tool_results}
+        past = PastCalls(newest, stored_details(self._current.log, session.id), self._current.folder)
         for message in newest:
             if message.role == "user" and message.text.strip():
                 yield from (styled(f"› {fit(line, width - 2)}", BOLD) for line in safe_lines(message.text).split("\n"))
                 yield ""
             elif message.text.strip():
-                yield from rendered(message.text, width)
+                yield from self._view.rendered(message.text)
                 yield ""
-            calls = [call for call in message.tool_calls if call.id in results]
-            yield from (self._past_call(call, results[call.id], width) for call in calls)
+            calls = list(past.of(message))
+            for call_title, event in calls:
+                yield from finished_call_lines(event, call_title, width)
             yield from [""] if calls else []
         if session.is_unfinished:
             yield "The last turn was interrupted. /continue resumes it; or send a new message."
-
-    def _past_call(self, call: ToolUseBlock, result: ToolResultBlock, width: int) -> str:
-        """Return an earlier call in one line."""
-        event = ToolFinished(call.id, call.name, result, None)
-        return next(finished_call_lines(event, safe_line(title(call.name, call.input, self._current.folder)), width))
 
     def _continue(self, _: str) -> Next:
         if self._current.session and self._current.session.is_unfinished:
@@ -308,7 +386,7 @@ class Commands:
 
     def _thinking(self, _: str) -> None:
         thoughts = self._view.thoughts
-        self._view.write(rendered(thoughts, self._view.region.width) or ["There is no reasoning to show."])
+        self._view.write(self._view.rendered(thoughts) or ["There is no reasoning to show."])
 
     def _clear(self, _: str) -> None:
         self._current.leave()

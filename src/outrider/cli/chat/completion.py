@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -54,12 +55,14 @@ class FileNames:
         self._folder = folder
         self._names: list[str] = []
         self._refreshed = float("-inf")
+        self._refreshing = threading.Lock()
 
     def matching(self, typed: str) -> list[str]:
-        """Return the matches, best first: by the start of the name, then by any part of the path."""
+        """Return the matches, best first: by the start of the name, then by any part of the path; hidden files last."""
         if os.path.isabs(typed) or typed.startswith(("~", "..")):
             return self._outside(typed)
-        self._refresh()
+        with self._refreshing:  # a Tab waits for the names that are being collected since a letter was typed
+            self._refresh()
         typed = typed.lower()
         found = [name for name in self._names if typed in name.lower()]
         return sorted(found, key=lambda name: (_rank(name.lower(), typed), len(name), name))[:MAX_COMPLETIONS]
@@ -79,7 +82,8 @@ class FileNames:
         except (OSError, subprocess.TimeoutExpired):
             return
         names = found.stdout.decode(errors="replace").split("\0")[:_MAX_FILES]
-        self._names = [name for name in names if name and name.isprintable()]
+        files = [name for name in names if name and name.isprintable()]
+        self._names = [*files, *_folders(files)]
 
     def _outside(self, typed: str) -> list[str]:
         parent, _, start = typed.rpartition("/")
@@ -92,6 +96,18 @@ class FileNames:
         return [f"{parent}/{each.name}{'/' if os.path.isdir(each.path) else ''}" for each in matches[:MAX_COMPLETIONS]]
 
 
-def _rank(name: str, typed: str) -> int:
-    base = name.rpartition("/")[2]
-    return 0 if base.startswith(typed) else 1 if typed in base else 2
+def _folders(files: Iterable[str]) -> list[str]:
+    """Return the folders of these files, each with a slash at its end."""
+    found: set[str] = set()
+    for name in files:
+        parent = name.rpartition("/")[0]
+        while parent and f"{parent}/" not in found:
+            found.add(f"{parent}/")
+            parent = parent.rpartition("/")[0]
+    return sorted(found)
+
+
+def _rank(name: str, typed: str) -> tuple[bool, int]:
+    base = name.rstrip("/").rpartition("/")[2]
+    is_hidden = "." not in typed[:1] and any(part.startswith(".") for part in name.split("/"))
+    return is_hidden, 0 if base.startswith(typed) else 1 if typed in base else 2

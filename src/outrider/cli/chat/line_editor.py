@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style
 
 from outrider.cli.chat.completion import ChatCompleter
+from outrider.cli.chat.pager import page
+from outrider.cli.chat.pastes import PasteHistory, Pastes
+from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
+from outrider.cli.chat.screen_output import ScreenOutput
 from outrider.cli.chat.server_names import ServerNames
 from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
 
@@ -23,6 +38,15 @@ if TYPE_CHECKING:
 
 PROMPT = styled("› ", BOLD, CYAN)
 CONTINUATION = styled("· ", DIM)
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What keys do outside of the line."""
+
+    next_mode: Callable[[], None]
+    show_output: Callable[[], str]
+    """Returns the text that Ctrl-O opens."""
 
 
 class LineEditor:
@@ -34,32 +58,52 @@ class LineEditor:
         history: Path,
         commands: Mapping[str, str],
         status: Callable[[], str],
-        next_mode: Callable[[], None],
+        actions: Actions,
         servers: Callable[[], RunningServers | None] = lambda: None,
+        *,
+        vi_keys: bool = False,
     ) -> None:
+        self._pastes = Pastes()
+        self._clipboard = Clipboard(os.environ)
         self._session: PromptSession[str] = PromptSession(
             message=ANSI(PROMPT),
             multiline=True,
             prompt_continuation=ANSI(CONTINUATION),
-            history=_history(history),
+            history=_history(history, self._pastes),
             completer=ChatCompleter(folder, commands, ServerNames(servers)),
             complete_in_thread=True,
             complete_while_typing=True,
-            key_bindings=_bindings(next_mode),
+            key_bindings=merge_key_bindings(
+                [_line_bindings(), _action_bindings(actions), _paste_bindings(self._pastes, self._clipboard)]
+            ),
             bottom_toolbar=lambda: ANSI(styled(fit(status(), get_terminal_size().columns), DIM)),
             style=_style(),
+            editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,
             enable_suspend=True,
             reserve_space_for_menu=5,
+            output=ScreenOutput.from_pty(sys.stdout),
         )
 
     async def read(self, default: str = "") -> str:
         """Return the next text. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D in an empty line."""
-        return await self._session.prompt_async(default=default, handle_sigint=False)
+        default = self._pastes.collapse(default)
+        return self._pastes.expand(await self._session.prompt_async(default=default, handle_sigint=False))
+
+    def type_ahead(self, text: str) -> None:
+        """Let the next line begin with keys that the user has typed before it."""
+        keys: list[KeyPress] = []
+        parser = Vt100Parser(keys.append)
+        parser.feed_and_flush(text)
+        store_typeahead(self._session.app.input, keys)
 
     def refresh(self) -> None:
         """Redraw the status line. Call this in the event loop's thread."""
         self._session.app.invalidate()
+
+    def close(self) -> None:
+        """Delete the pictures that were pasted."""
+        self._clipboard.close()
 
     @property
     def cancelled_text(self) -> str:
@@ -67,7 +111,7 @@ class LineEditor:
         return self._session.default_buffer.text
 
 
-def _bindings(next_mode: Callable[[], None]) -> KeyBindings:
+def _line_bindings() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -87,6 +131,16 @@ def _bindings(next_mode: Callable[[], None]) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
+    @keys.add("tab")
+    async def _(event: KeyPressEvent) -> None:
+        await _complete(event.current_buffer)
+
+    return keys
+
+
+def _action_bindings(actions: Actions) -> KeyBindings:
+    keys = KeyBindings()
+
     @keys.add("escape", "escape")
     def _(event: KeyPressEvent) -> None:
         if not event.current_buffer.text:
@@ -95,12 +149,69 @@ def _bindings(next_mode: Callable[[], None]) -> KeyBindings:
 
     @keys.add("s-tab")
     def _(event: KeyPressEvent) -> None:
-        next_mode()
+        actions.next_mode()
         event.app.invalidate()
 
     @keys.add("c-l")
     def _(event: KeyPressEvent) -> None:
         event.app.renderer.clear()
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        event.app.create_background_task(_page(actions.show_output()))
+
+    return keys
+
+
+async def _complete(buffer: Buffer) -> None:
+    """Take the first completion, or the next one. Completions that are being collected while typing are not awaited."""
+    if buffer.complete_state and buffer.complete_state.completions:
+        buffer.complete_next()
+        return
+    document = buffer.document
+    requested = CompleteEvent(completion_requested=True)
+    found = await asyncio.to_thread(lambda: list(buffer.completer.get_completions(document, requested)))
+    if found and buffer.document == document:
+        buffer.complete_state = CompletionState(document, found)
+        buffer.go_to_completion(0)
+
+
+async def _page(text: str) -> None:
+    await run_in_terminal(lambda: page(text), in_executor=True)
+
+
+def _paste_bindings(pastes: Pastes, clipboard: Clipboard) -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if files := dropped_files(text):
+            text = "".join(f"{mention(file)} " for file in files)
+        event.current_buffer.insert_text(pastes.collapse(text))
+
+    @Condition
+    def is_after_paste() -> bool:
+        return bool(pastes.at_end(get_app().current_buffer.document.text_before_cursor))
+
+    @keys.add("backspace", filter=is_after_paste)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.delete_before_cursor(len(pastes.at_end(buffer.document.text_before_cursor)))
+
+    @keys.add("c-v")
+    async def _(event: KeyPressEvent) -> None:
+        picture = await asyncio.to_thread(clipboard.picture)
+        if picture:
+            event.current_buffer.insert_text(f"{mention(picture)} ")
+        else:
+            event.app.output.bell()
+
+    @keys.add("c-g")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.text = pastes.expand(buffer.text)
+        buffer.open_in_editor()
 
     return keys
 
@@ -109,7 +220,7 @@ def _style() -> Style:
     return Style.from_dict({"bottom-toolbar": "noreverse", "completion-menu": "bg:default fg:default"})
 
 
-def _history(file: Path) -> History:
+def _history(file: Path, pastes: Pastes) -> History:
     """Return the history of typed lines, in a private file; in memory if the file cannot be created."""
     try:
         from outrider.filesystem import make_private
@@ -118,4 +229,4 @@ def _history(file: Path) -> History:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError:
         return InMemoryHistory()
-    return FileHistory(str(file))
+    return PasteHistory(file, pastes)

@@ -74,20 +74,23 @@ class MarkdownStream:
             self._lines = []
 
 
-def rendered(text: str, width: int) -> list[str]:
-    """Render Markdown as coloured lines: one blank line between blocks, none around them."""
+def rendered(text: str, width: int, *, light: bool = False) -> list[str]:
+    """Render Markdown as coloured lines: one blank line between blocks, none around them.
+
+    `light` chooses the colours of code for a light background.
+    """
     stream = MarkdownStream()
     lines: list[str] = []
     for block in (*stream.blocks(safe_lines(text)), stream.end()):
-        if drawn := _rendered_block(block, width):
+        if drawn := _rendered_block(block, width, light=light):
             lines += ["", *drawn] if lines else drawn
     return lines
 
 
-def _rendered_block(text: str, width: int) -> list[str]:
+def _rendered_block(text: str, width: int, *, light: bool) -> list[str]:
     from markdown_it import MarkdownIt  # shows HTML tags as text; rich alone would drop them
     from rich.console import Console
-    from rich.markdown import Heading, Markdown
+    from rich.markdown import Heading, Markdown, TableElement
     from rich.theme import Theme
 
     if not text.strip():
@@ -99,8 +102,21 @@ def _rendered_block(text: str, width: int) -> list[str]:
         def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
             yield self.text
 
+    class FoldingTable(TableElement):
+        """A table that breaks long words: rich would cut them."""
+
+        def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
+            for table in super().__rich_console__(console, options):
+                for column in table.columns:  # type: ignore[union-attr]
+                    column.overflow = "fold"
+                yield table
+
     class Page(Markdown):
-        elements = {**Markdown.elements, "heading_open": LeftAlignedHeading}  # noqa: RUF012 - as in its base class
+        elements = {  # noqa: RUF012 - as in its base class
+            **Markdown.elements,
+            "heading_open": LeftAlignedHeading,
+            "table_open": FoldingTable,
+        }
 
     stream = StringIO()
     console = Console(
@@ -111,7 +127,7 @@ def _rendered_block(text: str, width: int) -> list[str]:
         legacy_windows=False,
         theme=Theme({"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold underline"}),
     )
-    page = Page(text, hyperlinks=False, code_theme="ansi_dark")
+    page = Page(text, hyperlinks=False, code_theme="ansi_light" if light else "ansi_dark")
     page.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
     console.print(page, end="")
     lines = [line if _VISIBLE.search(line) else "" for line in stream.getvalue().split("\n")]

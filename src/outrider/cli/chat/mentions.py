@@ -30,12 +30,29 @@ def mentioned_files(text: str, folder: Path) -> list[Path]:
 def missing_files(text: str, folder: Path) -> list[str]:
     """Return the words after an @ that look like paths but name no file."""
     words = (quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text))
-    return [word for word in words if ("." in word or "/" in word) and not _file(word, folder)]
+    return [word for word in words if ("." in word or "/" in word) and not _exists(word, folder)]
+
+
+def mentioned_folders(text: str, folder: Path) -> list[str]:
+    """Return the words after an @ that name folders."""
+    words = (quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text))
+    return [word for word in words if word and _is_folder(word, folder)]
 
 
 def with_mentioned_files(text: str, folder: Path, more: Sequence[Attachment]) -> list[str | Attachment]:
     """Return the message with the attached files and the files that it mentions."""
     return [text, *more, *map(Attachment.from_path, mentioned_files(text, folder))]
+
+
+def _exists(name: str, folder: Path) -> bool:
+    return _file(name, folder) is not None or _is_folder(name, folder)
+
+
+def _is_folder(name: str, folder: Path) -> bool:
+    try:
+        return (folder / Path(name).expanduser()).is_dir()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def _file(name: str, folder: Path) -> Path | None:

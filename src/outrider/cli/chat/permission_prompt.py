@@ -14,21 +14,32 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.sanitize import reveal_hidden, safe_line, safe_lines
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
-from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox.titles import title
 
 PREVIEW_LINES = 12
+ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
 
 class PermissionPrompt:
     """Asks the user, one question at a time. Escape and Ctrl-C deny the call and cancel the turn."""
 
-    def __init__(self, view: SessionView, keyboard: Keyboard, folder: Path, interrupt: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        view: SessionView,
+        keyboard: Keyboard,
+        folder: Path,
+        interrupt: Callable[[bool], None],
+        mode: Callable[[], Mode] = lambda: "ask",
+        use_mode: Callable[[Mode], None] = lambda _: None,
+    ) -> None:
         self._view = view
         self._keyboard = keyboard
         self._folder = folder
         self._interrupt = interrupt
+        self._mode = mode
+        self._use_mode = use_mode
 
     async def __call__(self, question: Question) -> Answer:
         """Show the question and wait for the answer."""
@@ -46,6 +57,9 @@ class PermissionPrompt:
                 return Answer("once")
             if name == "a" and question.always:
                 return Answer("always")
+            if name == "e" and self._is_edit(question):
+                self._use_mode("edits")
+                return Answer("once")
             if name == "n":
                 return Answer("no")
             if name == "t":
@@ -53,6 +67,10 @@ class PermissionPrompt:
             if name in ("escape", "c-c"):
                 self._interrupt(name == "c-c")
                 return Answer("no")
+
+    def _is_edit(self, question: Question) -> bool:
+        """Return whether the mode `edits` would change the answer to questions like this."""
+        return question.tool in ("Edit", "Write") and self._mode() == "ask"
 
     async def _read_reason(self) -> str:
         reason = ""
@@ -70,7 +88,7 @@ class PermissionPrompt:
         """Show the whole call, then the keys. A long call is written above, so that the user sees all they approve."""
         width = self._view.region.width
         asked = list(_question_lines(question, width, self._folder))
-        keys = list(_key_lines(question, width))
+        keys = list(_key_lines(question, width, edits=self._is_edit(question)))
         room = self._view.region.height - 3  # less the line above the cursor, the blank line and the status line
         if len(asked) + len(keys) > min(room, PREVIEW_LINES + 6):
             self._view.write(asked)
@@ -92,9 +110,9 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
             yield styled(f"  {line}", DIM)
 
 
-def _key_lines(question: Question, width: int) -> Iterator[str]:
+def _key_lines(question: Question, width: int, *, edits: bool) -> Iterator[str]:
     always = safe_line(f"always in this project: {meaning_of(question.always)}") if question.always else ""
-    for key, action in {"y": "yes, once", "a": always}.items():
+    for key, action in {"y": "yes, once", "e": ALL_EDITS if edits else "", "a": always}.items():
         for number, line in enumerate(wrap_columns(action, width - 4) if action else ()):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
     refusals = {"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}

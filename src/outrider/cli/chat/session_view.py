@@ -58,6 +58,7 @@ class SessionView:
         show_thinking: bool = False,
         pictures: Protocol = "",
         links: bool = False,
+        light: bool = False,
     ) -> None:
         self.region = region
         self.status: Callable[[], str] = str
@@ -74,6 +75,7 @@ class SessionView:
         self._show_thinking = show_thinking
         self._pictures = pictures
         self._links = links
+        self._light = light
         self._markdown = MarkdownStream()
         self._thinking: list[str] = []
         self._thinking_since = 0.0
@@ -204,7 +206,7 @@ class SessionView:
         self._thinking, self._thinking_since = [], 0.0
         words = counted(len(self.thoughts.split()), "word")
         if self._show_thinking:
-            self.write(styled(line, DIM, ITALIC) for line in rendered(self.thoughts, self.region.width))
+            self.write(styled(line, DIM, ITALIC) for line in self.rendered(self.thoughts))
         self.write([styled(f"∴ Thought for {seconds:.0f} s, {words} (/thinking shows it)", DIM), ""])
 
     def _discard_reply(self) -> None:
@@ -219,10 +221,14 @@ class SessionView:
             self.note("The reply above broke off and is discarded.")
 
     def _write_markdown(self, text: str) -> None:
-        if lines := rendered(text, self.region.width):
+        if lines := self.rendered(text):
             self.write(["", *lines, ""] if self._ends_with_calls else [*lines, ""])
             self._ends_with_calls = False
             self._wrote_reply = True
+
+    def rendered(self, text: str) -> list[str]:
+        """Return Markdown as lines of this terminal."""
+        return rendered(text, self.region.width, light=self._light)
 
     # Permanent lines
 
@@ -311,7 +317,7 @@ class SessionView:
 
     def _lines(self) -> Iterator[str]:
         width = self.region.width
-        yield from rendered(self._markdown.ending(self.region.height), width)
+        yield from self.rendered(self._markdown.ending(self.region.height))
         if self._thinking:
             last = safe_line("".join(self._thinking[-20:]))[-(width - 14) :]
             yield styled(f"∴ Thinking … {fit(last, width - 13)}", DIM, ITALIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.cli.chat.current_session import CurrentSession
+from outrider.cli.chat.expected_model import is_without_key
 from outrider.cli.sanitize import safe_line
 from outrider.text import dollars, thousands
 
@@ -22,7 +23,7 @@ class StatusLine:
         """Return the line; the most important parts come first, for narrow windows."""
         current = self._current
         parts = [
-            safe_line(current.model_name.rpartition("/")[2]),
+            "demo" if self.is_demo_expected else safe_line(current.model_name.rpartition("/")[2]),
             f"effort: {current.effort}" if current.effort else "",
             f"permissions: {current.mode}",
             self.sandbox,
@@ -30,6 +31,11 @@ class StatusLine:
             self._cost(),
         ]
         return " · ".join(part for part in parts if part)
+
+    @property
+    def is_demo_expected(self) -> bool:
+        """Guess whether the demo model will answer because no key is set. An exact answer would take too long."""
+        return is_without_key(self._current.model_name)
 
     def used(self, tokens: int) -> None:
         """Record the tokens of the context: input and output of a reply, or what a compaction has left."""

@@ -77,6 +77,16 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
         yield from _output_lines(result, width)
 
 
+def whole_call_lines(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
+    """Yield a finished call with its whole diff or output."""
+    yield next(finished_call_lines(event, call_title, width))
+    details = event.details if isinstance(event.details, dict) else {}
+    if isinstance(diff := details.get("diff"), str) and diff:
+        yield from coloured_diff(safe_lines(diff).rstrip("\n").split("\n"), width)
+    else:
+        yield from (f"    {line}" for line in command_output_lines(event.result.text))
+
+
 def diff_lines(diff: str, width: int, most: int = DIFF_LINES) -> Iterator[str]:
     """Yield a unified diff in colour, without its file names."""
     lines = safe_lines(diff).rstrip("\n").split("\n")
@@ -84,7 +94,7 @@ def diff_lines(diff: str, width: int, most: int = DIFF_LINES) -> Iterator[str]:
         lines = lines[2:]
     yield from coloured_diff((fit(line, width - 4) for line in lines[:most]), width)
     if len(lines) > most:
-        yield styled(f"    … {counted(len(lines) - most, 'more line')}", DIM)
+        yield styled(f"    … {counted(len(lines) - most, 'more line')} (Ctrl-O opens all)", DIM)
 
 
 def coloured_diff(lines: Iterable[str], width: int) -> Iterator[str]:
@@ -137,7 +147,7 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
 def _output_lines(result: ToolResultBlock, width: int) -> Iterator[str]:
     lines = command_output_lines(result.text.strip("\n"))
     if len(lines) > SHOWN_LINES:
-        yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')} above", DIM)
+        yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')} above (Ctrl-O opens all)", DIM)
     yield from _indented(lines[-SHOWN_LINES:], width)
 
 

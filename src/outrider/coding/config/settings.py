@@ -40,6 +40,8 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 
 WebSearchUse: TypeAlias = Literal["ask", "on", "off"]
+Theme: TypeAlias = Literal["auto", "light", "dark"]
+Notify: TypeAlias = Literal["bell", "desktop", "off"]
 SandboxUse: TypeAlias = Literal["auto", "off", "require"]
 
 _LONGER_RUN = "a run may take longer, or cost more, than you have set"
@@ -307,6 +309,23 @@ class ChatSettings(msgspec.Struct, frozen=True):
     show_thinking: Annotated[
         bool, Setting(help="whether the chat shows the model's thinking in full instead of folded", consent=None)
     ] = False
+    theme: Annotated[
+        Theme,
+        Setting(
+            help='colours for a `"light"` or a `"dark"` background; `"auto"` asks the terminal. '
+            "`NO_COLOR` turns colours off",
+            consent=None,
+        ),
+    ] = "auto"
+    notify: Annotated[
+        Notify,
+        Setting(
+            help="what happens when a question waits or a turn of more than 10 seconds ends: "
+            '`"bell"` rings the bell of the terminal, `"desktop"` sends a notification (OSC 9)',
+            consent=None,
+        ),
+    ] = "bell"
+    vi_keys: Annotated[bool, Setting(help="whether the line is edited with the keys of vi", consent=None)] = False
 
 
 class AcpSettings(msgspec.Struct, frozen=True):

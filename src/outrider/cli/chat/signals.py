@@ -1,0 +1,86 @@
+"""Codes that reach the user's terminal and desktop: the bell, notifications, the clipboard, the background colour."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Literal, TextIO
+
+from outrider.cli.sanitize import safe_line
+from outrider.coding.config.settings import Notify, Theme
+
+LONG_TURN_SECONDS = 10.0
+"""The end of a longer turn is announced."""
+LARGEST_COPY = 70_000
+"""Bytes that terminals take into the clipboard at once."""
+ANSWER_SECONDS = 0.5
+"""How long to wait for a terminal that answers neither question."""
+_COLOUR = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
+_ANSWER = re.compile(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)?")
+_ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
+
+
+def notify(stream: TextIO, how: Notify, text: str) -> None:
+    """Ring the bell of the terminal, or send a desktop notification."""
+    if how != "off":
+        stream.write(f"\x1b]9;{safe_line(text)[:200]}\x07" if how == "desktop" else "\a")
+        stream.flush()
+
+
+def copy(stream: TextIO, text: str, environment: Mapping[str, str]) -> bool:
+    """Put a text into the clipboard, also from another machine (OSC 52). Return whether it is short enough."""
+    data = text.encode(errors="replace")
+    if environment.get("TMUX") and shutil.which("tmux"):  # tmux takes the code only if it is set up for that
+        subprocess.run(["tmux", "load-buffer", "-w", "-"], input=data, capture_output=True, timeout=5, check=False)
+    if len(data) > LARGEST_COPY:
+        return False
+    stream.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
+    stream.flush()
+    return True
+
+
+class BackgroundQuestion:
+    """Asks the terminal for its background colour, and reads the answer later."""
+
+    def __init__(self, theme: Theme, environment: Mapping[str, str]) -> None:
+        self._theme = theme
+        self._terminal: int | None = None
+        if theme != "auto" or environment.get("NO_COLOR") or environment.get("TERM", "dumb") in ("dumb", "linux"):
+            return
+        with suppress(OSError, ValueError):
+            terminal = sys.stdin.fileno()
+            # All terminals answer the second question, for their attributes: its answer ends the wait.
+            os.write(sys.stdout.fileno(), b"\x1b]11;?\x1b\\\x1b[c")
+            self._terminal = terminal
+
+    def answer(self) -> tuple[Literal["light", "dark"], str]:
+        """Return the background, dark if the terminal does not say, and the keys that were pressed meanwhile."""
+        if self._terminal is None:
+            return "light" if self._theme == "light" else "dark", ""
+        read, end = b"", time.monotonic() + ANSWER_SECONDS
+        while not _ATTRIBUTES.search(read) and (left := end - time.monotonic()) > 0:
+            if select.select([self._terminal], [], [], left)[0]:
+                data = os.read(self._terminal, 1024)
+                if not data:  # the terminal was closed
+                    break
+                read += data
+        keys = _ATTRIBUTES.sub(b"", _ANSWER.sub(b"", read)).decode(errors="replace")
+        return "light" if _is_light(read) else "dark", keys
+
+
+def _is_light(answer: bytes) -> bool:
+    """Return whether the colour in an answer is nearer to white than to black."""
+    found = _COLOUR.search(answer)
+    if not found:
+        return False
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
+    brightness: float = 0.299 * red + 0.587 * green + 0.114 * blue
+    return brightness > 0.5

@@ -1,0 +1,61 @@
+"""Choosing a session: `--resume` without an id, and `--continue` in a folder without a session."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from outrider.cli.chat.picker import Choice, Picker
+from tests.cli.chat.terminal import Terminal, at_the_prompt_with
+
+
+@pytest.fixture
+async def elsewhere(project: Path) -> Path:
+    """Another folder, in which nothing was said yet; in the project, two sessions are stored."""
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await at_the_prompt_with(terminal, "What is 2+2?", "/clear", "What is 3+4?")
+    folder = project.parent / "elsewhere"
+    folder.mkdir()
+    return folder
+
+
+async def test_continue_says_that_the_folder_has_no_session_and_offers_others(elsewhere: Path) -> None:
+    async with Terminal("--model", "demo", "--continue", cwd=elsewhere, columns=200) as terminal:
+        await terminal.wait_for("There is no session of this folder to continue.")
+        await terminal.wait_for(re.compile(r"❯ .*What is 3\+4\?"))
+        assert "project" in terminal.screen, "it says where they were"
+        terminal.press("escape")
+        await terminal.wait_for("Type /help")
+        await terminal.wait_for_prompt()
+        assert "last messages" not in terminal.screen
+
+
+async def test_resume_without_an_id_lets_the_user_search(elsewhere: Path) -> None:
+    async with Terminal("--model", "demo", "--resume", cwd=elsewhere) as terminal:
+        await terminal.wait_for("2 of 2")
+        terminal.type("2+2")
+        await terminal.wait_for("1 of 2")
+        terminal.press("enter")
+        await terminal.wait_for("last messages:")
+        await terminal.wait_for("› What is 2+2?")
+
+
+async def test_a_list_that_is_longer_than_the_window_can_be_walked_through(project: Path) -> None:
+    async with Terminal("--model", "demo", cwd=project, lines=12) as terminal:
+        for number in range(6):
+            await at_the_prompt_with(terminal, f"What is {number}+1?", "/clear")
+        terminal.say("/sessions")
+        await terminal.wait_for("6 of 6")
+        for _ in range(5):
+            terminal.press("down")
+        await terminal.wait_for(re.compile(r"❯ .*What is 0\+1\?"))
+
+
+def test_nothing_found_is_said() -> None:
+    picker = Picker("Choose", [Choice("a", "alpha", "first"), Choice("b", "beta")])
+    picker._search.text = "FIRST alp"
+    assert [choice.value for choice in picker._found] == ["a"]
+    picker._search.text = "gamma"
+    assert "Nothing is found." in picker._rows().value
