@@ -46,6 +46,6 @@ def test_the_table_says_what_is_declared() -> None:
     assert rows["limits.max_cost"].startswith('| `limits.max_cost` | `"none"` | `OUTRIDER_MAX_COST` | `--max-cost` |')
     assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL` | `--model` |")
     assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')
-    assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | | |")
+    assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | | `--allow` |")
     assert rows["web.private_addresses"].startswith("| `web.private_addresses` | `false` |")
     assert all(row.count("|") == 6 for row in rows.values())

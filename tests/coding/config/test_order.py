@@ -127,7 +127,7 @@ def test_a_variable_that_is_nearly_one_of_ours_is_noted(home: Home) -> None:
         ({"limits.max_turns": "many"}, "--max-turns must be a whole number over 0"),
         ({"permissions.mode": "everything"}, "--permissions must be one of"),
         ({"limits.turn": 3}, 'did you mean "limits.max_turns"?'),
-        ({"permissions.allow": ["Bsh(ls)"]}, "permissions.allow has a rule that cannot be used"),
+        ({"permissions.allow": ["Bsh(ls)"]}, "--allow has a rule that cannot be used"),
     ],
 )
 def test_a_flag_that_makes_no_sense_is_named(home: Home, flags: dict[str, Any], said: str) -> None:
