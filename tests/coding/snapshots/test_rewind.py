@@ -291,6 +291,15 @@ async def test_a_folder_with_too_many_files_has_no_snapshots(log: Log, folder: P
     project.session.close()
 
 
+async def test_the_home_folder_has_no_snapshots(log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    project = Project(log, folder)
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    assert any(isinstance(event, Notice) and "home folder" in event.text for event in project.events)
+    assert log.snapshots(project.session.id) == []
+    project.session.close()
+
+
 async def test_files_that_are_no_longer_ignored_are_not_deleted(project: Project) -> None:
     await project.say("one", project.bash("echo '*.log' > .gitignore; echo 1 > made.txt"))
     await project.say("two", project.bash("echo 2 > made.txt"))
