@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -36,6 +37,7 @@ PATHS = (
 )
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="there is no git")
 @pytest.mark.parametrize("where", ["", "sub", "nested"])
 def test_the_same_files_are_ignored_as_by_git(tmp_path: Path, where: str) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -49,8 +50,12 @@ def folder(tmp_path: Path) -> Path:
     (folder / "link").symlink_to("src/main.py")
     (folder / "build").mkdir()
     (folder / "build/out.o").write_bytes(b"object")
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    subprocess.run(["git", "-C", str(folder), "add", "."], check=True)
+    if shutil.which("git"):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        subprocess.run(["git", "-C", str(folder), "add", "."], check=True)
+    else:
+        (folder / ".git").mkdir()
+        (folder / ".git/index").write_bytes(b"the index")
     return folder
 
 
@@ -288,6 +293,15 @@ async def test_a_folder_with_too_many_files_has_no_snapshots(log: Log, folder: P
     await project.session.rewind(2)
     assert said(project.session) == ["one", "Done: one"]
     assert (folder / "made.txt").read_text() == "2\n"
+    project.session.close()
+
+
+async def test_the_home_folder_has_no_snapshots(log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    project = Project(log, folder)
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    assert any(isinstance(event, Notice) and "home folder" in event.text for event in project.events)
+    assert log.snapshots(project.session.id) == []
     project.session.close()
 
 

@@ -76,6 +76,8 @@ class FolderSnapshots:
     def _recorded(self, opens: bool) -> SnapshotEntry:
         is_whole = False
         if self._scanner is None:
+            if Path.home().resolve().is_relative_to(self._folder):
+                raise TooLargeError("it has your home folder in it")
             known = self._last_state()
             is_whole = known is None
             self._scanner = Scanner(self._folder, self._store, known or {}, self._limits, self._left_out())

@@ -85,7 +85,8 @@ class Restorer:
                     with os.fdopen(folder.open(temporary, flags, 0o600), "wb") as file:
                         file.write(data)
                         file.flush()
-                        os.fchmod(file.fileno(), S_IMODE(state.mode))
+                        if os.name == "posix":
+                            os.fchmod(file.fileno(), S_IMODE(state.mode))
                 else:
                     folder.make_link(temporary, os.fsdecode(state.content))
                 folder.replace(temporary, name)

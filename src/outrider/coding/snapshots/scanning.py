@@ -37,12 +37,12 @@ class Limits(msgspec.Struct, frozen=True):
     """A larger file is not kept."""
     bytes: int = 1024 * 1024 * 1024
     """New bytes in one snapshot. Files beyond are not kept."""
-    seconds: float = 30.0
+    seconds: float = 15.0
     """The time for reading files in one snapshot. Files beyond are not kept."""
 
 
 class TooLargeError(Exception):
-    """The folder has too many files; the message says so."""
+    """The folder is too large for snapshots; the message says why."""
 
 
 class Scanner:
