@@ -62,9 +62,11 @@ def _run(options: argparse.Namespace, typed: str) -> int:
     loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
     model = options.model or (recorded.model if resume else None) or loaded.settings.model or default_model()
     if is_without_key(model):
+        from outrider.cli.chat.type_ahead import usual_terminal
         from outrider.cli.login import offer_key
 
-        offer_key()
+        with usual_terminal():
+            offer_key()
     files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
     question = BackgroundQuestion(loaded.settings.chat.theme, os.environ)
     from outrider.cli.chat.app import Chat  # while the terminal answers: this is the slowest import

@@ -36,6 +36,26 @@ def quiet_terminal() -> Iterator[str]:
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
+@contextmanager
+def usual_terminal() -> Iterator[None]:
+    """Turn echo and line editing on again, for a question in the middle of a quiet terminal."""
+    try:
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+    except (OSError, ValueError, termios.error):
+        yield
+        return
+    changed = list(before)
+    changed[_INPUT] |= termios.ICRNL
+    changed[_LOCAL] |= termios.ECHO | termios.ICANON
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        with suppress(OSError, termios.error):  # the terminal may be gone
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
 def _waiting(terminal: int) -> str:
     """Return what can be read at once."""
     if not select.select([terminal], [], [], 0)[0]:
