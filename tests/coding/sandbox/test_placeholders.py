@@ -166,6 +166,22 @@ def test_at_the_end_the_placeholders_of_a_running_command_stay(world: World) -> 
     assert os.path.isdir(path)
 
 
+def test_a_handle_that_became_another_files_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placeholders_module, "START_SECONDS", 0.2)
+    placeholders = Placeholders()
+    placeholders.hold([], str(world.outside))
+    (handle,) = placeholders._tickets
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"kept")
+        os.dup2(reading, handle)
+        until(lambda: not placeholders._tickets)
+        assert os.read(handle, 10) == b"kept"
+    finally:
+        for each in (reading, writing, handle):
+            os.close(each)
+
+
 def test_a_ticket_is_used_again_and_made_anew_if_it_is_gone(world: World) -> None:
     placeholders, used = Placeholders(), set[str]()
     for _ in range(3):

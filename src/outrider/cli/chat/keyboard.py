@@ -38,13 +38,14 @@ class Keyboard:
     def __init__(
         self,
         interrupt: Callable[[bool], None],
-        send: Callable[[str], bool] = lambda line: False,
+        send: Callable[[str], bool] | None = None,
         take_back: Callable[[], None] = lambda: None,
     ) -> None:
         self._interrupt = interrupt
         """Called with True for Ctrl-C and False for Escape."""
         self._send = send
-        """Called with the line on Enter. Returns whether it was taken; else the line stays."""
+        """Called with the line on Enter. Returns whether it was taken; else the line stays. Without it, Enter is a line
+        break."""
         self._take_back = take_back
         """Called on ↑ in an empty line."""
         self._input = create_input()
@@ -119,7 +120,7 @@ class Keyboard:
     def _type(self, key: Key) -> None:
         if key.name == "up" and not self.typed:
             self._take_back()
-        elif key.name == "enter" and self.typed.strip() and not self.typed.endswith("\\"):
+        elif self._send and key.name == "enter" and self.typed.strip() and not self.typed.endswith("\\"):
             if self._send(self.typed.strip()):
                 self.typed = ""
         else:

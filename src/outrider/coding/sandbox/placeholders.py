@@ -19,7 +19,7 @@ import select
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 IDLE_SECONDS = 0.3
 """How long placeholders stay after the last command, so that a series of commands shares them. It is also the margin
@@ -103,7 +103,7 @@ class Placeholders:
                     self._drop(handle)
                 for handle in [each for each, deadline in self._deadlines.items() if deadline <= time.monotonic()]:
                     del self._deadlines[handle]
-                    if not _is_open(handle):
+                    if not _is_open(handle, self._tickets[handle]):
                         self._drop(handle)
                 if not self._tickets and time.monotonic() >= self._until:
                     _remove(self._held, self._token)
@@ -119,9 +119,7 @@ class Placeholders:
             return max(0.0, min(self._deadlines.values()) - time.monotonic()) if self._deadlines else None
 
     def _drop(self, handle: int) -> None:
-        self._endings.unregister(handle)
-        os.close(handle)
-        del self._tickets[handle]
+        _close(handle, self._tickets.pop(handle), self._endings)
         self._deadlines.pop(handle, None)
         self._until = time.monotonic() + IDLE_SECONDS
 
@@ -136,14 +134,14 @@ def is_token(name: str) -> bool:
     return name.startswith(_NAME) and bool(_TOKEN.match(name))
 
 
-def _end(paths: Iterable[str], tickets: Iterable[int], token: str, owner: int) -> None:
+def _end(paths: Iterable[str], tickets: Mapping[int, str], token: str, owner: int) -> None:
     """Remove the placeholders at the end of the process, unless a command still runs: in a terminal of an editor."""
     if os.getpid() != owner:  # a forked process ends without the placeholders of its parent
         return
-    if not any(map(_is_open, tickets)):
+    if not any(_is_open(handle, ticket) for handle, ticket in tickets.items()):
         _remove(paths, token)
-    for handle in tickets:
-        os.close(handle)
+    for handle, ticket in tickets.items():
+        _close(handle, ticket)
 
 
 def _remove(paths: Iterable[str], token: str) -> None:
@@ -160,13 +158,32 @@ def _rmdir(path: str) -> bool:
     return True
 
 
-def _is_open(handle: int) -> bool:
+def _is_open(handle: int, ticket: str) -> bool:
     """Return whether a command has opened its ticket, and not closed it."""
+    if not _is_ticket(handle, ticket):
+        return False
     try:
         os.read(handle, 1)
     except BlockingIOError:
         return True
     return False
+
+
+def _close(handle: int, ticket: str, endings: select.epoll | None = None) -> None:
+    """Close a ticket, unless something else in the process has closed it already: then the number may be another's."""
+    if _is_ticket(handle, ticket):
+        if endings:
+            endings.unregister(handle)
+        os.close(handle)
+
+
+def _is_ticket(handle: int, ticket: str) -> bool:
+    """Return whether the handle is still that of a ticket."""
+    try:
+        target = os.readlink(f"/proc/self/fd/{handle}")
+        return os.path.basename(target.removesuffix(" (deleted)")) == os.path.basename(ticket)
+    except OSError:
+        return False
 
 
 def _tokens(path: str) -> list[str]:
