@@ -24,7 +24,7 @@ commands:
   demo         run five short demos; no API key needed
   doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
-  sessions     list, show, export, import, fork, rename or delete stored sessions
+  sessions     list, show, export, import, fork, rewind, rename or delete stored sessions
   mcp          add, list, test and remove MCP servers, and log in to them
   models       list the models and show what each can do
   login        enter an API key, which is checked and kept

@@ -33,7 +33,7 @@ class WebSearch:
         return (web_search,) if self._is_allowed and has_web_search(provider) else ()
 
     async def ask(self, provider: Provider) -> None:
-        """Ask the user, unless it is clear already or nobody can be asked."""
+        """Ask the user whether the model may search. A setting, an earlier answer or -p decides without asking."""
         if self._answer is not None or not self._needs_answer or not has_web_search(provider):
             return
         allowed = await self._permissions.permits(WEB_SEARCH, provider.name)

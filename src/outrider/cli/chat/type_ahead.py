@@ -19,38 +19,32 @@ def quiet_terminal() -> Iterator[str]:
 
     With line editing on, the terminal would turn Enter into a line break.
     """
-    try:
-        terminal = sys.stdin.fileno()
-        before = termios.tcgetattr(terminal)
-    except (OSError, ValueError, termios.error):
-        yield ""
-        return
-    changed = list(before)
-    changed[_INPUT] &= ~termios.ICRNL
-    changed[_LOCAL] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(terminal, termios.TCSANOW, changed)
-    try:
-        yield _without_echo(_waiting(terminal))
-    finally:
-        with suppress(OSError, termios.error):  # the terminal may be gone
-            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+    with _terminal_mode(is_quiet=True) as terminal:
+        yield "" if terminal is None else _without_echo(_waiting(terminal))
 
 
 @contextmanager
 def usual_terminal() -> Iterator[None]:
     """Turn echo and line editing on again, for a question in the middle of a quiet terminal."""
+    with _terminal_mode(is_quiet=False):
+        yield
+
+
+@contextmanager
+def _terminal_mode(*, is_quiet: bool) -> Iterator[int | None]:
+    """Set echo and line editing until the end of the block. Yield the terminal, or None if there is none."""
     try:
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
     except (OSError, ValueError, termios.error):
-        yield
+        yield None
         return
     changed = list(before)
-    changed[_INPUT] |= termios.ICRNL
-    changed[_LOCAL] |= termios.ECHO | termios.ICANON
+    for place, flags in ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO | termios.ICANON)):
+        changed[place] = changed[place] & ~flags if is_quiet else changed[place] | flags
     termios.tcsetattr(terminal, termios.TCSANOW, changed)
     try:
-        yield
+        yield terminal
     finally:
         with suppress(OSError, termios.error):  # the terminal may be gone
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
