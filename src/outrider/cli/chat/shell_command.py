@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from outrider.cli.command_output import command_output_lines
+from outrider.processes.guard import Guard
 
 KEPT = 20_000
 """Characters of the output that are sent."""
@@ -30,6 +31,9 @@ async def run_shell_command(command: str, folder: Path, show: Callable[[Sequence
         start_new_session=True,
     )
     assert process.stdout
+    guard = Guard(os.urandom(8).hex())  # ends it if this program is killed
+    with suppress(OSError):
+        guard.watch([process.pid])
     decoder, line, kept = codecs.getincrementaldecoder("utf-8")("replace"), "", ""
     try:
         while data := await process.stdout.read(65536):
@@ -44,6 +48,7 @@ async def run_shell_command(command: str, folder: Path, show: Callable[[Sequence
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        guard.close()
         await process.wait()
 
 

@@ -17,6 +17,16 @@ MAX_BYTES = 1024 * 1024
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
+def nearest(name: str | Path, folder: Path) -> Path:
+    """Return the nearest file of this name upwards within the repository, or the folder's own if none exists."""
+    above = [folder, *folder.parents]
+    roots = [number for number, each in enumerate(above) if os.path.lexists(each / ".git")]
+    for each in above[: roots[0] + 1] if roots else [folder]:
+        if os.path.lexists(each / name):
+            return each / name
+    return folder / name
+
+
 class SettingsFile:
     """The content of a file, and the place of each key for error messages."""
 

@@ -12,7 +12,7 @@ import msgspec
 
 from outrider.coding.config import layers
 from outrider.coding.config.consent import ConsentRequest, Consents
-from outrider.coding.config.files import SettingsFile, read_regular_file, read_settings_file
+from outrider.coding.config.files import SettingsFile, nearest, read_regular_file, read_settings_file
 from outrider.coding.config.layers import Layer
 from outrider.coding.config.settings import Settings, unflatten
 from outrider.coding.config.widening import Widening, find_widenings
@@ -61,12 +61,7 @@ def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, An
 
 def find_project_file(folder: Path) -> Path:
     """Return the nearest `.outrider/config.toml` upwards within the repository, or the folder's own if none exists."""
-    above = [folder, *folder.parents]
-    roots = [number for number, each in enumerate(above) if os.path.lexists(each / ".git")]
-    for each in above[: roots[0] + 1] if roots else [folder]:
-        if os.path.lexists(each / PROJECT_FILE):
-            return each / PROJECT_FILE
-    return folder / PROJECT_FILE
+    return nearest(PROJECT_FILE, folder)
 
 
 def label_of(path: Path) -> str:

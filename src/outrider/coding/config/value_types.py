@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -123,19 +123,11 @@ class Seconds(ValueType, frozen=True):
     def check(self, value: Any, base: Path | None) -> float:
         """Return the number of seconds."""
         wanted = f"must be a number of seconds from 0 to {self.most:g}"
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            found = quoted(value) if isinstance(value, str) else describe_type(value)
-            raise InvalidValueError(f"{wanted}, not {found}")
-        if not 0 <= value <= self.most:
-            raise InvalidValueError(f"{wanted}, not {value:g}")
-        return float(value)
+        return _number_within(value, wanted, lambda number: 0 <= number <= self.most)
 
     def parse(self, text: str) -> Any:
         """Parse digits; return other text as it is."""
-        try:
-            return float(text)
-        except ValueError:
-            return text.strip()
+        return _parsed_number(text)
 
 
 class Share(ValueType, frozen=True):
@@ -150,19 +142,11 @@ class Share(ValueType, frozen=True):
         wanted = "must be a share, a number over 0 and at most 1" + (
             f", or {quoted(NO_LIMIT)}" if self.optional else ""
         )
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            found = quoted(value) if isinstance(value, str) else describe_type(value)
-            raise InvalidValueError(f"{wanted}, not {found}")
-        if not 0 < value <= 1:
-            raise InvalidValueError(f"{wanted}, not {value:g}")
-        return float(value)
+        return _number_within(value, wanted, lambda number: 0 < number <= 1)
 
     def parse(self, text: str) -> Any:
         """Parse digits; return other text as it is."""
-        try:
-            return float(text)
-        except ValueError:
-            return text.strip()
+        return _parsed_number(text)
 
 
 class TextList(ValueType, frozen=True):
@@ -323,3 +307,20 @@ def rule_problem(text: str) -> str:
     except ConfigError as error:
         return mask_tokens(str(error))
     return ""
+
+
+def _number_within(value: Any, wanted: str, is_within: Callable[[float], bool]) -> float:
+    """Return the number. Raises InvalidValueError with what is wanted if it is none, or not within its bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        found = quoted(value) if isinstance(value, str) else describe_type(value)
+        raise InvalidValueError(f"{wanted}, not {found}")
+    if not is_within(value):
+        raise InvalidValueError(f"{wanted}, not {value:g}")
+    return float(value)
+
+
+def _parsed_number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()

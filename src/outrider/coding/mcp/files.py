@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from outrider.coding.config.files import read_settings_file
+from outrider.coding.config.files import nearest, read_settings_file
 from outrider.coding.config.masking import describe_type
 from outrider.coding.config.private_files import write_private
 from outrider.coding.mcp.entries import ServerEntry
@@ -27,12 +27,7 @@ def user_file(environment: Mapping[str, str] | None = None) -> Path:
 
 def find_project_servers(folder: Path) -> Path:
     """Return the nearest `.mcp.json` upwards within the repository, or the folder's own if none exists."""
-    above = [folder, *folder.parents]
-    roots = [number for number, each in enumerate(above) if os.path.lexists(each / ".git")]
-    for each in above[: roots[0] + 1] if roots else [folder]:
-        if os.path.lexists(each / PROJECT_FILE):
-            return each / PROJECT_FILE
-    return folder / PROJECT_FILE
+    return nearest(PROJECT_FILE, folder)
 
 
 class ServersFile:
