@@ -301,6 +301,50 @@ async def test_a_tool_that_was_found_can_be_called_by_its_name() -> None:
     assert "The tools are: search_tools, call_tool." in missing, "never a thousand names"
 
 
+class SearchingModel(ScriptedModel):
+    """A model whose API searches deferred tools itself."""
+
+    searches_tools = True
+
+
+async def test_an_api_that_searches_gets_a_thousand_tools_deferred_and_the_model_calls_one() -> None:
+    seen: list[str] = []
+
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow:
+        seen.append(tool.name)
+        return Allow()
+
+    model = SearchingModel([call("mcp__server7__frobnicate_42", text="found you"), "Done."])
+    with patient(*many()) as servers:
+        assert await servers.settled(PATIENT)
+        session = Agent(model, mcp=servers).session(approve=approve)
+        result = await session.run("Go")
+        tokens = session.context.tools
+    assert (result_text(result), seen) == ("found you", ["mcp__server7__frobnicate_42"])
+    tools = model.requests[0].tools
+    assert len(tools) >= 1_000
+    assert {tool.deferred for tool in tools} == {f"mcp__server{number}" for number in range(10)}
+    assert "search_tools" not in names(model)
+    assert tokens == 0, "deferred tools are not in the window"
+
+
+async def test_a_session_that_moves_to_another_model_keeps_its_deferred_tools() -> None:
+    searching = SearchingModel([call("mcp__scripted__echo", text="one"), "Done."])
+    plain = ScriptedModel([call("call_tool", name="mcp__scripted__echo", arguments={"text": "two"}), "Done."])
+    with patient(scripted(), tools_share=0.0001) as servers:
+        agent = Agent(searching, mcp=servers)
+        session = agent.session()
+        await session.run("Go")
+        session.agent = agent.replace(model=plain)
+        await session.run("Go on")
+        session.agent = agent.replace(model=SearchingModel(["Back."]))
+        await session.run("And back")
+    assert names(plain) == ["search_tools", "call_tool"]
+    results = [block.text for message in session.messages for block in message.tool_results]
+    assert results == ["one", "two"]
+    assert all(spec.deferred == "mcp__scripted" for spec in session.specs)
+
+
 # Mistakes, and sessions without servers
 
 

@@ -826,7 +826,7 @@ class Session:
     async def _join_servers(self) -> None:
         """Offer the tools of the MCP servers that are ready."""
         if servers := self._tools.servers:
-            if await self._tools.join_servers(window_of(self.provider)):
+            if await self._tools.join_servers(self.provider):
                 self._offer_tools()
             for notice in servers.take_notices():
                 self._emit(Notice(notice))
