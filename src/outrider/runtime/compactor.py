@@ -77,7 +77,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._session.agent.instructions, self._session._tools.specs
+        system, specs = self._session._tools.instructions(self._session.agent), self._session._tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]

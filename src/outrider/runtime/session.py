@@ -585,7 +585,7 @@ class Session:
         return Request(
             messages,
             self.store,
-            self.agent.instructions,
+            self._tools.instructions(self.agent),
             self._tools.specs,
             reminder,
             self._memory,

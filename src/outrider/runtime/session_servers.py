@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.mcp.deferred import CALL, DeferredTools
+from outrider.mcp.guidance import Guidance
 from outrider.mcp.pool import distinct
 from outrider.mcp.running import RunningServers, ServerTools
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
@@ -36,6 +37,7 @@ class SessionServers:
         self._deferred: DeferredTools | None = None
         """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
         self._groups: dict[str, str] = {}
+        self._guidance = Guidance()
         self.grace = self.running.grace
         """Seconds that the first request waits for servers that are still starting."""
         self._has_waited = False
@@ -53,6 +55,7 @@ class SessionServers:
             if self.running.starting and not await self.running.settled(self.grace):
                 self._late = self.running.starting
         tools = self._current()
+        self._guidance.join(self._said(tools))
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
         self._groups = self._grouped(tools) if self._deferred and searched_by_api else {}
@@ -62,6 +65,18 @@ class SessionServers:
     def deferred_tools(self) -> tuple[Tool, ...]:
         """The tools that `search_tools` finds; a model that has found one may call it by its name."""
         return self._current() if self._deferred else ()
+
+    @property
+    def guidance(self) -> str:
+        """What the servers say about the use of their tools, for the system prompt."""
+        return self._guidance.text
+
+    def _said(self, tools: Sequence[Tool]) -> dict[str, str]:
+        """Return the instructions of the servers whose tools this session has."""
+        said = self.running.instructions()
+        return {
+            name: text for name, text in said.items() if any(tool.name.startswith(tool_prefix(name)) for tool in tools)
+        }
 
     @property
     def groups(self) -> Mapping[str, str]:
