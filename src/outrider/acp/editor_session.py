@@ -50,7 +50,7 @@ from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
 from outrider.runtime.context import ContextUsage
-from outrider.runtime.events import Event
+from outrider.runtime.events import Event, TitleMade
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.steering import QueuedMessage
@@ -93,7 +93,7 @@ class EditorSession:
         self.bench = bench = Workbench(settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit)
         self._client = client
         self._log = log
-        self.session: Session = bench.open(log, id, observer=self._on_event)
+        self.session: Session = bench.open(log, id, observer=self._on_event, titled=True)
         self.id = self.session.id
         self.sender = UpdateSender(client, self.id, self._read_attachment, self._context_usage)
         self.engine = Engine(
@@ -204,7 +204,7 @@ class EditorSession:
         if self._run:
             raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
         self.session.close()
-        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event)
+        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event, titled=True)
         self._send_config_options()
 
     def set_effort(self, effort: EffortChoice) -> None:
@@ -358,7 +358,11 @@ class EditorSession:
         await asyncio.to_thread(self.bench.close)  # servers have a moment to end
 
     def _on_event(self, event: Event) -> None:
-        self.translator.handle(event)
+        if isinstance(event, TitleMade):
+            self._title_sent = True
+            self.sender.send(SessionInfoUpdate(event.title))
+        else:
+            self.translator.handle(event)
 
     def _stop_reason(self, result: RunResult) -> StopReason:
         if result.status == "error":

@@ -119,7 +119,9 @@ class CurrentSession:
     def open(self) -> Session:
         """Return the open session, or a new one."""
         if self.session is None:
-            self.session = self.bench.open(self.log, model=self.model, effort=self._effort, observer=self._observer)
+            self.session = self.bench.open(
+                self.log, model=self.model, effort=self._effort, observer=self._observer, titled=True
+            )
         self.bench.permissions.mode = self.mode  # it may have changed while the bench was being created
         return self.session
 
