@@ -145,7 +145,7 @@ async def test_an_older_session_keeps_its_title(log: Log) -> None:
 async def test_the_settings_of_a_write_that_waits_are_kept(log: Log) -> None:
     """A title and a compaction may be on their way to the disk at the same moment."""
     titled = Titled(log, ["Done."], None)
-    journal = titled.session._environment.journal
+    journal = titled.session._record.journal
     assert journal is not None
     first = journal.write(TitleEntry("Made"))
     second = journal.write(TitleEntry("Made again"), *[])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import MemoryStore
 from outrider.errors import LogError, ProviderError
-from outrider.log.entries import AttemptFailed, TitleEntry
+from outrider.log.entries import TitleEntry
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Provider, Request
 from outrider.providers.efforts import levels_for
@@ -67,30 +67,27 @@ class Titler:
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def _make(self, answer: str) -> None:
-        session, journal = self._session, self._session._environment.journal
-        provider = self._model_of(session.provider)
-        if provider is None or journal is None or not self._prompt or journal.settings.title is not None:
+        record = self._session._record
+        provider = self._model_of(self._session.provider)
+        if provider is None or not self._prompt or record.has_own_title:
             return
         with suppress(ProviderError, LogError, TimeoutError):
             text, usage = await self._ask(provider, answer)
             title = as_title(text)
-            await journal.write(TitleEntry(title, usage, provider.name)).finished()
-            session._count(usage)
-            if title and journal.settings.title is None:
-                session._emit(TitleMade(title))
+            await record.write(TitleEntry(title, usage, provider.name))
+            record.count(usage)
+            if title and not record.has_own_title:
+                record.emit(TitleMade(title))
 
     async def _ask(self, provider: Provider, answer: str) -> tuple[str, Usage]:
         texts = {"user": self._prompt[:_SENT_CHARACTERS], "answer": answer[:_SENT_CHARACTERS]}
         levels = levels_for(provider)
         settings = ModelSettings(effort=levels[0] if levels else None, max_tokens=_MOST_TOKENS)
         request = Request((Message.user(prompt_text("title").format(**texts)),), MemoryStore(), settings=settings)
-        receiver = Receiver(provider, _ignore, Retry(seconds=0), self._record)
+        receiver = Receiver(provider, _ignore, Retry(seconds=0), self._session._record.add_failure)
         async with asyncio.timeout(SECONDS):
             reply = await receiver.receive(request)
         return reply.message.text, reply.usage
-
-    async def _record(self, failed: AttemptFailed) -> None:
-        await self._session._record_failure(failed)
 
 
 def as_title(text: str) -> str:
