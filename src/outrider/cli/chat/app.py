@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Next, Page, Pick, Rewind, Send
+from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Page, Pick, Send
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer
 from outrider.cli.chat.current_session import CurrentSession, history_file
@@ -38,6 +38,7 @@ from outrider.cli.styles import CYAN, styled
 from outrider.coding.config.loading import Loaded
 from outrider.coding.mcp.prompts import is_prompt
 from outrider.coding.permissions.question import MODES, Answer, Question
+from outrider.coding.rewinding import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.providers.base import EffortChoice
@@ -65,7 +66,7 @@ class Chat:
         self._task: asyncio.Task[None] | None = None
         self._one_question = asyncio.Lock()
         self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit)
-        self._status = StatusLine(self._current)
+        self._status = StatusLine(self._current, loaded.settings.chat.status_line)
         self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
         self._turn = TurnRunner(self._view, self._exit)
         self._composer = MessageComposer(self._current, self._view, attachments)
@@ -87,6 +88,10 @@ class Chat:
             lambda: self._current.servers,
             vi_keys=loaded.settings.chat.vi_keys,
         )
+        if command := loaded.settings.chat.status_command:
+            from outrider.cli.chat.status_command import StatusCommand
+
+            self._status.command = StatusCommand(command, folder, self._editor.refresh)
 
     def _look(self, light: bool) -> Look:
         shown = self._loaded.settings.chat.show_thinking
@@ -166,6 +171,10 @@ class Chat:
                 return await self._work(self._compact(focus))
             case Rewind():
                 return await self._rewind(next_step)
+            case Follow(command=command):
+                from outrider.cli.chat.tasks import follow_task
+
+                return await self._work(follow_task(command, self._view))
             case Page(text=text):
                 page(text)
             case Pick():

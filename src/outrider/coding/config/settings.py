@@ -355,7 +355,7 @@ class ChatSettings(msgspec.Struct, frozen=True):
         str | None,
         Setting(
             help="the line below the input, with fields in braces: `{model}`, `{effort}`, `{mode}`, `{sandbox}`, "
-            "`{context}`, `{cost}`, `{tasks}`, `{folder}`, `{branch}`, `{title}`",
+            "`{context}`, `{cost}`, `{tasks}`, `{folder}`, `{branch}`. A part between ` · ` without values is left out",
             unset="built in",
             consent=if_set("the line below the input may say something else than you expect"),
         ),

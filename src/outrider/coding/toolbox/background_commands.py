@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 import time
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 from outrider.processes.processes import Process, end
@@ -86,3 +88,58 @@ class BackgroundCommands:
         for each in self._own:
             self._all.remove(each)
         self._own.clear()
+
+
+class OutputReader:
+    """Reads what is appended to the output of a command from now on, in whole lines."""
+
+    MOST = 256 * 1024
+    """Bytes that are read at once; of a flood, only the newest are."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._line = ""
+        self._open()
+
+    def __enter__(self) -> OutputReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+
+    def lines(self, *, rest: bool = False) -> str:
+        """Return the lines since the last call, without the last line break; with `rest` also an unfinished line."""
+        text = self._line + self._decoder.decode(self._read())
+        whole, _, self._line = text.rpartition("\n")
+        if rest:
+            whole, self._line = text.strip("\n"), ""
+        return whole
+
+    def _read(self) -> bytes:
+        if self._file is None:
+            return b""
+        waiting = os.fstat(self._file.fileno()).st_size - self._file.tell()
+        if waiting > self.MOST:
+            self._file.seek(-self.MOST, os.SEEK_END)
+        data = self._file.read(self.MOST) or b""
+        if not data and self._is_replaced():
+            self._file.close()
+            self._open()
+        return data
+
+    def _is_replaced(self) -> bool:
+        """Return whether another file has taken the place of this one, because the output became too long."""
+        assert self._file
+        try:
+            return os.stat(self._path).st_ino != os.fstat(self._file.fileno()).st_ino
+        except OSError:
+            return False
+
+    def _open(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        try:
+            self._file: FileIO | None = FileIO(self._path)
+            self._file.seek(0, os.SEEK_END)
+        except OSError:  # removed with the sub-agent that started it
+            self._file = None
