@@ -79,12 +79,14 @@ class Workbench:
         servers: Sequence[McpServer] = (),
         ask: Ask | None = None,
         elicit: OnElicit | None = None,
+        on_server_notice: Callable[[str], None] | None = None,
         start_seconds: float = 1.0,
         system_prompt: str | None = None,
         append_system_prompt: str = "",
     ) -> None:
         """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
 
+        `on_server_notice` is told at once, in another thread, what happens to servers. Without it, runs tell it.
         `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it.
         """
         self.settings = settings
@@ -92,6 +94,7 @@ class Workbench:
         self._own_tools = tools
         self._servers = servers
         self._elicit = elicit
+        self._on_server_notice = on_server_notice
         self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._append_system_prompt = append_system_prompt
@@ -142,6 +145,7 @@ class Workbench:
         running = RunningServers(
             self._servers,
             on_elicit=self._elicit,
+            on_notice=self._on_server_notice,
             authorize=authorize,
             environment=command_environment(os.environ, self.settings.sandbox.pass_env),
             grace=self._start_seconds,
