@@ -173,3 +173,5 @@ def test_the_doctor_starts_the_servers_that_may_be_used_if_it_is_asked_to(tmp_pa
     assert re.search(r"✗ MCP server gone \(.*no-such-program-here", ended.stdout)
     assert not theirs.exists(), "the project's servers need consent"
     assert ended.returncode == 1
+    (tmp_path / ".mcp.json").unlink()
+    assert "no MCP servers" not in outrider("doctor", "--mcp", cwd=tmp_path).stdout

@@ -137,7 +137,7 @@ def _mcp_servers(*, start: bool) -> Iterator[Finding]:
         yield from (_server_finding(server, found.origins[server.name]) for server in found.servers)
     if found.servers and not start:
         yield Finding("fine", "to start the MCP servers and see whether they work: outrider doctor --mcp")
-    elif not found.waiting:
+    if not found.servers and not found.waiting:
         yield Finding("absent", "no MCP servers; to add one: outrider mcp add NAME -- COMMAND ARGS…")
     if found.waiting:
         yield Finding("absent", safe_line(str(found.waiting)))
