@@ -38,7 +38,7 @@ from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder, default_model
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, OutriderError
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers import resolve
@@ -50,6 +50,7 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
+from outrider.runtime.titling import Titler
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
@@ -102,6 +103,7 @@ class Workbench:
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
+        self._titlers: list[Titler] = []
         self.effort: Effort | None = None
         """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
         remembered = RememberedRules(data_folder(), self.folder)
@@ -124,6 +126,9 @@ class Workbench:
         """End the commands and the MCP servers that still run."""
         if self._remote:
             self._remote.detach()
+        for titler in self._titlers:
+            titler.close()
+        self._titlers.clear()
         if "servers" in vars(self) and self.servers:
             self.servers.close()
         self.workspace.close()
@@ -234,8 +239,11 @@ class Workbench:
         effort: EffortChoice | None = None,
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
+        titled: bool = False,
     ) -> Session:
         """Open a session in the log. A resumed session keeps its model and effort unless others are given.
+
+        `titled`: a new session gets a title by a model, if the settings say so.
 
         Raises RequestRefusedError if the model does not have the given effort.
         """
@@ -249,10 +257,22 @@ class Workbench:
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
         session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
         session.before_run = partial(self._before_run, session)
-        session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        if self.settings.sessions.snapshots:
+            session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        if titled and self.settings.sessions.titles:
+            self._titlers.append(Titler(session, self._title_model))
+            session.observe(self._titlers[-1])
         if self._remote:
             self._remote.attach(log, session)
         return session
+
+    def _title_model(self, provider: Provider) -> Provider | None:
+        """Return the fast model of the session's vendor; None if that is not known."""
+        try:
+            model = model_for("fast", provider)
+            return self._provider_of(model) if isinstance(model, str) else None
+        except OutriderError:
+            return None
 
     async def _before_run(self, session: Session) -> AgentSpec | None:
         if self._remote:
@@ -338,8 +358,9 @@ class Workbench:
         """Return the provider of a sub-agent, one for each model. A project's profile cannot choose another vendor."""
         own_provider = self._provider or resolve(self.settings.model or default_model())
         model = model_for(tier or profile.model, own_provider, from_project=profile.from_project)
-        if not isinstance(model, str):
-            return model
+        return self._provider_of(model) if isinstance(model, str) else model
+
+    def _provider_of(self, model: str) -> Provider:
         if model not in self._providers:
             self._providers[model] = resolve(model)
         return self._providers[model]
