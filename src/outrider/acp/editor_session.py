@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
 from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
@@ -43,12 +44,12 @@ from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
     ConversationError,
@@ -99,7 +100,7 @@ class EditorSession:
             self._read_attachment,
             session=lambda: self.id,
             engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+            tool_call_id=self._tool_call_id,
         )
         elicit = self._elicitation_requester(client) if servers else None
         self.bench = bench = Workbench(
@@ -110,6 +111,7 @@ class EditorSession:
             ask=requester,
             elicit=elicit,
             on_server_notice=self._server_notices() if servers else None,
+            front=EditorFront(self),
         )
         self._client = client
         self._log = log
@@ -142,6 +144,11 @@ class EditorSession:
                 loop.call_soon_threadsafe(lambda: self.sender.send_notice(text))
 
         return send
+
+    def _tool_call_id(self, question: Question) -> str:
+        """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""
+        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.tool_call_id(question.call_id)
 
     def _elicitation_requester(self, client: Client) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
