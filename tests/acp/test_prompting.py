@@ -144,7 +144,7 @@ async def test_a_replaced_file_is_shown_with_its_old_text_at_the_changed_lines(t
         session = await editor.new(tmp_path)
         await editor.prompt(session, "Change it")
         live = editor.seen(session).calls["w"]
-        await editor.ask("session/close", sessionId=session)
+    async with introduced() as editor:
         await editor.load(session, tmp_path)
         replayed = editor.seen(session).calls["w"]
     first, second = live["content"]

@@ -53,9 +53,7 @@ def kind_of(name: str) -> str:
     return _KINDS.get(name, "other")
 
 
-def new_call(
-    call_id: str, name: str, input: Mapping[str, Any], folder: Path, *, reads_files: bool = True
-) -> CallState:
+def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path, *, reads_files: bool = True) -> CallState:
     """Return the state of a call that has not started.
 
     Without `reads_files`, for a call of the past, its diff shows the arguments alone.
