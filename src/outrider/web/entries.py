@@ -132,7 +132,7 @@ class EntryView:
         """Return a call: its title, its arguments, and the change that it proposes."""
         line = " ".join(visible(title(name, input, self._folder)).split())
         fields: Json = {"type": "call", "id": id, "name": visible(name), "title": line[:_MAX_TITLE]}
-        arguments = invalid if invalid is not None else _json(input)
+        arguments = invalid if invalid is not None else json_text(input)
         fields["input"] = self._cut(arguments)
         if isinstance(command := input.get("command"), str):
             fields["command"] = self._cut(command)
@@ -221,7 +221,8 @@ def _todo(step: Mapping[str, Any]) -> Json:
     return {name: visible(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return a value as indented JSON."""
     try:
         return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
     except (ValueError, RecursionError, msgspec.MsgspecError):

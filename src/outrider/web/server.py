@@ -13,9 +13,12 @@ from aiohttp import web
 
 from outrider.errors import AttachmentError, OutriderError, SessionHeldError, UnknownSessionError
 from outrider.log.log import Log
+from outrider.log.questions import Say, Stop
 from outrider.web.access import Access, add_headers, refused
 from outrider.web.files import file_response, pdf_page_response
+from outrider.web.hub import Hub
 from outrider.web.listing import ListQuery, list_sessions
+from outrider.web.questions import GivenAnswer, answer_question, read_question
 from outrider.web.session_head import session_head
 from outrider.web.transcript import PageQuery, entries_page, whole_entry
 
@@ -38,6 +41,7 @@ class Server:
     def __init__(self, log: Log, access: Access) -> None:
         self.log = log
         self.access = access
+        self.hub = Hub(log)
 
     def app(self) -> web.Application:
         """Return the application."""
@@ -48,10 +52,19 @@ class Server:
         app.router.add_get("/{name:welcome\\.(?:css|js)}", self._public_file)
         app.router.add_get(f"{below}/", partial(self._file, name="index.html"))
         app.router.add_get(f"{below}/page/{{name:.+}}", self._file)
-        app.router.add_post(f"{below}/api/links", self._new_link)
         self._add_reading(app.router, f"{below}/api")
-        app.router.add_post(f"{below}/api/sessions/{{id}}/fork", self._fork)
+        self._add_changing(app.router, f"{below}/api")
+        app.router.add_get(f"{below}/api/events", self.hub.stream)
+        app.on_shutdown.append(self.hub.close)
         return app
+
+    def _add_changing(self, router: web.UrlDispatcher, api: str) -> None:
+        """Add the routes that change something."""
+        router.add_post(f"{api}/links", self._new_link)
+        router.add_post(f"{api}/sessions/{{id}}/fork", self._fork)
+        router.add_post(f"{api}/sessions/{{id}}/say", self._say)
+        router.add_post(f"{api}/sessions/{{id}}/stop", self._stop)
+        router.add_post(f"{api}/questions/{{id}}/answer", self._answer)
 
     def _add_reading(self, router: web.UrlDispatcher, api: str) -> None:
         """Add the routes that only read the log."""
@@ -61,6 +74,7 @@ class Server:
         self._get(router, one, lambda of: session_head(self.log, id_in(of)))
         self._get(router, f"{one}/entries", lambda of: entries_page(self.log, id_in(of), query(of, PageQuery)))
         self._get(router, f"{one}/entries/{{seq:\\d+}}", lambda of: whole_entry(self.log, id_in(of), number(of, "seq")))
+        self._get(router, f"{api}/questions/{{id}}", lambda of: read_question(self.log, id_in(of)))
         router.add_get(f"{one}/files/{{sha256}}", self._attachment)
         router.add_get(f"{one}/files/{{sha256}}/pages/{{page:\\d+}}", self._pdf_page)
 
@@ -110,6 +124,21 @@ class Server:
     async def _fork(self, request: web.Request) -> web.Response:
         wanted = await body(request, _Fork)
         return json_response({"id": await asyncio.to_thread(self.log.fork, id_in(request), wanted.at)})
+
+    # A session that works
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        given = await body(request, GivenAnswer)
+        return json_response(await asyncio.to_thread(answer_question, self.log, id_in(request), given.answer))
+
+    async def _say(self, request: web.Request) -> web.Response:
+        said = await body(request, Say)
+        await asyncio.to_thread(self.log.inbox.send, id_in(request), said)
+        return json_response({})
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        await asyncio.to_thread(self.log.inbox.send, id_in(request), Stop())
+        return json_response({})
 
 
 class _Fork(msgspec.Struct, frozen=True):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from outrider.conversation.messages import Usage
 from outrider.errors import LogError, OutriderError
-from outrider.log.entries import CompactionEntry, MessageEntry
+from outrider.log.entries import (
+    AttemptFailed,
+    CallResult,
+    CompactionEntry,
+    Intent,
+    MessageEntry,
+    Record,
+    RewindEntry,
+    RunCancelled,
+)
 from outrider.log.log import Log
 from outrider.log.summary import Summary
 from outrider.providers import resolve
@@ -15,6 +25,8 @@ from outrider.web.entries import usage_fields
 from outrider.web.listing import summary_fields
 
 Json = dict[str, Any]
+RECENT = 100
+"""The newest entries, which tell whether a session works and how full its context is."""
 MAX_TREE = 500
 """Sessions of sub-agents that the tree shows."""
 
@@ -25,10 +37,14 @@ def session_head(log: Log, id: str) -> Json:
     settings = log.settings(summary.id)
     left = [MAX_TREE]
     children, usage = _tree(log, summary, left)
-    return summary_fields(summary) | {
+    newest = log.newest(summary.id, RECENT)
+    fields = summary_fields(summary)
+    return fields | {
+        "working": fields["open"] and is_working(newest),
+        "listening": fields["open"] and log.inbox.is_listening(summary.id),
         "effort": settings.effort or "",
         "tools": list(settings.tools or ()),
-        "context": {"used": context_used(log, summary.id), "window": window(summary.model)},
+        "context": {"used": context_used(newest), "window": window(summary.model)},
         "shortened": len(log.shortenings(summary.id)),
         "children": children,
         "total": usage_fields(usage),
@@ -60,9 +76,22 @@ def _ancestors(log: Log, summary: Summary) -> list[Json]:
     return found
 
 
-def context_used(log: Log, id: str) -> int | None:
+def is_working(newest: Sequence[Record]) -> bool:
+    """Return whether these entries end within a turn, as those of a session that is open and works do."""
+    for record in reversed(newest):
+        match record.entry:
+            case MessageEntry(message=message):
+                return message.role == "user" or message.has_tool_calls
+            case Intent() | CallResult(final=False) | AttemptFailed(delay=float()):
+                return True
+            case CallResult() | RunCancelled() | AttemptFailed() | RewindEntry():
+                return False
+    return False
+
+
+def context_used(newest: Sequence[Record]) -> int | None:
     """Return the tokens of the context after the newest reply or compaction."""
-    for record in reversed(log.newest(id)):
+    for record in reversed(newest):
         match record.entry:
             case CompactionEntry(tokens_after=tokens):
                 return tokens

@@ -23,7 +23,7 @@ const hashOf = (part, query) => {
 
 function App() {
   const [place, setPlace] = useState(parsed());
-  const live = useLive(place.part === "session" ? place.id : "");
+  const live = useLive();
   useEffect(() => {
     const onHash = () => {
       setPlace(parsed());

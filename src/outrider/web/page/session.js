@@ -3,7 +3,9 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm/htm-preact.js";
 import { get, post } from "./api.js";
 import { About } from "./about.js";
+import { Composer, Draft } from "./composer.js";
 import { grouped, Item } from "./entries.js";
+import { Question } from "./inbox.js";
 import { Wire } from "./wire.js";
 
 const MOST = 480;
@@ -60,11 +62,26 @@ export function Session({ id, place, live }) {
     setPage(found);
   };
 
-  useEffect(() => live.watch(id, {
-    after: () => pageNow.current?.last,
-    entry: (entry) => setPage((now) => now && !now.later ? { ...now, entries: [...now.entries.filter((each) => each.seq !== entry.seq), entry].sort((a, b) => a.seq - b.seq), last: Math.max(now.last, entry.seq) } : now),
-    changed: readHead,
-  }), [id]);
+  const isRead = Boolean(page);
+  useEffect(() => {
+    if (!isRead) return;
+    let timer = null;
+    live.watch({
+      id,
+      after: pageNow.current.later ? head?.last ?? pageNow.current.last : pageNow.current.last,
+      entry: (entry) => {
+        setPage((now) => (now && !now.later ? trimmed(added(now, entry), "start") : now));
+        timer ??= setTimeout(() => { timer = null; readHead(); }, 300);
+      },
+      reload: () => !pageNow.current.later && newest(),
+    });
+    return () => {
+      clearTimeout(timer);
+      live.watch(null);
+    };
+  }, [id, isRead]);
+  const here = live.changed.find((each) => each.id === id);
+  useEffect(() => here && readHead(), [here?.open, here?.last]);
 
   useLayoutEffect(() => {
     const wanted = keep.current;
@@ -73,7 +90,7 @@ export function Session({ id, place, live }) {
     if (wanted?.height) window.scrollBy(0, document.documentElement.scrollHeight - wanted.height);
     else if (wanted?.to) highlight(wanted.to);
     else window.scrollTo(0, document.documentElement.scrollHeight);
-  }, [page, live.draftOf(id)]);
+  }, [page, live.draft, live.questions]);
   useEffect(() => {
     const onScroll = () => {
       const rest = document.documentElement.scrollHeight - window.innerHeight - window.scrollY;
@@ -94,7 +111,10 @@ export function Session({ id, place, live }) {
   };
   const actions = useMemo(() => ({ wire: setWire, fork }), [id]);
   const { items, calls } = useMemo(() => grouped(page?.entries || []), [page]);
-  const draft = live.draftOf(id);
+  const draft = live.draft;
+  const drafts = useMemo(() => new Map(Object.entries(draft.outputs).map(([call, output]) => [call, { output }])), [draft.outputs]);
+  const questions = live.questions.filter((each) => each.session === id);
+  const working = draft.working || Boolean(head?.working);
 
   return html`<div class=${wire ? "session with-wire" : "session"}>
     <div class="transcript">
@@ -106,16 +126,21 @@ export function Session({ id, place, live }) {
       ${error && html`<p role="alert" class="error">${error}</p>`}
       ${page?.earlier && html`<button type="button" class="more" onClick=${earlier}>Earlier messages</button>`}
       <ol class="messages" aria-label="Messages">
-        ${items.map(({ entry }) => html`<li key=${entry.seq} id=${`entry-${entry.seq}`}><${Item} ...${{ entry, calls, session: id, actions, drafts: draft?.calls }} /></li>`)}
+        ${items.map(({ entry }) => html`<li key=${entry.seq} id=${`entry-${entry.seq}`}><${Item} ...${{ entry, calls, session: id, actions, drafts }} /></li>`)}
       </ol>
       ${page?.later && html`<button type="button" class="more" onClick=${later}>Later messages</button>`}
-      ${live.renderDraft(id, draft)}
-      ${live.renderQuestions(id)}
-      ${live.renderComposer(id, head)}
+      ${page && !page.later && html`<${Draft} draft=${draft} working=${working && !questions.length} />`}
+      ${questions.map((each) => html`<${Question} key=${each.id} question=${each} live=${live} />`)}
+      <${Composer} ...${{ id, head, working, live }} />
       ${!atEnd && html`<button type="button" class="to-end" onClick=${() => (page?.later ? newest() : window.scrollTo(0, document.documentElement.scrollHeight))}>↓ <span>Newest</span></button>`}
     </div>
     ${wire != null && html`<${Wire} id=${id} seq=${wire} model=${head?.model} close=${() => setWire(null)} />`}
   </div>`;
+}
+
+function added(page, entry) {
+  const rest = page.entries.filter((each) => each.seq !== entry.seq);
+  return { ...page, entries: [...rest, entry].sort((a, b) => a.seq - b.seq), last: Math.max(page.last, entry.seq) };
 }
 
 function trimmed(page, from) {
