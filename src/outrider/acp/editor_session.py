@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
 from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
@@ -90,7 +91,9 @@ class EditorSession:
             tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
         )
         elicit = self._elicitation_requester(client) if servers else None
-        self.bench = bench = Workbench(settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit)
+        self.bench = bench = Workbench(
+            settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit, front=EditorFront(self)
+        )
         self._client = client
         self._log = log
         self.session: Session = bench.open(log, id, observer=self._on_event)

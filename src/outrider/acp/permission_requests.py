@@ -58,8 +58,13 @@ class PermissionRequester:
         """Send the request and return the answer. If the editor cannot ask, the answer is no."""
         call = self._show_call(question)
         self._engine().flush()
-        answer = await self._request(call, question)
-        self._restore_call(call, question, answer)
+        try:
+            answer = await self._request(call, question)
+        except asyncio.CancelledError:  # the turn was cancelled, or the question was answered elsewhere
+            self._restore_call(call, question, "Withdrawn.", is_allowed=False)
+            raise
+        is_allowed = answer.verdict != "no"
+        self._restore_call(call, question, "Allowed." if is_allowed else "Not allowed.", is_allowed=is_allowed)
         return answer
 
     async def _request(self, call: CallState, question: Question) -> Answer:
@@ -112,7 +117,7 @@ class PermissionRequester:
         fields = to_tool_call_fields(update, self._read_attachment)
         return RequestPermissionRequest(self._session(), fields, permission_options(question))
 
-    def _restore_call(self, call: CallState, question: Question, answer: Answer) -> None:
+    def _restore_call(self, call: CallState, question: Question, text: str, *, is_allowed: bool) -> None:
         """Remove the remarks from the title. Finish a call that was announced for the request alone."""
         engine = self._engine()
         if not question.asker:
@@ -120,8 +125,6 @@ class PermissionRequester:
             if title != call.title:
                 engine.change(call.id, title=title)
             return
-        is_allowed = answer.verdict != "no"
-        text = "Allowed." if is_allowed else "Not allowed."
         status: Status = "completed" if is_allowed else "failed"
         if engine.is_small(call.content):
             engine.finish(call.id, status, content=(*call.content, Text(text)))

@@ -82,7 +82,7 @@ class Chat:
         self._view.queued = self._steering.lines
         self._keyboard = Keyboard(self._interrupt, self._send, lambda: self._steering.take_back(self._give_back))
         self._permission_prompt = PermissionPrompt(
-            self._view, self._keyboard, folder, self._interrupt, lambda: self._current.mode, self._current.use_mode
+            self._view, self._keyboard, folder, self._interrupt, lambda: self._current.mode
         )
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._interrupt)
         self._one_question = asyncio.Lock()
