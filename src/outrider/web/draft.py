@@ -12,6 +12,7 @@ Json = dict[str, Any]
 MAX_OUTPUT = 8_000
 """Characters of a call's output that are kept; the end is what people watch."""
 MAX_THINKING = 2_000
+_NOTICES = {"retrying": "The request failed; trying again…", "compaction_started": "Compacting the conversation…"}
 _WITH_ENTRIES = ("message_added", "tool_started", "tool_finished", "run_finished", "subagent_started", "compacted")
 
 
@@ -30,8 +31,7 @@ class Draft:
 
     def apply(self, event: Mapping[str, Any]) -> bool:
         """Apply an event. Return whether it also made entries in the log."""
-        kind = event.get("type")
-        text = str(event.get("text") or "")
+        kind, text = event.get("type"), str(event.get("text") or "")
         match kind:
             case "text_delta":
                 self._text += text
@@ -41,19 +41,12 @@ class Draft:
                 self._prepared[str(event["call_id"])] = str(event["name"])
             case "tool_progress":
                 self._add_output(str(event["call_id"]), event.get("content"))
-            case "notice":
-                self._notice = text
-            case "retrying":
-                self._notice = f"{event.get('reason')}; trying again"
-            case "compaction_started":
-                self._notice = "Compacting the conversation…"
-            case "reply_discarded" | "message_added" | "turn_started":
-                self._forget_reply()
             case "tool_finished":
                 self._outputs.pop(str(event["call_id"]), None)
-            case "run_finished":
+            case "reply_discarded" | "message_added" | "turn_started" | "run_finished":
                 self._forget_reply()
-                self._outputs.clear()
+            case "notice" | "retrying" | "compaction_started":
+                self._notice = text or _NOTICES.get(str(kind), "")
         self.is_working = self.is_working if kind == "session" else kind != "run_finished"
         return kind in _WITH_ENTRIES
 

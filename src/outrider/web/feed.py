@@ -1,4 +1,4 @@
-"""What happens in one session, for all pages that watch it: new entries of the log, and the live events of its holder."""
+"""What happens in one session, for all pages that watch it: new entries, and the live events of its holder."""
 
 from __future__ import annotations
 

@@ -13,13 +13,14 @@ from aiohttp import web
 
 from outrider.errors import AttachmentError, OutriderError, SessionHeldError, UnknownSessionError
 from outrider.log.log import Log
-from outrider.log.questions import Say, Stop
+from outrider.log.questions import Say
 from outrider.web.access import Access, add_headers, refused
 from outrider.web.files import file_response, pdf_page_response
 from outrider.web.hub import Hub
 from outrider.web.listing import ListQuery, list_sessions
 from outrider.web.questions import GivenAnswer, answer_question, read_question
 from outrider.web.session_head import session_head
+from outrider.web.talking import Talks
 from outrider.web.transcript import PageQuery, entries_page, whole_entry
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Server:
         self.log = log
         self.access = access
         self.hub = Hub(log)
+        self.talks = Talks(log)
 
     def app(self) -> web.Application:
         """Return the application."""
@@ -55,7 +57,7 @@ class Server:
         self._add_reading(app.router, f"{below}/api")
         self._add_changing(app.router, f"{below}/api")
         app.router.add_get(f"{below}/api/events", self.hub.stream)
-        app.on_shutdown.append(self.hub.close)
+        app.on_shutdown.extend([self.hub.close, self.talks.close])
         return app
 
     def _add_changing(self, router: web.UrlDispatcher, api: str) -> None:
@@ -132,13 +134,16 @@ class Server:
         return json_response(await asyncio.to_thread(answer_question, self.log, id_in(request), given.answer))
 
     async def _say(self, request: web.Request) -> web.Response:
-        said = await body(request, Say)
-        await asyncio.to_thread(self.log.inbox.send, id_in(request), said)
+        await self.talks.say(id_in(request), Say((await body(request, _Said)).text))
         return json_response({})
 
     async def _stop(self, request: web.Request) -> web.Response:
-        await asyncio.to_thread(self.log.inbox.send, id_in(request), Stop())
+        await self.talks.stop(id_in(request))
         return json_response({})
+
+
+class _Said(msgspec.Struct, frozen=True):
+    text: str
 
 
 class _Fork(msgspec.Struct, frozen=True):
