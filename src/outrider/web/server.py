@@ -22,6 +22,7 @@ from outrider.web.questions import GivenAnswer, answer_question, read_question
 from outrider.web.session_head import session_head
 from outrider.web.talking import Talks
 from outrider.web.transcript import PageQuery, entries_page, whole_entry
+from outrider.web.turn_request import turn_request
 
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -76,6 +77,7 @@ class Server:
         self._get(router, one, lambda of: session_head(self.log, id_in(of)))
         self._get(router, f"{one}/entries", lambda of: entries_page(self.log, id_in(of), query(of, PageQuery)))
         self._get(router, f"{one}/entries/{{seq:\\d+}}", lambda of: whole_entry(self.log, id_in(of), number(of, "seq")))
+        self._get(router, f"{one}/wire/{{seq:\\d+}}", self._wire)
         self._get(router, f"{api}/questions/{{id}}", lambda of: read_question(self.log, id_in(of)))
         router.add_get(f"{one}/files/{{sha256}}", self._attachment)
         router.add_get(f"{one}/files/{{sha256}}/pages/{{page:\\d+}}", self._pdf_page)
@@ -113,6 +115,9 @@ class Server:
     def _facets(self, request: web.Request) -> Any:
         folders, models = self.log.folders_and_models()
         return {"folders": folders, "models": models}
+
+    def _wire(self, request: web.Request) -> Any:
+        return turn_request(self.log, id_in(request), number(request, "seq"), request.query.get("as", ""))
 
     async def _attachment(self, request: web.Request) -> web.Response:
         mime_type, name = request.query.get("type", ""), request.query.get("name", "")

@@ -315,7 +315,7 @@ class Commands:
             self._view.dim("There is nothing to copy yet.")
 
     def _wire(self, model: str) -> None:
-        from outrider.cli.wire import pretty, sending_provider
+        from outrider.coding.wire import pretty, sending_provider
         from outrider.providers.base import Request
 
         session = self._current.session
