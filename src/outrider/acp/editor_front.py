@@ -25,7 +25,7 @@ class EditorFront:
 
     def answered(self, text: str) -> None:
         """Show that a question was answered elsewhere."""
-        self._session.sender.send_notice(text)
+        self._session.sender.send_notice(text, "info")
 
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""

@@ -34,10 +34,10 @@ from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
     ConversationError,
@@ -88,7 +88,7 @@ class EditorSession:
             self._read_attachment,
             session=lambda: self.id,
             engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+            tool_call_id=self._tool_call_id,
         )
         elicit = self._elicitation_requester(client) if servers else None
         self.bench = bench = Workbench(
@@ -115,6 +115,11 @@ class EditorSession:
         self._run_started = False
         self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _tool_call_id(self, question: Question) -> str:
+        """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""
+        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.tool_call_id(question.call_id)
 
     def _elicitation_requester(self, client: Client) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP

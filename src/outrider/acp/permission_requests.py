@@ -40,11 +40,11 @@ class PermissionRequester:
         *,
         session: Callable[[], str],
         engine: Callable[[], Engine],
-        tool_call_id: Callable[[str], str],
+        tool_call_id: Callable[[Question], str],
     ) -> None:
         """`session`, `engine` and `tool_call_id` are functions because the session is opened later.
 
-        `tool_call_id` returns the id by which the editor knows a call.
+        `tool_call_id` returns the id by which the editor knows the call of a question.
         """
         self._client = client
         self._folder = folder
@@ -84,7 +84,7 @@ class PermissionRequester:
         """Show the call with the remarks of the request. A call of a sub-agent is announced for the request alone."""
         call = new_call(question.call_id, question.tool, question.input, self._folder)
         if not question.asker:
-            call = self._with_remarks(replace(call, id=self._tool_call_id(question.call_id)), question)
+            call = self._with_remarks(replace(call, id=self._tool_call_id(question)), question)
             self._engine().change(call.id, title=call.title, content=call.content)
             return call
         self._subagent_requests += 1

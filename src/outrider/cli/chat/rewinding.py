@@ -9,7 +9,7 @@ from outrider.cli.styles import fit
 from outrider.errors import RewindConflictError
 
 if TYPE_CHECKING:
-    from outrider.cli.chat.commands import Rewind
+    from outrider.cli.chat.commands.command import Rewind
     from outrider.cli.chat.session_view import SessionView
     from outrider.runtime.rewinding import Rewound
     from outrider.runtime.session import Session

@@ -128,6 +128,7 @@ def _bind(path: Path) -> socket.socket:
         with _address(path) as address:
             bound.bind(address)
         os.chmod(path, 0o600)  # nobody can connect before `listen`
+        bound.listen()
     except BaseException:
         bound.close()
         raise
