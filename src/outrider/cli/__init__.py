@@ -26,6 +26,8 @@ commands:
   config       show the settings and where each value comes from
   sessions     list, show, export, import, fork, rewind, rename or delete stored sessions
   mcp          add, list, test and remove MCP servers, and log in to them
+  skills       list the skills, where they come from and what was refused
+  commands     list the commands of your own that a prompt can call, as in -p "/review src"
   models       list the models and show what each can do
   login        enter an API key, which is checked and kept
   logout       remove a key that was kept
@@ -44,7 +46,9 @@ options:
 
 In Python: from outrider import think, run, tool
 """
-COMMANDS = ("acp", "config", "demo", "doctor", "login", "logout", "mcp", "models", "sessions", "wire")
+COMMANDS = (
+    *("acp", "commands", "config", "demo", "doctor", "login", "logout", "mcp", "models", "sessions", "skills", "wire"),
+)
 """Each is a module in this package with a function of the same name."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""

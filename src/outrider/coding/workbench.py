@@ -16,8 +16,10 @@ import msgspec
 
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
+from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
+from outrider.coding.extensions import Extensions
 from outrider.coding.instructions import as_prompt, project_instructions
 from outrider.coding.lean import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
@@ -30,6 +32,8 @@ from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host_filter import filter_hosts
 from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.skills.finding import FoundSkills
+from outrider.coding.skills.prompting import index_folder, readable_rules, skills_section
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.search import ripgrep
@@ -107,6 +111,8 @@ class Workbench:
             cwd=lambda: self.workspace.shell_cwd,
         )
         self.workspace.confirm = self.permissions.confirm
+        self.extensions = Extensions(self.folder)
+        """What the user and the project add: skills and commands."""
         self._web_search = WebSearch(settings.web.search, self.permissions)
 
     @property
@@ -205,7 +211,7 @@ class Workbench:
         agent = Agent(
             model=model,
             server_tools=() if lean else self._server_tools(provider),
-            system=self._agent_system(prompt("agent_lean" if lean else "agent")),
+            system=self._agent_system(prompt("agent_lean" if lean else "agent"), with_skills=not lean),
             situation=self._environment_section(),
             tools=tools,
             mcp=self.servers or (),
@@ -244,6 +250,27 @@ class Workbench:
         session.use_folder(FolderSnapshots(self.folder, log, session.id))
         return session
 
+    # Skills and commands
+
+    @property
+    def skills(self) -> FoundSkills:
+        """The skills of the user and the project."""
+        return self.extensions.skills
+
+    @cached_property
+    def prompt_commands(self) -> PromptCommands:
+        """The commands and skills that a person can call by name."""
+        return PromptCommands(self.extensions.commands, self.skills, self.permissions, lambda: self.tools, self.folder)
+
+    @cached_property
+    def _skills_section(self) -> str:
+        """The skills in the system prompt. Their files may be read without a question, wherever they are."""
+        if "Read" not in self._enabled_tools or not self.skills.found:
+            return ""
+        section = skills_section(self.skills.skills, data_folder())
+        self.permissions.allow(readable_rules(self.skills, self.folder, index_folder(data_folder())))
+        return section
+
     # Web search
 
     async def _ask_about_search(self, session: Session) -> AgentSpec | None:
@@ -277,7 +304,7 @@ class Workbench:
         workspace = self.workspace.for_subagent()
         agent = Agent(
             model=self._model_of(profile, tier),
-            system=self._system(prompt("subagent"), profile.prompt),
+            system=self._system(prompt("subagent"), profile.prompt, self._skills_of(profile)),
             situation=self._environment_section(),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             mcp=self._servers_of(profile),
@@ -297,6 +324,9 @@ class Workbench:
             yield SubagentSetup(agent, approve, self.folder)
         finally:
             workspace.close()
+
+    def _skills_of(self, profile: Profile) -> str:
+        return self._skills_section if profile.tools is None or "Read" in profile.tools else ""
 
     def _servers_of(self, profile: Profile) -> Mcp:
         """Return the session's servers with the tools that a profile names."""
@@ -340,8 +370,9 @@ class Workbench:
     def _tool_names(self) -> list[str]:
         return [*TOOL_NAMES, *(tool.name for tool in self._own_tools)]
 
-    def _agent_system(self, usual: str) -> str:
-        system = self._system(usual if self._system_prompt is None else self._system_prompt)
+    def _agent_system(self, usual: str, *, with_skills: bool) -> str:
+        skills = self._skills_section if with_skills else ""
+        system = self._system(usual if self._system_prompt is None else self._system_prompt, skills)
         return "\n\n".join(filter(None, (system, self._append_system_prompt)))
 
     def _system(self, *prompts: str) -> str:

@@ -23,6 +23,7 @@ from outrider.tools.server_tool import ServerTool
 
 if TYPE_CHECKING:
     from outrider.runtime.session_servers import Mcp
+    from outrider.skills.skill import Skill
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             tools: Iterable[Callable[..., Any]] = (),
             server_tools: Iterable[ServerTool] = (),
             mcp: Mcp = (),
+            skills: Iterable[Skill | str | Path] = (),
             limits: Limits = ...,
             compaction: Compaction = ...,
             retry: Retry = ...,

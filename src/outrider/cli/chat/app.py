@@ -89,7 +89,7 @@ class Chat:
         self._editor = LineEditor(
             folder,
             history_file(),
-            self._commands.descriptions,
+            lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
             Actions(self._next_mode, self._whole_output),
             lambda: self._current.servers,
@@ -138,7 +138,7 @@ class Chat:
             try:
                 text = (await self._editor.read(typed)).strip()
                 self._interrupted, typed = False, ""
-                if _is_command(text) and not await self._is_prompt_of_server(text):
+                if _is_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if next_step == "exit":
                         return
@@ -154,13 +154,13 @@ class Chat:
             except EOFError:
                 return
 
-    async def _is_prompt_of_server(self, text: str) -> bool:
-        """Return whether the text is `/server:prompt` and such a server is configured."""
-        if ":" not in text.split(maxsplit=1)[0]:
+    async def _is_prompt(self, text: str) -> bool:
+        """Return whether the text is `/server:prompt` of a server, or calls a command or skill of the user."""
+        if self._commands.has(text):
             return False
         with contextlib.suppress(OutriderError):  # shown when the result is needed
             await self._ready()
-            return is_prompt(text, self._current.servers)
+            return is_prompt(text, self._current.servers) or self._current.bench.prompt_commands.has(text)
         return False
 
     async def _run_command(self, text: str) -> Next:
@@ -279,6 +279,8 @@ class Chat:
         more, self._attachments = self._attachments, ()  # files from --attach are sent once, with the first message
         if servers and is_prompt(text, servers):
             return [*await prompt_parts(text, servers), *more]
+        if self._current.bench.prompt_commands.has(text) and not self._commands.has(text):
+            return [*await self._current.bench.prompt_commands.parts(text), *more]
         known = [server.name for server in servers.servers] if servers else []
         resources = [f"{each.server}:{each.uri}" for each in mentioned_resources(text, known)]
         for name in missing_files(text, self._current.folder):

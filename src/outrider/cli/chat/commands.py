@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from outrider.runtime.session import Session
 
 WIRE_LINES = 300
+_OTHER_NAMES = {"quit": "exit", "q": "exit", "new": "clear", "mode": "permissions"}
 RECENT_MESSAGES = 12
 """Messages shown when a session is resumed."""
 
@@ -109,14 +110,19 @@ class Commands:
         """Return the description of each command."""
         return {name: description for name, (description, _) in self._commands.items()}
 
+    def has(self, text: str) -> bool:
+        """Return whether a line calls one of the chat's own commands."""
+        name = text[1:].strip().partition(" ")[0]
+        return text.startswith("/") and _OTHER_NAMES.get(name, name) in self._commands
+
     def run(self, text: str) -> Next:
         """Run a line that begins with /."""
         name, _, rest = text[1:].strip().partition(" ")
-        found = self._commands.get({"quit": "exit", "q": "exit", "new": "clear", "mode": "permissions"}.get(name, name))
+        found = self._commands.get(_OTHER_NAMES.get(name, name))
         if found is None:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, self._commands, 1)
+            close = get_close_matches(name, [*self._commands, *self._current.prompt_commands], 1)
             hint = f"did you mean /{close[0]}?" if close else "/help lists the commands."
             self._view.problem(f"Unknown command /{name}; {hint}")
             return None
@@ -141,6 +147,8 @@ class Commands:
             "Esc Esc": "list your messages, to go back to one: /rewind",
             "Ctrl-D": "exit",
         }
+        for name, description in self._current.prompt_commands.items():
+            lines.append(f"  {styled(f'/{safe_line(name):<12}', BOLD)} {fit(safe_line(description), 80)}")
         lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in keys.items())]
         self._view.write(lines)
 

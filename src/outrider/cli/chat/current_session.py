@@ -116,6 +116,11 @@ class CurrentSession:
         """The MCP servers that run, once the workbench is ready."""
         return self._bench.servers if self._bench else None
 
+    @property
+    def prompt_commands(self) -> dict[str, str]:
+        """The commands and skills of the user and the project with their descriptions, once the workbench is ready."""
+        return self._bench.prompt_commands.descriptions if self._bench else {}
+
     def open(self) -> Session:
         """Return the open session, or a new one."""
         if self.session is None:
