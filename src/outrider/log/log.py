@@ -33,6 +33,7 @@ from outrider.log.entries import (
 from outrider.log.files import SessionFiles, remove_unreferenced
 from outrider.log.filesystem import network_file_system
 from outrider.log.holder import BEAT_SECONDS, Holder
+from outrider.log.inbox_rows import forget_inbox
 from outrider.log.journal import Append, Journal
 from outrider.log.lock import acquire, check_free, encode_holder, heartbeat, release
 from outrider.log.replay import Replay, start_of_tail
@@ -45,6 +46,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.log.copying import ImportedEntry
+    from outrider.log.inbox import Inbox
     from outrider.log.search import SearchIndex
     from outrider.log.snapshot_store import SnapshotStore
 
@@ -81,6 +83,8 @@ class Log:
         """Release all sessions and close the file. The next use of the log opens it again."""
         for number, fence in list(self._held.items()):
             self._release(number, fence, wait=False)
+        if "inbox" in vars(self):
+            self.inbox.close()
         self._writer.close()
 
     def __enter__(self) -> Log:
@@ -333,6 +337,7 @@ class Log:
                     raise SessionHeldError(f"the session {each.summary.id[:8]} was just opened; try again")
                 for table, column in (("event", "session"), ("reference", "session"), ("session", "number")):
                     connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
+                forget_inbox(connection, each.number)
 
         self._writer.run(work)
         self._index.forget(doomed)
@@ -347,6 +352,13 @@ class Log:
             return count + more, size + larger
 
         return self._writer.run(work) if self._exists() else (0, 0)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """The questions of open sessions that wait for a person, and messages to those sessions."""
+        from outrider.log.inbox import Inbox  # few programs use it
+
+        return Inbox(self.path, self._writer, self._find, self._held)
 
     # Internals
 
