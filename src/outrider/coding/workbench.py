@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import sys
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Ask
+from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.sandbox.finding import find_sandbox
@@ -37,6 +38,7 @@ from outrider.coding.skills.prompting import index_folder, readable_rules, skill
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.search import ripgrep
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder, default_model
@@ -50,6 +52,7 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
+from outrider.runtime.hooks import NO_HOOKS, HookResult, Hooks, Notification, run_hooks
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
 from outrider.subagents.models import model_for
@@ -103,16 +106,19 @@ class Workbench:
         self._providers: dict[str, Provider] = {}
         self.effort: Effort | None = None
         """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
+        self._session = ""
+        """The id of the session that was opened last."""
+        self._notifying: set[asyncio.Future[HookResult]] = set()
         remembered = RememberedRules(data_folder(), self.folder)
         self.permissions = PermissionApprover(
             _policy(settings, self.workspace, remembered.rules()),
-            ask=ask,
+            ask=ask and partial(self._ask_person, ask),
             remember=remembered.add,
             cwd=lambda: self.workspace.shell_cwd,
         )
         self.workspace.confirm = self.permissions.confirm
-        self.extensions = Extensions(self.folder)
-        """What the user and the project add: skills and commands."""
+        self.extensions = Extensions(self.folder, settings.hooks.files)
+        """What the user and the project add: skills, commands and hooks."""
         self._web_search = WebSearch(settings.web.search, self.permissions)
 
     @property
@@ -124,6 +130,8 @@ class Workbench:
         """End the commands and the MCP servers that still run."""
         if "servers" in vars(self) and self.servers:
             self.servers.close()
+        if "_hook_workspace" in vars(self):
+            self._hook_workspace.close()
         self.workspace.close()
 
     def use_servers(self, servers: Sequence[McpServer]) -> None:
@@ -182,8 +190,10 @@ class Workbench:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user about the sub-agent profiles that were found."""
-        return self._found_profiles.notes if "Task" in self._enabled_tools else ()
+        """Notes for the user about the sub-agent profiles and hooks that were found."""
+        profiles = self._found_profiles.notes if "Task" in self._enabled_tools else ()
+        hooks = self.extensions.hooks
+        return (*profiles, *hooks.notes, *filter(None, [hooks.waiting_note]))
 
     @property
     def sandbox_note(self) -> str:
@@ -215,6 +225,7 @@ class Workbench:
             situation=self._environment_section(),
             tools=tools,
             mcp=self.servers or (),
+            hooks=self.hooks,
             limits=self.settings.limits,
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
@@ -248,6 +259,7 @@ class Workbench:
         session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
         session.before_run = partial(self._ask_about_search, session)
         session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        self._session = session.id
         return session
 
     # Skills and commands
@@ -270,6 +282,34 @@ class Workbench:
         section = skills_section(self.skills.skills, data_folder())
         self.permissions.allow(readable_rules(self.skills, self.folder, index_folder(data_folder())))
         return section
+
+    # Hooks
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        """The hooks of the user, and those of the project that the user has agreed to."""
+        if not self.extensions.hooks.hooks:
+            return NO_HOOKS
+        from outrider.coding.hooks.running import HookRunner  # most folders have no hooks
+
+        environment = command_environment(os.environ, self.settings.sandbox.pass_env)
+        shell = Shell(self._hook_workspace, self.sandbox, environment, **self._confinement)
+        runner = HookRunner(shell, environment, self.settings.hooks.access, lambda: self.permissions.mode)
+        return runner.hooks(self.extensions.hooks.hooks)
+
+    @cached_property
+    def _hook_workspace(self) -> Workspace:
+        """A workspace of their own: hooks run in the folder, wherever the shell of the agent is."""
+        return self.workspace.for_subagent()
+
+    async def _ask_person(self, ask: Ask, question: Question) -> Answer:
+        """Ask the person, and tell the hooks that a question waits."""
+        if self.hooks.notification:
+            event = Notification(session=self._session, cwd=self.folder, message=f"{question.tool}: {question.reason}")
+            telling = asyncio.ensure_future(run_hooks(self.hooks.notification, event, lambda _: None))
+            self._notifying.add(telling)
+            telling.add_done_callback(self._notifying.discard)
+        return await ask(question)
 
     # Web search
 
@@ -308,6 +348,7 @@ class Workbench:
             situation=self._environment_section(),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             mcp=self._servers_of(profile),
+            hooks=self.hooks,
             limits=profile.limits_within(self.settings.limits),
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
@@ -360,11 +401,18 @@ class Workbench:
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: is_hidden(self.permissions.policy, path),
             unset=unset_variables(os.environ, self.settings.sandbox.pass_env),
-            writable=self.permissions.policy.folders,
-            masked=lambda: self.permissions.policy.masked,
-            kept=tuple(_protected_files(self.settings, self.folder)),
+            **self._confinement,
         )
         return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]
+
+    @property
+    def _confinement(self) -> dict[str, Any]:
+        """What commands in the sandbox may write, may not read, and may not change."""
+        return {
+            "writable": self.permissions.policy.folders,
+            "masked": lambda: self.permissions.policy.masked,
+            "kept": tuple(_protected_files(self.settings, self.folder)),
+        }
 
     @property
     def _tool_names(self) -> list[str]:
@@ -399,7 +447,7 @@ def _protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
     yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
     yield config_file().resolve()
-    yield config_file().parent.resolve() / "mcp.json"
+    yield from (config_file().parent.resolve() / name for name in ("mcp.json", "hooks.json"))
     yield data_folder().resolve()
     yield from (Path(file).resolve() for file in settings.tool_files)
     package = Path(__file__).resolve().parents[1]

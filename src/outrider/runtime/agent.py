@@ -13,6 +13,7 @@ from outrider.providers.base import Effort, Provider
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.events import Event
+from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
@@ -52,6 +53,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             server_tools: Iterable[ServerTool] = (),
             mcp: Mcp = (),
             skills: Iterable[Skill | str | Path] = (),
+            hooks: Hooks = ...,
             limits: Limits = ...,
             compaction: Compaction = ...,
             retry: Retry = ...,

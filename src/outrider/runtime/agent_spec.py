@@ -14,6 +14,7 @@ from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
 from outrider.runtime.answer_schema import AnswerSchema
 from outrider.runtime.compaction import Compaction
+from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.tools.server_tool import ServerTool, separate
@@ -53,6 +54,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     skills: tuple[Skill, ...] = ()
     """Skills, which the model reads when a task needs one; folders that are given here are read. Without a tool named
     Read the agent gets one that reads the files of its skills."""
+    hooks: Hooks = NO_HOOKS
+    """Async functions that are called at certain points, such as before each call of a tool."""
     limits: Limits = Limits()
     """Where a run stops."""
     compaction: Compaction = Compaction()
@@ -85,6 +88,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
             tools = make_tools((*tools, *reading))
         msgspec.structs.force_setattr(self, "tools", tools)
         msgspec.structs.force_setattr(self, "server_tools", tuple(served))
+        if not isinstance(self.hooks, Hooks):
+            raise TypeError("hooks must be Hooks(…), as in Hooks(before_tool=check)")
         if self.mcp:
             msgspec.structs.force_setattr(self, "mcp", _checked_servers(self.mcp))
         choice = self.tool_choice
