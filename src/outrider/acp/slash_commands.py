@@ -25,8 +25,8 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.mcp.supervision import ServerStatus
 
-CONTINUE, COMPACT = "continue", "compact"
-"""The commands that the session runs itself, because they ask the model."""
+CONTINUE, COMPACT, REWIND, TASKS = "continue", "compact", "rewind", "tasks"
+"""The commands that the session runs itself, because they take a while."""
 
 
 class CommandTarget(Protocol):
@@ -85,13 +85,15 @@ def available_commands() -> list[AvailableCommand]:
         for name, (hint, _) in _COMMANDS.items()
     ]
     compact = AvailableCommand(COMPACT, sentences.COMMANDS[COMPACT], AvailableCommandInput("what to keep"))
-    return [*commands, compact, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+    rewind = AvailableCommand(REWIND, sentences.COMMANDS[REWIND], AvailableCommandInput("N, N both, or undo"))
+    tasks = AvailableCommand(TASKS, sentences.COMMANDS[TASKS], AvailableCommandInput("N, or end N"))
+    return [*commands, compact, rewind, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
 
 
-def focus_of(text: str) -> str | None:
-    """Return what a summary must keep if the text is the command for one; None if it is not."""
-    name, _, focus = text.strip().partition(" ")
-    return focus.strip() if name == f"/{COMPACT}" else None
+def argument_of(command: str, text: str) -> str | None:
+    """Return what follows a command in a text, or "" if nothing does; None if the text is not this command."""
+    name, _, argument = text.strip().partition(" ")
+    return argument.strip() if name == f"/{command}" else None
 
 
 def prompt_command(prompt: ServerPrompt) -> AvailableCommand:

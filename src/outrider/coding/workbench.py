@@ -42,7 +42,7 @@ from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder, default_model
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, OutriderError
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers import resolve
@@ -55,6 +55,7 @@ from outrider.runtime.events import Event
 from outrider.runtime.hooks import NO_HOOKS, HookResult, Hooks, Notification, run_hooks
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
+from outrider.runtime.titling import Titler
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
@@ -104,6 +105,7 @@ class Workbench:
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
+        self._titlers: list[Titler] = []
         self.effort: Effort | None = None
         """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
         self._session = ""
@@ -128,6 +130,9 @@ class Workbench:
 
     def close(self) -> None:
         """End the commands and the MCP servers that still run."""
+        for titler in self._titlers:
+            titler.close()
+        self._titlers.clear()
         if "servers" in vars(self) and self.servers:
             self.servers.close()
         if "_hook_workspace" in vars(self):
@@ -243,8 +248,11 @@ class Workbench:
         effort: EffortChoice | None = None,
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
+        titled: bool = False,
     ) -> Session:
         """Open a session in the log. A resumed session keeps its model and effort unless others are given.
+
+        `titled`: a new session gets a title by a model, if the settings say so.
 
         Raises RequestRefusedError if the model does not have the given effort.
         """
@@ -258,9 +266,21 @@ class Workbench:
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
         session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
         session.before_run = partial(self._ask_about_search, session)
-        session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        if self.settings.sessions.snapshots:
+            session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        if titled and self.settings.sessions.titles:
+            self._titlers.append(Titler(session, self._title_model))
+            session.observe(self._titlers[-1])
         self._session = session.id
         return session
+
+    def _title_model(self, provider: Provider) -> Provider | None:
+        """Return the fast model of the session's vendor; None if that is not known."""
+        try:
+            model = model_for("fast", provider)
+            return self._provider_of(model) if isinstance(model, str) else None
+        except OutriderError:
+            return None
 
     # Skills and commands
 
@@ -379,8 +399,9 @@ class Workbench:
         """Return the provider of a sub-agent, one for each model. A project's profile cannot choose another vendor."""
         own_provider = self._provider or resolve(self.settings.model or default_model())
         model = model_for(tier or profile.model, own_provider, from_project=profile.from_project)
-        if not isinstance(model, str):
-            return model
+        return self._provider_of(model) if isinstance(model, str) else model
+
+    def _provider_of(self, model: str) -> Provider:
         if model not in self._providers:
             self._providers[model] = resolve(model)
         return self._providers[model]

@@ -87,7 +87,6 @@ async def test_a_hook_reads_the_event_and_blocks_with_exit_code_2(home: Path, pr
 async def test_a_hook_of_the_user_needs_no_consent_and_answers_in_json(home: Path, project: Path) -> None:
     answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "b.txt"}}}
     own = config_file().parent
-    assert own.is_relative_to(home.parent)
     own.mkdir(parents=True, exist_ok=True)
     write_hooks(own.parent, "PreToolUse", f"echo '{json.dumps(answer)}'", f"{own.name}/hooks.json")
     (project / "b.txt").write_text("of b")
