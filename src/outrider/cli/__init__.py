@@ -29,6 +29,7 @@ commands:
   skills       list the skills, where they come from and what was refused
   commands     list the commands of your own that a prompt can call, as in -p "/review src"
   hooks        list the hooks, and approve those of a project
+  plugins      list the plugins, and approve their programs
   models       list the models and show what each can do
   login        enter an API key, which is checked and kept
   logout       remove a key that was kept
@@ -48,21 +49,8 @@ options:
 In Python: from outrider import think, run, tool
 """
 COMMANDS = (
-    *(
-        "acp",
-        "commands",
-        "config",
-        "demo",
-        "doctor",
-        "hooks",
-        "login",
-        "logout",
-        "mcp",
-        "models",
-        "sessions",
-        "skills",
-        "wire",
-    ),
+    *("acp", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
+    *("sessions", "skills", "wire"),
 )
 """Each is a module in this package with a function of the same name."""
 _PRINT = re.compile(r"-[cq]*p")

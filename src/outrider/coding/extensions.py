@@ -1,4 +1,4 @@
-"""What users, projects and plugins add to the agent of a folder: skills, commands and hooks."""
+"""What users, projects and plugins add to the agent of a folder: skills, commands, hooks and servers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from outrider.coding.commands.finding import FoundCommands, find_commands
 from outrider.coding.config.loading import load
 from outrider.coding.hooks.finding import FoundHooks, find_hooks
 from outrider.coding.places import Place, find_places
+from outrider.coding.plugins.finding import FoundPlugins, find_plugins
 from outrider.coding.skills.finding import FoundSkills, find_skills
 
 
@@ -31,17 +34,30 @@ class Extensions:
     @cached_property
     def skills(self) -> FoundSkills:
         """The skills."""
-        return find_skills(self.places)
+        return find_skills([*self.plugins.places, *self.places], self.plugins.prefixes)
 
     @cached_property
     def commands(self) -> FoundCommands:
         """The commands."""
-        return find_commands(self.places)
+        return find_commands([*self.plugins.places, *self.places], self.plugins.prefixes)
 
     @cached_property
     def hooks(self) -> FoundHooks:
         """The hooks, and those that wait for the user's consent."""
-        return find_hooks(self.places, self._hook_files)
+        found = find_hooks(self.places, self._hook_files)
+        return msgspec.structs.replace(found, hooks=(*found.hooks, *self.plugins.hooks))
+
+    @cached_property
+    def plugins(self) -> FoundPlugins:
+        """The plugins, and those whose programs wait for the user's consent."""
+        return find_plugins(self.places)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know when a session begins: what was refused, and what waits for consent."""
+        refused = (self.skills.refused, self.commands.refused, self.hooks.notes, self.plugins.refused)
+        waiting = filter(None, (self.hooks.waiting_note, self.plugins.waiting_note))
+        return [*(note for notes in refused for note in notes), *waiting]
 
 
 def find_extensions(folder: Path) -> Extensions:

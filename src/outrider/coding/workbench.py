@@ -148,13 +148,14 @@ class Workbench:
     @cached_property
     def servers(self) -> RunningServers | None:
         """The MCP servers, for the session and its sub-agents, starting in the background; None if there are none."""
-        if not self._servers:
+        servers = self._with_plugins(self._servers)
+        if not servers:
             return None
         from outrider.coding.mcp.authorization import authorize
         from outrider.mcp.running import RunningServers
 
         running = RunningServers(
-            self._servers,
+            servers,
             on_elicit=self._elicit,
             authorize=authorize,
             environment=command_environment(os.environ, self.settings.sandbox.pass_env),
@@ -163,6 +164,11 @@ class Workbench:
         )
         running.start()
         return running
+
+    def _with_plugins(self, servers: Sequence[McpServer]) -> list[McpServer]:
+        """Return the servers, and those of plugins whose names are free."""
+        found = {server.name: server for server in (*self.extensions.plugins.servers, *servers)}
+        return list(found.values())
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
@@ -195,10 +201,9 @@ class Workbench:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user about the sub-agent profiles and hooks that were found."""
+        """Notes for the user about the sub-agent profiles, skills, commands, hooks and plugins that were found."""
         profiles = self._found_profiles.notes if "Task" in self._enabled_tools else ()
-        hooks = self.extensions.hooks
-        return (*profiles, *hooks.notes, *filter(None, [hooks.waiting_note]))
+        return (*profiles, *self.extensions.notes)
 
     @property
     def sandbox_note(self) -> str:
@@ -356,7 +361,8 @@ class Workbench:
     @cached_property
     def _found_profiles(self) -> FoundProfiles:
         users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
-        return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home())
+        plugins = [each.path / "agents" for each in self.extensions.plugins.places]
+        return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home(), plugins=plugins)
 
     @contextmanager
     def _start_subagent(self, profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:

@@ -33,7 +33,7 @@ class MessageComposer:
         return taken
 
     async def compose(self, text: str) -> list[str | Attachment]:
-        """Return the message: a text with the files and resources that it mentions, or a server's prompt, or a command."""
+        """Return the message: a text with what it mentions, or the prompt of a server or a command that it calls."""
         servers = self._current.servers
         more, self._attachments = self._attachments, ()
         if servers and is_prompt(text, servers):

@@ -58,6 +58,9 @@ def find_skills(places: Iterable[Place], prefixes: dict[Path, str] | None = None
             except ConfigError as error:
                 refused.append(f"{error}; the skill is not used")
                 continue
+            if prefix and skill.remarks:  # the specification of plugins is strict
+                refused.append(f"{clean(str(skill.path))}: {skill.remarks[0]}; the skill is not used")
+                continue
             if prefix:
                 skill = msgspec.structs.replace(skill, name=f"{prefix}:{skill.name}")
             if other := by_name.pop(skill.name, None):
