@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
 from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
@@ -44,12 +45,12 @@ from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
     ConversationError,
@@ -100,10 +101,12 @@ class EditorSession:
             self._read_attachment,
             session=lambda: self.id,
             engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+            tool_call_id=self._tool_call_id,
         )
         elicit = self._elicitation_requester(client) if servers else None
-        self.bench = bench = Workbench(settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit)
+        self.bench = bench = Workbench(
+            settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit, front=EditorFront(self)
+        )
         self._client = client
         self._log = log
         self.session: Session = bench.open(log, id, observer=self._on_event, titled=True)
@@ -125,6 +128,11 @@ class EditorSession:
         self._run_started = False
         self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _tool_call_id(self, question: Question) -> str:
+        """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""
+        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.tool_call_id(question.call_id)
 
     def _elicitation_requester(self, client: Client) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP

@@ -19,7 +19,8 @@ from outrider.text import counted
 DESCRIPTION = """\
 Plugins are folders with a plugin.json (https://agent-plugins.org, version 1.0.0), found in plugins/ of .outrider,
 .agents and .claude, in the project and in your home folder, and beside your settings. One brings skills/ and mcp.json,
-and here also commands/, agents/ and hooks/hooks.json. Its MCP servers and hooks are used only after `outrider plugins trust`.
+and here also commands/, agents/ and hooks/hooks.json. Its MCP servers and hooks are used only after
+`outrider plugins trust`.
 """
 EPILOG = "exit codes: 0 done, 1 not confirmed, 2 wrong usage, or a plugin was refused"
 

@@ -30,6 +30,8 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.remote.control import RemoteControl
+from outrider.coding.remote.front import Front
 from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host_filter import filter_hosts
 from outrider.coding.sandbox.sandbox import Sandbox
@@ -63,7 +65,7 @@ from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
-    from outrider.mcp.elicitation import OnElicit
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
     from outrider.runtime.session_servers import Mcp
@@ -86,11 +88,14 @@ class Workbench:
         servers: Sequence[McpServer] = (),
         ask: Ask | None = None,
         elicit: OnElicit | None = None,
+        front: Front | None = None,
         start_seconds: float = 1.0,
         system_prompt: str | None = None,
         append_system_prompt: str = "",
     ) -> None:
         """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
+
+        With a `front`, other processes of the user can answer questions, talk to the session, stop it and watch it.
 
         `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it.
         """
@@ -98,7 +103,7 @@ class Workbench:
         self.workspace = Workspace(folder)
         self._own_tools = tools
         self._servers = servers
-        self._elicit = elicit
+        self._ask, self._elicit = ask, elicit
         self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._append_system_prompt = append_system_prompt
@@ -114,13 +119,14 @@ class Workbench:
         remembered = RememberedRules(data_folder(), self.folder)
         self.permissions = PermissionApprover(
             _policy(settings, self.workspace, remembered.rules()),
-            ask=ask and partial(self._ask_person, ask),
+            ask=self._ask_anywhere if ask else None,
             remember=remembered.add,
             cwd=lambda: self.workspace.shell_cwd,
         )
         self.workspace.confirm = self.permissions.confirm
         self.extensions = Extensions(self.folder, settings.hooks.files)
         """What the user and the project add: skills, commands and hooks."""
+        self._remote = RemoteControl(front, self.folder) if front else None
         self._web_search = WebSearch(settings.web.search, self.permissions)
 
     @property
@@ -130,6 +136,8 @@ class Workbench:
 
     def close(self) -> None:
         """End the commands and the MCP servers that still run."""
+        if self._remote:
+            self._remote.detach()
         for titler in self._titlers:
             titler.close()
         self._titlers.clear()
@@ -156,7 +164,7 @@ class Workbench:
 
         running = RunningServers(
             servers,
-            on_elicit=self._elicit,
+            on_elicit=self._elicit_anywhere if self._elicit else None,
             authorize=authorize,
             environment=command_environment(os.environ, self.settings.sandbox.pass_env),
             grace=self._start_seconds,
@@ -270,13 +278,15 @@ class Workbench:
             check_effort(resolve(model or self.settings.model or default_model()), effort)
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
         session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
-        session.before_run = partial(self._ask_about_search, session)
+        session.before_run = partial(self._before_run, session)
         if self.settings.sessions.snapshots:
             session.use_folder(FolderSnapshots(self.folder, log, session.id))
         if titled and self.settings.sessions.titles:
             self._titlers.append(Titler(session, self._title_model))
             session.observe(self._titlers[-1])
         self._session = session.id
+        if self._remote:
+            self._remote.attach(log, session)
         return session
 
     def _title_model(self, provider: Provider) -> Provider | None:
@@ -327,14 +337,34 @@ class Workbench:
         """A workspace of their own: hooks run in the folder, wherever the shell of the agent is."""
         return self.workspace.for_subagent()
 
-    async def _ask_person(self, ask: Ask, question: Question) -> Answer:
-        """Ask the person, and tell the hooks that a question waits."""
+    def _tell_hooks(self, question: Question) -> None:
+        """Tell the hooks that a question waits for the person."""
         if self.hooks.notification:
             event = Notification(session=self._session, cwd=self.folder, message=f"{question.tool}: {question.reason}")
             telling = asyncio.ensure_future(run_hooks(self.hooks.notification, event, lambda _: None))
             self._notifying.add(telling)
             telling.add_done_callback(self._notifying.discard)
-        return await ask(question)
+
+    async def _before_run(self, session: Session) -> AgentSpec | None:
+        if self._remote:
+            self._remote.begin_run()
+        return await self._ask_about_search(session)
+
+    # Questions
+
+    async def _ask_anywhere(self, question: Question) -> Answer:
+        """Ask in the front end, and other processes as well."""
+        assert self._ask
+        self._tell_hooks(question)
+        if self._remote is None:
+            return await self._ask(question)
+        return await self._remote.questions.ask(question, self._ask, self.permissions.mode)
+
+    async def _elicit_anywhere(self, question: Elicitation) -> ElicitationAnswer:
+        assert self._elicit
+        if self._remote is None:
+            return await self._elicit(question)
+        return await self._remote.questions.elicit(question, self._elicit)
 
     # Web search
 

@@ -340,6 +340,8 @@ class Log:
                 forget_inbox(connection, each.number)
 
         self._writer.run(work)
+        for each in doomed:
+            self.live_socket(each.summary.id).unlink(missing_ok=True)
         self._index.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
@@ -359,6 +361,10 @@ class Log:
         from outrider.log.inbox import Inbox  # few programs use it
 
         return Inbox(self.path, self._writer, self._find, self._held)
+
+    def live_socket(self, id: str) -> Path:
+        """Return where a process that has a session open may show its events live."""
+        return self.folder / "run" / f"{id}.sock"
 
     # Internals
 

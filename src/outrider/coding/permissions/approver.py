@@ -176,6 +176,8 @@ class PermissionApprover:
         while len(self._answered) >= MOST_ANSWERS:
             self._answered.pop(next(iter(self._answered)))
         self._answered[call.asker, use.id] = decision.resolved_paths
+        if answer.verdict == "edits":
+            self.mode = "edits"
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:

@@ -36,7 +36,7 @@ class HttpEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 
 
 class SseEntry(HttpEntry, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="sse"):
-    """A server at an address, with a transport that is not supported here."""
+    """A server at an address, with the former transport. The client finds out which of the two a server has."""
 
 
 def read_entry(fields: Any) -> StdioEntry | HttpEntry | SseEntry:
@@ -69,8 +69,6 @@ def read_servers(data: Any, root: Path, folder_for_data: Callable[[], Path]) -> 
 def _server(
     name: str, entry: StdioEntry | HttpEntry | SseEntry, root: Path, folder_for_data: Callable[[], Path]
 ) -> McpServer:
-    if isinstance(entry, SseEntry):
-        raise ValueError("the transport sse is not supported; use streamable-http")
     if isinstance(entry, HttpEntry):
         _check_address(entry)
         return HttpServer(name, entry.url, entry.headers)
