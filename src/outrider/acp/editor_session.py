@@ -19,6 +19,7 @@ from outrider.acp.permission_requests import PermissionRequester
 from outrider.acp.replay import replay_events
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.notifications import (
+    AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
@@ -32,6 +33,7 @@ from outrider.acp.slash_commands import (
     TASKS,
     argument_of,
     available_commands,
+    own_commands,
     prompt_command,
     run_command,
 )
@@ -240,7 +242,7 @@ class EditorSession:
 
     def _send_introduction(self) -> None:
         """Send the available commands, and the notices about the session."""
-        self.sender.send(AvailableCommandsUpdate(available_commands()))
+        self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
         if self.bench.servers:
@@ -251,7 +253,12 @@ class EditorSession:
         with suppress(OutriderError):
             await servers.settled(PROMPT_SECONDS)
             if prompts := await servers.do(list_prompts):
-                self.sender.send(AvailableCommandsUpdate([*available_commands(), *map(prompt_command, prompts)]))
+                self.sender.send(AvailableCommandsUpdate([*self._commands(), *map(prompt_command, prompts)]))
+
+    def _commands(self) -> list[AvailableCommand]:
+        """Return our own commands, then those of the user and the project."""
+        ours = available_commands()
+        return [*ours, *own_commands(self.bench.prompt_commands, {each.name for each in ours})]
 
     # Turns
 
@@ -371,7 +378,7 @@ class EditorSession:
         first = parts[0] if len(parts) == 1 else None
         if servers and isinstance(first, str) and is_prompt(first, servers):
             return await prompt_parts(first, servers)
-        return await with_resources(parts, servers)
+        return await with_resources(await self.bench.prompt_commands.expanded(parts), servers)
 
     async def _compact(self, focus: str) -> StopReason:
         self._run_started = True

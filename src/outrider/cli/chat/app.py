@@ -87,7 +87,7 @@ class Chat:
         self._editor = LineEditor(
             folder,
             history_file(),
-            self._commands.descriptions,
+            lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
             Actions(self._next_mode, self._whole_output),
             lambda: self._current.servers,
@@ -136,7 +136,7 @@ class Chat:
                 text = (await self._editor.read(typed, self._front.has_message)).strip()
                 self._turn.line_was_read()
                 typed = ""
-                if _is_command(text) and not await self._is_prompt_of_server(text):
+                if _is_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if isinstance(next_step, Exit):
                         return
@@ -163,13 +163,13 @@ class Chat:
             typed += await self._answer(message)
         return typed
 
-    async def _is_prompt_of_server(self, text: str) -> bool:
-        """Return whether the text is `/server:prompt` and such a server is configured."""
-        if ":" not in text.split(maxsplit=1)[0]:
+    async def _is_prompt(self, text: str) -> bool:
+        """Return whether the text is `/server:prompt` of a server, or calls a command or skill of the user."""
+        if self._commands.has(text):
             return False
         with contextlib.suppress(OutriderError):  # shown when the result is needed
             await self._preparation.finished()
-            return is_prompt(text, self._current.servers)
+            return is_prompt(text, self._current.servers) or self._current.bench.prompt_commands.has(text)
         return False
 
     async def _run_command(self, text: str) -> Next:

@@ -122,6 +122,11 @@ class CurrentSession:
         return self._bench.servers if self._bench else None
 
     @property
+    def prompt_commands(self) -> dict[str, str]:
+        """The commands and skills of the user and the project with their descriptions, once the workbench is ready."""
+        return self._bench.prompt_commands.descriptions if self._bench else {}
+
+    @property
     def background(self) -> BackgroundCommands:
         """The commands that run in the background."""
         from outrider.coding.toolbox.background_commands import BackgroundCommands
