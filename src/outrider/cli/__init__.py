@@ -26,6 +26,10 @@ commands:
   config       show the settings and where each value comes from
   sessions     list, show, export, import, fork, rewind, rename or delete stored sessions
   mcp          add, list, test and remove MCP servers, and log in to them
+  skills       list the skills, where they come from and what was refused
+  commands     list the commands of your own that a prompt can call, as in -p "/review src"
+  hooks        list the hooks, and approve those of a project
+  plugins      list the plugins, and approve their programs
   models       list the models and show what each can do
   login        enter an API key, which is checked and kept
   logout       remove a key that was kept
@@ -45,7 +49,10 @@ options:
 
 In Python: from outrider import think, run, tool
 """
-COMMANDS = ("acp", "config", "demo", "doctor", "login", "logout", "mcp", "models", "sessions", "web", "wire")
+COMMANDS = (
+    *("acp", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
+    *("sessions", "skills", "web", "wire"),
+)
 """Each is a module in this package with a function of the same name."""
 FRONT_ENDS = ("acp", "web")
 """Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""

@@ -91,7 +91,8 @@ async def test_a_watcher_that_does_not_read_is_dropped_and_the_session_goes_on(
     monkeypatch.setattr(live, "MOST_UNREAD", 100_000)
     with socket.socket(socket.AF_UNIX) as lazy:
         lazy.setblocking(False)
-        lazy.connect(str(path))
+        with live._address(path) as address:
+            lazy.connect(address)
         await until_so(lambda: len(shown._watchers) == 1)
         for _ in range(1000):
             shown.send(TextDelta("x" * 10_000))
@@ -101,7 +102,8 @@ async def test_a_watcher_that_does_not_read_is_dropped_and_the_session_goes_on(
 
 
 async def test_what_watchers_send_is_ignored(shown: LiveSocket, path: Path) -> None:
-    _, writer = await asyncio.open_unix_connection(str(path))
+    with live._address(path) as address:
+        _, writer = await asyncio.open_unix_connection(address)
     writer.write(b'{"kind": "stop"}\n' * 10_000)
     await writer.drain()
     await until_so(lambda: len(shown._watchers) == 1)
@@ -128,8 +130,8 @@ async def test_only_the_owner_can_watch(shown: LiveSocket, path: Path, monkeypat
 
 async def test_a_socket_that_a_killed_process_left_is_replaced(path: Path) -> None:
     path.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as left, live._address(path) as address:
+        left.bind(address)
     with pytest.raises(LogError, match="no process shows the session 01234567 live"):
         await anext(aiter(live_events(path)))
     shown = LiveSocket(path, SESSION)

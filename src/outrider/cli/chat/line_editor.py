@@ -65,7 +65,7 @@ class LineEditor:
         self,
         folder: Path,
         history: Path,
-        commands: Mapping[str, str],
+        commands: Callable[[], Mapping[str, str]],
         status: Callable[[], str],
         actions: Actions,
         servers: Callable[[], RunningServers | None] = lambda: None,

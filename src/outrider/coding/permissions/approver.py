@@ -84,6 +84,10 @@ class PermissionApprover:
     def sandboxed(self, sandboxed: bool) -> None:
         self._policy = msgspec.structs.replace(self._policy, sandboxed=sandboxed)
 
+    def allow(self, rules: Sequence[str]) -> None:
+        """Allow more for this session. Deny rules and secrets still win. Raises ConfigError."""
+        self._policy = self._policy.allowing(tuple(rules))
+
     @property
     def can_ask(self) -> bool:
         """Whether there is a user to ask."""
