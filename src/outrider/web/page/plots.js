@@ -54,13 +54,31 @@ function Totals({ rows }) {
 
 function Plot({ title, rows, file, value, second, format, line }) {
   if (!rows.length) return null;
-  const times = rows.map((each) => new Date(`${each.name}T12:00`).getTime() / 1000);
-  const series = [value, second].filter(Boolean).map((name) => rows.map((each) => each[name]));
+  const days = everyDay(rows);
+  const times = days.map((each) => noon(each.name) / 1000);
+  const series = [value, second].filter(Boolean).map((name) => days.map((each) => each[name] ?? (line ? null : 0)));
   return html`<section class="plot" aria-label=${title}>
     <header><h2>${title}</h2><a href=${file} download>CSV</a></header>
     <${Chart} xs=${times} series=${series} labels=${[value, second].filter(Boolean)} format=${format} line=${line} time />
     <${Figures} rows=${rows} label=${(name) => name} first="Day" />
   </section>`;
+}
+
+const noon = (day) => new Date(`${day}T12:00`).getTime();
+const LEAST_DAYS = 14;
+
+/** The days from the first one to today, also those on which nothing happened. */
+function everyDay(rows) {
+  const known = new Map(rows.map((each) => [each.name, each]));
+  const day = new Date(Math.min(noon(rows[0].name) || Date.now(), Date.now() - (LEAST_DAYS - 1) * 86_400_000));
+  day.setHours(12, 0, 0, 0);
+  const days = [];
+  while (day.getTime() <= Date.now() + 43_200_000 && days.length < 4000) {
+    const name = [day.getFullYear(), String(day.getMonth() + 1).padStart(2, "0"), String(day.getDate()).padStart(2, "0")].join("-");
+    days.push(known.get(name) || { name });
+    day.setDate(day.getDate() + 1);
+  }
+  return days;
 }
 
 function Bars({ title, rows, file, label }) {
