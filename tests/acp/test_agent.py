@@ -136,9 +136,6 @@ async def test_a_session_that_was_closed_must_be_loaded_again(tmp_path: Path) ->
         assert (await editor.refusal("session/prompt", sessionId=session, prompt=[])).code == -32002
         assert (await editor.refusal("session/close", sessionId=session)).code == -32002
         await editor.load(session, tmp_path)
-        refused = await editor.refusal("session/load", sessionId=session, cwd=str(tmp_path), mcpServers=[])
-        assert refused.code == -32602
-        assert "already open here" in refused.message
         assert await editor.prompt(session, "What is 2 + 2?") == "end_turn"
 
 
@@ -224,7 +221,7 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
     (tmp_path / ".outrider" / "config.toml").write_text('[permissions]\nmode = "all"\n')
     (tmp_path / ".claude" / "agents").mkdir(parents=True)
     (tmp_path / ".claude" / "agents" / "broken.md").write_text("---\nname: [\n---\n")
-    servers = [{"type": "sse", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
+    servers = [{"type": "carrier pigeon", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
     async with introduced(capabilities=capabilities) as editor:
         opened = await editor.ask("session/new", cwd=str(tmp_path), mcpServers=servers)
         session = opened["sessionId"]

@@ -50,13 +50,13 @@ class NewSessionRequest(Wire, frozen=True):
     cwd: str
     mcp_servers: tuple[Meta, ...] = ()
     additional_directories: tuple[str, ...] = ()
+    meta: Meta | None = msgspec.field(default=None, name="_meta")
 
 
-class LoadSessionRequest(Wire, frozen=True):
+class LoadSessionRequest(NewSessionRequest, frozen=True, kw_only=True):
+    """The request to load, resume or fork a session."""
+
     session_id: str
-    cwd: str
-    mcp_servers: tuple[Meta, ...] = ()
-    additional_directories: tuple[str, ...] = ()
 
 
 class ListSessionsRequest(Wire, frozen=True):
