@@ -27,6 +27,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host_filter import filter_hosts
 from outrider.coding.sandbox.sandbox import Sandbox
@@ -412,4 +413,6 @@ def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str])
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
     )
-    return policy if wanted.secrets is None else msgspec.structs.replace(policy, secrets=wanted.secrets)
+    secrets = policy.secrets if wanted.secrets is None else wanted.secrets
+    own = (f"{escaped(str(data_folder().resolve()))}/{name}" for name in OWN_SECRETS)
+    return msgspec.structs.replace(policy, secrets=(*secrets, *own))
