@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
 from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
@@ -18,6 +19,7 @@ from outrider.acp.permission_requests import PermissionRequester
 from outrider.acp.replay import replay_events
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.notifications import (
+    AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
@@ -31,6 +33,7 @@ from outrider.acp.slash_commands import (
     TASKS,
     argument_of,
     available_commands,
+    own_commands,
     prompt_command,
     run_command,
 )
@@ -42,12 +45,12 @@ from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
     ConversationError,
@@ -98,10 +101,12 @@ class EditorSession:
             self._read_attachment,
             session=lambda: self.id,
             engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+            tool_call_id=self._tool_call_id,
         )
         elicit = self._elicitation_requester(client) if servers else None
-        self.bench = bench = Workbench(settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit)
+        self.bench = bench = Workbench(
+            settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit, front=EditorFront(self)
+        )
         self._client = client
         self._log = log
         self.session: Session = bench.open(log, id, observer=self._on_event, titled=True)
@@ -123,6 +128,11 @@ class EditorSession:
         self._run_started = False
         self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _tool_call_id(self, question: Question) -> str:
+        """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""
+        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.tool_call_id(question.call_id)
 
     def _elicitation_requester(self, client: Client) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
@@ -232,7 +242,7 @@ class EditorSession:
 
     def _send_introduction(self) -> None:
         """Send the available commands, and the notices about the session."""
-        self.sender.send(AvailableCommandsUpdate(available_commands()))
+        self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
         if self.bench.servers:
@@ -243,7 +253,12 @@ class EditorSession:
         with suppress(OutriderError):
             await servers.settled(PROMPT_SECONDS)
             if prompts := await servers.do(list_prompts):
-                self.sender.send(AvailableCommandsUpdate([*available_commands(), *map(prompt_command, prompts)]))
+                self.sender.send(AvailableCommandsUpdate([*self._commands(), *map(prompt_command, prompts)]))
+
+    def _commands(self) -> list[AvailableCommand]:
+        """Return our own commands, then those of the user and the project."""
+        ours = available_commands()
+        return [*ours, *own_commands(self.bench.prompt_commands, {each.name for each in ours})]
 
     # Turns
 
@@ -363,7 +378,7 @@ class EditorSession:
         first = parts[0] if len(parts) == 1 else None
         if servers and isinstance(first, str) and is_prompt(first, servers):
             return await prompt_parts(first, servers)
-        return await with_resources(parts, servers)
+        return await with_resources(await self.bench.prompt_commands.expanded(parts), servers)
 
     async def _compact(self, focus: str) -> StopReason:
         self._run_started = True

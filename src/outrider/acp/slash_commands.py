@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import UNSET
@@ -10,6 +10,7 @@ from msgspec import UNSET
 from outrider.acp.options import parse_effort, parse_mode
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
+from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.mcp.prompts import ServerPrompt
 from outrider.coding.mcp.states import state_lines
 from outrider.coding.permissions.question import Mode
@@ -100,6 +101,15 @@ def prompt_command(prompt: ServerPrompt) -> AvailableCommand:
     return AvailableCommand(
         prompt.name, prompt.description, AvailableCommandInput(prompt.usage) if prompt.usage else UNSET
     )
+
+
+def own_commands(commands: PromptCommands, taken: Container[str]) -> list[AvailableCommand]:
+    """Return the commands and skills of the user and the project, as they are announced to the editor."""
+    return [
+        AvailableCommand(name, description or name, AvailableCommandInput(commands.hint(name) or "arguments"))
+        for name, description in commands.descriptions.items()
+        if name not in taken
+    ]
 
 
 def run_command(session: CommandTarget, text: str) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.cli.chat.chat_front import ChatFront
 from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Page, Pick, Send
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer
@@ -18,7 +19,7 @@ from outrider.cli.chat.current_session import CurrentSession, history_file
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
 from outrider.cli.chat.inline_images import image_protocol
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor
+from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor, LineInterrupted
 from outrider.cli.chat.pager import page
 from outrider.cli.chat.past_calls import last_turn, stored_details, whole_output
 from outrider.cli.chat.permission_prompt import PermissionPrompt
@@ -80,18 +81,20 @@ class Chat:
         self._paging: asyncio.Future[None] | None = None
         self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)
         self._permission_prompt = PermissionPrompt(
-            self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode, self._current.use_mode
+            self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode
         )
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._turn.interrupt)
         self._editor = LineEditor(
             folder,
             history_file(),
-            self._commands.descriptions,
+            lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
             Actions(self._next_mode, self._whole_output),
             lambda: self._current.servers,
             vi_keys=loaded.settings.chat.vi_keys,
         )
+        self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
+        self._current.front = self._front
         if command := loaded.settings.chat.status_command:
             from outrider.cli.chat.status_command import StatusCommand
 
@@ -129,10 +132,11 @@ class Chat:
     async def _read_and_answer(self, typed: str) -> None:
         while True:
             try:
-                text = (await self._editor.read(typed)).strip()
+                typed += await self._answer_messages_from_elsewhere()
+                text = (await self._editor.read(typed, self._front.has_message)).strip()
                 self._turn.line_was_read()
                 typed = ""
-                if _is_command(text) and not await self._is_prompt_of_server(text):
+                if _is_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if isinstance(next_step, Exit):
                         return
@@ -141,6 +145,8 @@ class Chat:
                     typed = await self._work(self._run_shell_command(text[1:].strip()))
                 elif text:
                     typed = await self._answer(text)
+            except LineInterrupted as interrupted:
+                typed = interrupted.text
             except KeyboardInterrupt:
                 typed = ""
                 if self._turn.line_was_cancelled(self._editor.cancelled_text):
@@ -148,13 +154,22 @@ class Chat:
             except EOFError:
                 return
 
-    async def _is_prompt_of_server(self, text: str) -> bool:
-        """Return whether the text is `/server:prompt` and such a server is configured."""
-        if ":" not in text.split(maxsplit=1)[0]:
+    async def _answer_messages_from_elsewhere(self) -> str:
+        """Run a turn for each message that another process has sent. Return what the user typed meanwhile."""
+        typed = ""
+        while self._front.has_message():
+            message = self._front.next_message()
+            self._show_message(message)
+            typed += await self._answer(message)
+        return typed
+
+    async def _is_prompt(self, text: str) -> bool:
+        """Return whether the text is `/server:prompt` of a server, or calls a command or skill of the user."""
+        if self._commands.has(text):
             return False
         with contextlib.suppress(OutriderError):  # shown when the result is needed
             await self._preparation.finished()
-            return is_prompt(text, self._current.servers)
+            return is_prompt(text, self._current.servers) or self._current.bench.prompt_commands.has(text)
         return False
 
     async def _run_command(self, text: str) -> Next:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.access import Access
 from outrider.coding.config.consent_rules import (
     if_adds,
     if_adds_hosts,
@@ -27,6 +28,7 @@ from outrider.coding.config.declaration import Setting
 from outrider.coding.config.value_types import (
     Folders,
     Hosts,
+    JsonFiles,
     PathPatterns,
     PythonFiles,
     Rules,
@@ -305,6 +307,27 @@ class McpSettings(msgspec.Struct, frozen=True):
     ] = 10.0
 
 
+class HookSettings(msgspec.Struct, frozen=True):
+    """How hooks run."""
+
+    access: Annotated[
+        Access,
+        Setting(
+            variable="OUTRIDER_HOOKS_ACCESS",
+            help='what hooks may touch in the sandbox: `"read"`, `"write"` in the folder, `"network"` as well; '
+            '`"full"` runs them without the sandbox',
+            consent=if_looser("read", "write", "network", "full", why="hooks may do more than you have set"),
+        ),
+    ] = "write"
+    files: Annotated[
+        JsonFiles,
+        Setting(
+            help="more JSON files with hooks, beside those that are found; see `outrider hooks`",
+            consent=if_adds("the programs in these files run on their own"),
+        ),
+    ] = ()
+
+
 class SessionsSettings(msgspec.Struct, frozen=True):
     """What is kept of sessions besides the conversation."""
 
@@ -460,6 +483,7 @@ class Settings(msgspec.Struct, frozen=True):
     context: ContextSettings = ContextSettings()
     subagents: SubagentSettings = SubagentSettings()
     mcp: McpSettings = McpSettings()
+    hooks: HookSettings = HookSettings()
     sessions: SessionsSettings = SessionsSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
