@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from outrider.providers.stored_keys import store_key
 from outrider.sync import default_log
 from outrider.version import __version__
 from tests.acp.editor import allowing, introduced, running
@@ -364,3 +365,16 @@ async def test_a_prompt_during_a_prompt_is_answered_in_its_turn(tmp_path: Path) 
             assert (await editor.answer(number))["stopReason"] == "end_turn"
         assert (tmp_path / "made").exists()
         assert "4" in editor.seen(session).text()
+
+
+async def test_an_editor_learns_how_to_enter_a_key_and_whether_there_is_one(tmp_path: Path) -> None:
+    async with introduced() as editor:
+        [method] = editor.received[0]["result"]["authMethods"]
+        assert "outrider login" in method["description"]
+        refused = await editor.refusal("authenticate", methodId=method["id"])
+        assert refused.code == -32000
+        assert "outrider login" in refused.message
+        assert (await editor.refusal("authenticate", methodId="magic")).code == -32602
+        store_key("ANTHROPIC_API_KEY", "stored-key")
+        assert await editor.ask("authenticate", methodId=method["id"]) == {}
+        assert "stored-key" not in str(editor.received)
