@@ -24,7 +24,6 @@ from outrider.runtime.events import (
 )
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
-from outrider.runtime.summary import request_text, summary_message, summary_without_model
 
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
@@ -174,6 +173,8 @@ class Compactor:
 
     async def compact(self, reason: CompactionReason, focus: str = "") -> Compacted:
         """Replace all but the newest messages by a summary. Raise ConversationError if there is nothing to replace."""
+        from outrider.runtime.summary import summary_message  # most conversations are short
+
         agent, history = self._model.agent, self._record.history
         before = self.tokens()
         room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, agent.compaction)
@@ -205,6 +206,8 @@ class Compactor:
 
     async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
         """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""
+        from outrider.runtime.summary import request_text, summary_without_model
+
         used = Usage()
         ask = request_text(room.summary, focus)
         for sent, longest in self._shorter_and_shorter(room, self.meter.scaled(estimated_tokens(ask))):

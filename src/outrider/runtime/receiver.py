@@ -16,6 +16,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
     Usage,
 )
+from outrider.conversation.nesting import too_deep
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request
@@ -32,7 +33,6 @@ from outrider.runtime.events import (
     ToolCallDelta,
 )
 from outrider.runtime.retry import Retry
-from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.providers.base import ToolSpec
-from outrider.runtime.recall import TOOL as RECALL
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.runtime.agent_spec import AgentSpec
     from outrider.runtime.session_servers import Mcp, SessionServers
+
+RECALL = "Recall"
+"""The tool that reads what is no longer sent."""
 
 
 class Toolset:
