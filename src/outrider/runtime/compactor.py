@@ -66,6 +66,8 @@ class Compactor:
 
     def measure(self, reply: Message, usage: Usage) -> None:
         """Take the usage of a reply that was just added."""
+        if usage.input_tokens <= 0:  # it says nothing
+            return
         self.meter.measure(reply, usage)
         if self.meter.is_new:
             self.meter.calibrate(reply, usage, self._record.history, sum(self._fixed()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -38,6 +39,8 @@ DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
 _CALLS = (ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock)
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")
+_counts_of = attrgetter(*_COUNTS)
+_INTEGERS = {int}
 SHOWN = (ThinkingDelta, ToolCallDelta, ServerToolStarted, ServerToolFinished, Notice)
 
 
@@ -176,7 +179,6 @@ def _is_deep(block: ToolUseBlock | ServerToolUseBlock | ServerToolResultBlock) -
 
 def _whole_numbers(usage: Usage) -> Usage:
     """Return the usage with integer token counts, whatever the provider sent."""
-    for name in _COUNTS:
-        if type(getattr(usage, name)) is not int:
-            return msgspec.structs.replace(usage, **{each: int(getattr(usage, each)) for each in _COUNTS})
-    return usage
+    if {*map(type, _counts_of(usage))} == _INTEGERS:
+        return usage
+    return msgspec.structs.replace(usage, **{each: int(getattr(usage, each)) for each in _COUNTS})
