@@ -31,6 +31,7 @@ else:  # type variables have defaults only since Python 3.13
 
     P = ParamSpec("P")
     R = TypeVar("R")
+    Signature = Any  # tools that evaluate annotations, such as help(), need not import the schemas
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
