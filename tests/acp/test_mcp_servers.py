@@ -43,7 +43,7 @@ def commands(editor: Editor, session: str) -> list[str]:
 async def test_the_agent_says_which_servers_it_can_use() -> None:
     async with introduced() as editor:
         capabilities = editor.received[0]["result"]["agentCapabilities"]
-    assert capabilities["mcpCapabilities"] == {"http": True}
+    assert capabilities["mcpCapabilities"] == {"http": True, "sse": True}
 
 
 async def test_the_tools_of_the_editors_servers_are_offered_called_and_end_with_the_session(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_session_that_is_opened_again_has_them_too(tmp_path: Path, metho
 
 async def test_a_server_that_cannot_be_used_is_a_notice(tmp_path: Path) -> None:
     servers = [
-        {"type": "sse", "name": "old", "url": "https://example.org/sse", "headers": []},
+        {"type": "pipe", "name": "odd", "url": "https://example.org/sse", "headers": []},
         {"name": "x" * 100, "command": "/bin/true", "args": [], "env": []},
         {"type": "http", "name": "mail", "url": "ftp://example.org", "headers": []},
     ]
@@ -91,7 +91,7 @@ async def test_a_server_that_cannot_be_used_is_a_notice(tmp_path: Path) -> None:
         seen = editor.seen(session)
         await editor.until(lambda: len(seen.notices) >= 3, "the notices")
         said = "\n".join(seen.notices)
-    assert "The MCP server old is not used: its type is 'sse'; stdio and http are supported" in said
+    assert "The MCP server odd is not used: its type is 'pipe'; stdio, http and sse are supported" in said
     assert "has 1 to" in said
     assert "The MCP server mail is not used" in said
 

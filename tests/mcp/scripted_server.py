@@ -58,6 +58,15 @@ opened = 0
 next_id = 1000
 
 
+def instructions() -> str:
+    """Return what the server says about itself; with `instructions_each`, something else each time it is started."""
+    each = OPTIONS.get("instructions_each")
+    if not each:
+        return str(OPTIONS.get("instructions", "Be kind."))
+    with open(OPTIONS["pid_file"]) as file:
+        return str(each[min(len(file.readlines()), len(each)) - 1])
+
+
 def write(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
@@ -185,13 +194,13 @@ def result_of(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, 
                 "protocolVersion": OPTIONS.get("version", "2025-06-18"),
                 "capabilities": CAPABILITIES,
                 "serverInfo": {"name": "scripted", "version": "1"},
-                "instructions": "Be kind.",
+                "instructions": instructions(),
             }
         case "server/discover" if ERA != "legacy":
             return {
                 "supportedVersions": OPTIONS.get("versions", ["2026-07-28"]),
                 "capabilities": CAPABILITIES,
-                "instructions": "Be kind.",
+                "instructions": instructions(),
                 "_meta": META,
                 "ttlMs": 0,
                 "cacheScope": "private",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -172,8 +173,8 @@ class PromptRun:
         if self._options.input_format == "stream-json":
             from outrider.cli.message_lines import MessageLines, converse
 
-            return await converse(session, parts, MessageLines(), lambda said: with_resources(said, bench.servers))
-        parts = await with_resources(parts, bench.servers)
+            return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench))
+        parts = await _expanded(parts, bench)
         return await (run_to_report(session, self._report, parts) if self._report else session.run(parts))
 
     def _observe(self, event: Event) -> None:
@@ -203,6 +204,11 @@ class PromptRun:
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
         if session.provider.name == "demo" and session.agent.model != "demo":
             self._print_note(DEMO_ANSWERS)
+
+
+async def _expanded(parts: Sequence[str | Attachment], bench: Workbench) -> list[str | Attachment]:
+    """Return the prompt with the command that it calls, and the resources of servers that it mentions."""
+    return await with_resources(await bench.prompt_commands.expanded(parts), bench.servers)
 
 
 def _summary_line(session: Session, result: RunResult) -> str:

@@ -187,19 +187,22 @@ class HeldInbox:
         except BaseException:
             self.withdraw(name)
             raise
-        self._watcher.hurry()
         return name
 
+    def look_soon(self) -> None:
+        """Let the watchers look soon, whether or not the log has changed."""
+        self._watcher.look_soon()
+
     async def answer(self, id: str, answer: Answer, by: str) -> Question | None:
-        """Answer an own question. Return it as it was answered, perhaps by another; None if it is gone."""
-        found: list[Question | None] = []
+        """Answer an own question. Return None if this answer counts, else the question with the one before it."""
+        earlier: list[Question | None] = []
 
         def work(connection: sqlite3.Connection) -> None:
-            _settle(connection, id, answer, by)
-            found.append(_find_question(connection, id))
+            is_first = _settle(connection, id, answer, by)
+            earlier.append(None if is_first else self.answered(connection, id))
 
         await self._writer.submit(work).finished()
-        return found[0]
+        return earlier[0]
 
     def withdraw(self, id: str) -> None:
         """Remove a question that waits, soon. One that was answered stays, so that others can see by whom."""
@@ -283,5 +286,6 @@ def _question(row: tuple[Any, ...]) -> Question | None:
 
 
 def _check_fence(connection: sqlite3.Connection, number: int, fence: int) -> None:
-    if not connection.execute("SELECT 1 FROM session WHERE number = ? AND fence = ?", (number, fence)).fetchone():
-        raise SessionLostError("the session was taken over by another process, or deleted; open it again")
+    query = "SELECT 1 FROM session WHERE number = ? AND fence = ? AND holder != ''"
+    if not connection.execute(query, (number, fence)).fetchone():
+        raise SessionLostError("the session was closed, taken over by another process, or deleted; open it again")

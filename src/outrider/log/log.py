@@ -37,7 +37,19 @@ from outrider.log.inbox_rows import forget_inbox
 from outrider.log.journal import Append, Journal
 from outrider.log.lock import acquire, check_free, encode_holder, heartbeat, release
 from outrider.log.replay import Replay, start_of_tail
-from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, read_kinds, read_newest, read_rows, records
+from outrider.log.rows import (
+    LAST_SEQ,
+    Extent,
+    Row,
+    known_records,
+    read_after,
+    read_before,
+    read_kinds,
+    read_newest,
+    read_rows,
+    records,
+)
+from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.summary_update import references
 from outrider.log.writer import Writer
@@ -53,6 +65,7 @@ if TYPE_CHECKING:
 ID = re.compile("[0-9a-f]{32}")
 PAGE = 200
 """The number of entries in one read from the end of a session."""
+ALL_SESSIONS = SessionFilter()
 
 
 class Log:
@@ -106,14 +119,34 @@ class Log:
 
     # Reading
 
-    def sessions(self, limit: int | None = None) -> list[Summary]:
-        """Return the sessions that have a title, the most recently opened first, without those of sub-agents."""
+    def sessions(
+        self, limit: int | None = None, *, offset: int = 0, where: SessionFilter = ALL_SESSIONS
+    ) -> list[Summary]:
+        """Return the sessions that have a title, the most recently opened first, without those of sub-agents.
+
+        `limit` and `offset` choose a page of them.
+        """
         if not self._exists():
             return []
+        condition, values = where.condition
+        listed = f"parent = '' AND title != '' AND {condition} ORDER BY opened DESC LIMIT ? OFFSET ?"
         with reading(self.path) as connection:
-            condition = "parent = '' AND title != '' ORDER BY opened DESC LIMIT ?"
-            rows = find(connection, condition, -1 if limit is None else limit)
+            rows = find(connection, listed, *values, -1 if limit is None else limit, offset)
         return [row.summary for row in rows]
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of all sessions, sorted."""
+        if not self._exists():
+            return [], []
+        with reading(self.path) as connection:
+            columns = [
+                connection.execute(
+                    f"SELECT DISTINCT {column} FROM session WHERE parent = '' AND title != ''"
+                ).fetchall()
+                for column in ("json_extract(settings, '$.cwd')", "model")
+            ]
+        folders, models = (sorted({value for (value,) in found if value}) for found in columns)
+        return folders, models
 
     def session(self, id: str) -> Summary:
         """Return the summary of a session, given its id or a unique prefix of it."""
@@ -154,6 +187,20 @@ class Log:
         extent = self._find(id).extent
         with reading(self.path) as connection:
             return list(known_records(read_newest(connection, extent, count)))
+
+    def before(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
+        """Return the entries before one of them, oldest first."""
+        extent = self._find(id).extent
+        with reading(self.path) as connection:
+            return list(known_records(read_before(connection, extent, seq, count)))
+
+    def after(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
+        """Return the next entries after one of them."""
+        extent = self._find(id).extent
+        if seq >= extent.last:
+            return []
+        with reading(self.path) as connection:
+            return list(known_records(read_after(connection, extent, seq, count)))
 
     def rows(self, id: str) -> Iterator[Row]:
         """Iterate over the stored rows of a session."""
@@ -227,15 +274,16 @@ class Log:
         *,
         limit: int = 20,
         without: str = "",
+        where: SessionFilter = ALL_SESSIONS,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Found]:
         """Return what was said, called or returned that contains all words of the query, the newest first.
 
-        It covers one session by its id, or all. Words in double quotes are one phrase. `without` is a tool whose calls
-        and results are left out. `progress` is called between steps with the number of new entries that are indexed,
-        and of all that must be.
+        It covers one session by its id, or all that `where` describes. Words in double quotes are one phrase. `without`
+        is a tool whose calls and results are left out. `progress` is called between steps with the number of new
+        entries that are indexed, and of all that must be.
         """
-        rows = self._all() if session is None else [self._find(session)]
+        rows = self._all(where) if session is None else [self._find(session)]
         return self._index.search(SearchQuery(query), rows, limit, progress, without)
 
     def recall(
@@ -340,6 +388,8 @@ class Log:
                 forget_inbox(connection, each.number)
 
         self._writer.run(work)
+        for each in doomed:
+            self.live_socket(each.summary.id).unlink(missing_ok=True)
         self._index.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
@@ -359,6 +409,10 @@ class Log:
         from outrider.log.inbox import Inbox  # few programs use it
 
         return Inbox(self.path, self._writer, self._find, self._held)
+
+    def live_socket(self, id: str) -> Path:
+        """Return where a process that has a session open may show its events live."""
+        return self.folder / "run" / f"{id}.sock"
 
     # Internals
 
@@ -381,11 +435,12 @@ class Log:
 
         return SearchIndex(self.path, self._files)
 
-    def _all(self) -> list[SessionRow]:
+    def _all(self, where: SessionFilter) -> list[SessionRow]:
         if not self._exists():
             return []
+        condition, values = where.condition
         with reading(self.path) as connection:
-            return find(connection, "1")
+            return find(connection, condition, *values)
 
     def _exists(self) -> bool:
         with explain_errors(self.path, "read"):

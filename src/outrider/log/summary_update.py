@@ -18,6 +18,7 @@ from outrider.log.entries import (
     ResultsClearedEntry,
     RewindEntry,
     SessionSettings,
+    TitleEntry,
 )
 from outrider.log.replay import merged
 from outrider.text import clean
@@ -68,6 +69,10 @@ class SummaryUpdate:
                 self.usage += getattr(entry, "usage", None) or Usage()
                 self.settings = merged(self.settings, SessionSettings(abridged=True))
                 self.settings_changed = True
+            case TitleEntry(title=title, usage=usage):
+                self.usage += usage or Usage()
+                self.settings = merged(self.settings, SessionSettings(made_title=clean(title)))
+                self.settings_changed = True
             case RewindEntry(conversation=True):
                 self.settings = merged(self.settings, SessionSettings(rewound=True))
                 self.settings_changed = True
@@ -105,8 +110,8 @@ class SummaryUpdate:
         connection.execute(
             "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
         )
-        if settings.title is not None:
-            connection.execute("UPDATE session SET title = ? WHERE number = ?", (settings.title, session))
+        if title := settings.made_title if settings.title is None else settings.title:
+            connection.execute("UPDATE session SET title = ? WHERE number = ?", (title, session))
 
 
 def references(connection: sqlite3.Connection, session: int) -> set[str]:

@@ -103,6 +103,10 @@ class RunningServers:
             return tuple(tools)
         return tuple(tool for tool in tools if any(fnmatchcase(tool.name, name) for name in names))
 
+    def instructions(self) -> dict[str, str]:
+        """Return what each server that is ready says about the use of its tools, by name."""
+        return self._pool.instructions()
+
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the state of each server."""
         return self._pool.statuses()

@@ -12,7 +12,6 @@ from outrider.conversation.messages import Message
 from outrider.errors import ConversationError
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
-from outrider.providers.windows import window_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event, Notice, Retrying
 from outrider.runtime.receiver import Receiver
@@ -62,7 +61,7 @@ class ModelClient:
     async def join_servers(self) -> None:
         """Offer the tools of the MCP servers that are ready."""
         if servers := self.tools.servers:
-            if await self.tools.join_servers(window_of(self.provider)):
+            if await self.tools.join_servers(self.provider):
                 self.offer_tools()
             for notice in servers.take_notices():
                 self._record.emit(Notice(notice))
@@ -102,7 +101,7 @@ class ModelClient:
         return Request(
             messages,
             self._record.store,
-            self.agent.instructions,
+            self.tools.instructions(self.agent),
             self.tools.specs,
             reminder,
             self.memory,

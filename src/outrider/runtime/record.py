@@ -110,6 +110,11 @@ class SessionRecord:
         if self.journal:
             self.journal.write_now(SessionSettings(title=title))
 
+    @property
+    def has_own_title(self) -> bool:
+        """Whether a person has set the title."""
+        return self.journal is not None and self.journal.settings.title is not None
+
     def close(self) -> None:
         """Release the session, so that others can open it."""
         if self.journal:

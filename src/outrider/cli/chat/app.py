@@ -11,14 +11,15 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Next, Page, Pick, Rewind, Send
+from outrider.cli.chat.chat_front import ChatFront
+from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Page, Pick, Send
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer
 from outrider.cli.chat.current_session import CurrentSession, history_file
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
 from outrider.cli.chat.inline_images import image_protocol
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor
+from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor, LineInterrupted
 from outrider.cli.chat.pager import page
 from outrider.cli.chat.past_calls import last_turn, stored_details, whole_output
 from outrider.cli.chat.permission_prompt import PermissionPrompt
@@ -38,11 +39,13 @@ from outrider.cli.styles import CYAN, styled
 from outrider.coding.config.loading import Loaded
 from outrider.coding.mcp.prompts import is_prompt
 from outrider.coding.permissions.question import MODES, Answer, Question
+from outrider.coding.rewinding import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded
 from outrider.runtime.run import RunResult
+from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
@@ -65,28 +68,37 @@ class Chat:
         self._task: asyncio.Task[None] | None = None
         self._one_question = asyncio.Lock()
         self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit)
-        self._status = StatusLine(self._current)
+        self._status = StatusLine(self._current, loaded.settings.chat.status_line)
         self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
         self._turn = TurnRunner(self._view, self._exit)
         self._composer = MessageComposer(self._current, self._view, attachments)
         self._preparation = Preparation(self._current, self._view, self._status)
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
-        self._keyboard = Keyboard(self._turn.interrupt, self._send, lambda: self._steering.take_back(self._give_back))
+        self._keyboard = Keyboard(
+            self._turn.interrupt, self._send, lambda: self._steering.take_back(self._give_back), self._open_pager
+        )
+        self._paging: asyncio.Future[None] | None = None
         self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)
         self._permission_prompt = PermissionPrompt(
-            self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode, self._current.use_mode
+            self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode
         )
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._turn.interrupt)
         self._editor = LineEditor(
             folder,
             history_file(),
-            self._commands.descriptions,
+            lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
             Actions(self._next_mode, self._whole_output),
             lambda: self._current.servers,
             vi_keys=loaded.settings.chat.vi_keys,
         )
+        self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
+        self._current.front = self._front
+        if command := loaded.settings.chat.status_command:
+            from outrider.cli.chat.status_command import StatusCommand
+
+            self._status.command = StatusCommand(command, folder, self._editor.refresh)
 
     def _look(self, light: bool) -> Look:
         shown = self._loaded.settings.chat.show_thinking
@@ -100,7 +112,7 @@ class Chat:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._exit)
-        loop.add_signal_handler(signal.SIGINT, self._turn.interrupt, True)
+        loop.add_signal_handler(signal.SIGINT, self._on_sigint)
         greet(self._loaded, self._current, self._view, self._status)
         self._preparation.start(self._editor.refresh)
         try:
@@ -120,10 +132,11 @@ class Chat:
     async def _read_and_answer(self, typed: str) -> None:
         while True:
             try:
-                text = (await self._editor.read(typed)).strip()
+                typed += await self._answer_messages_from_elsewhere()
+                text = (await self._editor.read(typed, self._front.has_message)).strip()
                 self._turn.line_was_read()
                 typed = ""
-                if _is_command(text) and not await self._is_prompt_of_server(text):
+                if _is_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if isinstance(next_step, Exit):
                         return
@@ -132,6 +145,8 @@ class Chat:
                     typed = await self._work(self._run_shell_command(text[1:].strip()))
                 elif text:
                     typed = await self._answer(text)
+            except LineInterrupted as interrupted:
+                typed = interrupted.text
             except KeyboardInterrupt:
                 typed = ""
                 if self._turn.line_was_cancelled(self._editor.cancelled_text):
@@ -139,13 +154,22 @@ class Chat:
             except EOFError:
                 return
 
-    async def _is_prompt_of_server(self, text: str) -> bool:
-        """Return whether the text is `/server:prompt` and such a server is configured."""
-        if ":" not in text.split(maxsplit=1)[0]:
+    async def _answer_messages_from_elsewhere(self) -> str:
+        """Run a turn for each message that another process has sent. Return what the user typed meanwhile."""
+        typed = ""
+        while self._front.has_message():
+            message = self._front.next_message()
+            self._show_message(message)
+            typed += await self._answer(message)
+        return typed
+
+    async def _is_prompt(self, text: str) -> bool:
+        """Return whether the text is `/server:prompt` of a server, or calls a command or skill of the user."""
+        if self._commands.has(text):
             return False
         with contextlib.suppress(OutriderError):  # shown when the result is needed
             await self._preparation.finished()
-            return is_prompt(text, self._current.servers)
+            return is_prompt(text, self._current.servers) or self._current.bench.prompt_commands.has(text)
         return False
 
     async def _run_command(self, text: str) -> Next:
@@ -166,6 +190,10 @@ class Chat:
                 return await self._work(self._compact(focus))
             case Rewind():
                 return await self._rewind(next_step)
+            case Follow(command=command):
+                from outrider.cli.chat.tasks import follow_task
+
+                return await self._work(follow_task(command, self._view))
             case Page(text=text):
                 page(text)
             case Pick():
@@ -201,6 +229,8 @@ class Chat:
         self._keyboard.typed = ""
         with self._keyboard.watching():
             ended_well = await self._turn.run(work)
+            if self._paging:  # the pager has the terminal
+                await self._paging
         if self._turn.seconds >= LONG_TURN_SECONDS:
             self._notify("The turn has ended.")
         offered = "" if ended_well else await self._steering.offered()
@@ -278,6 +308,25 @@ class Chat:
         messages = last_turn(session.history.tail) if session else ()
         details = stored_details(self._current.log, session.id) if session else {}
         return whole_output(messages, details, self._current.folder, self._view.region.width)
+
+    def _open_pager(self) -> None:
+        """Show the whole output while the agent works on. What it writes meanwhile waits."""
+        if self._paging is None:
+            self._paging = asyncio.ensure_future(self._page())
+
+    async def _page(self) -> None:
+        try:
+            text = self._whole_output()
+            with self._keyboard.paused(), self._view.region.held():
+                await Threads().run(page, text)
+        finally:
+            self._paging = None
+        if self._turn.is_running:
+            self._view.draw()
+
+    def _on_sigint(self) -> None:
+        if not self._keyboard.is_paused:  # else it is for the pager
+            self._turn.interrupt(True)
 
     def _next_mode(self) -> None:
         self._current.use_mode(MODES[(MODES.index(self._current.mode) + 1) % len(MODES)])

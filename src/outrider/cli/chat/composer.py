@@ -33,11 +33,14 @@ class MessageComposer:
         return taken
 
     async def compose(self, text: str) -> list[str | Attachment]:
-        """Return the message: a text with the files and resources that it mentions, or a prompt of a server."""
+        """Return the message: a text with what it mentions, or the prompt of a server or a command that it calls."""
         servers = self._current.servers
         more, self._attachments = self._attachments, ()
         if servers and is_prompt(text, servers):
             return [*await prompt_parts(text, servers), *more]
+        if (commands := self._current.bench.prompt_commands).has(text):
+            _, *files = with_mentioned_files(text, self._current.folder, more)
+            return [*await commands.parts(text), *files]
         known = [server.name for server in servers.servers] if servers else []
         resources = [f"{each.server}:{each.uri}" for each in mentioned_resources(text, known)]
         for name in missing_files(text, self._current.folder):

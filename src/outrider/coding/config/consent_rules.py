@@ -49,6 +49,16 @@ def if_on(why: str) -> ConsentRule:
     return ConsentRule(why, lambda user, project: project and not user)
 
 
+def if_off(why: str) -> ConsentRule:
+    """Need consent to switch off what the user has on."""
+    return ConsentRule(why, lambda user, project: user and not project)
+
+
+def if_set(why: str) -> ConsentRule:
+    """Need consent for any value other than the user's or none."""
+    return ConsentRule(why, lambda user, project: bool(project) and project != user)
+
+
 def if_higher(why: str) -> ConsentRule:
     """Need consent for a number above the user's. None is no limit."""
     return ConsentRule(why, lambda user, project: user is not None and (project is None or project > user))

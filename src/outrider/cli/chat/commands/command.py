@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
 
 if TYPE_CHECKING:
     from outrider.cli.chat.picker import Choice
+    from outrider.coding.rewinding import Rewind
+    from outrider.coding.toolbox.background_commands import BackgroundCommand
 
 
 class Send(NamedTuple):
@@ -26,15 +28,10 @@ class Compact(NamedTuple):
     """What the summary must keep."""
 
 
-class Rewind(NamedTuple):
-    """List the messages, show what a rewind would do, or rewind next."""
+class Follow(NamedTuple):
+    """Show the output of a background command next, as it comes."""
 
-    to: int | Literal["undo"] | None
-    """The message to go back to; None lists them."""
-    what: str = ""
-    """`both`, `files` or `conversation`; empty shows what would be done."""
-    force: bool = False
-    """Whether to overwrite files that someone else changed."""
+    command: BackgroundCommand
 
 
 class Pick(NamedTuple):
@@ -56,7 +53,7 @@ class Exit(NamedTuple):
     """Exit the chat."""
 
 
-Next: TypeAlias = Send | Compact | Rewind | Pick | Page | Exit | None
+Next: TypeAlias = "Send | Compact | Rewind | Follow | Pick | Page | Exit | None"
 """What follows a command; after None the chat reads the next line."""
 
 

@@ -6,10 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-from outrider.cli.chat.commands.command import Command, CommandContext, Next, Page
+from outrider.cli.chat.commands.command import Command, CommandContext, Follow, Next, Page
 from outrider.cli.chat.signals import copy
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.sanitize import safe_line, safe_lines
+from outrider.cli.styles import fit
+from outrider.coding import sentences
 from outrider.text import counted
 
 
@@ -58,7 +60,29 @@ def _show_thinking(chat: CommandContext, _: str) -> None:
     chat.view.write(chat.view.rendered(thoughts) or ["There is no reasoning to show."])
 
 
+def _tasks(chat: CommandContext, words: str) -> Next:
+    from outrider.coding import tasks
+
+    commands = chat.current.background
+    wanted = tasks.parse_tasks(words)
+    if wanted is None:
+        chat.view.problem(tasks.USAGE)
+    elif wanted.number is None:
+        lines = [fit(safe_line(line), chat.view.region.width) for line in tasks.task_lines(commands)]
+        chat.view.write(lines)
+        chat.view.dim("/tasks N follows one, /tasks end N ends it." if lines else tasks.NONE)
+    elif (found := commands.find(wanted.number)) is None:
+        chat.view.problem(tasks.unknown_task(wanted.number))
+    elif not wanted.end:
+        return Follow(found)
+    else:
+        found.end()
+        chat.view.dim(f"Command {found.number} was ended.")
+    return None
+
+
 COMMANDS = (
+    Command("tasks", sentences.COMMANDS["tasks"], _tasks),
     Command("copy", "copy the last answer to the clipboard", _copy_answer),
     Command("diff", "show what has changed in the folder since the last commit", _show_diff),
     Command("export", "write the conversation to a file: /export NAME.md or NAME.html", _export),

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from outrider.cli.chat.commands import agent, output, requests, sessions
 from outrider.cli.chat.commands.command import Command, CommandContext, Exit, Next
-from outrider.cli.styles import BOLD, styled
+from outrider.cli.sanitize import safe_line
+from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
 
 KEYS = {
@@ -49,6 +50,11 @@ class Commands:
         """Return the description of each command."""
         return {command.name: command.description for command in self._commands.values()}
 
+    def has(self, text: str) -> bool:
+        """Return whether a line calls one of these commands."""
+        name = text[1:].strip().partition(" ")[0]
+        return text.startswith("/") and self._aliases.get(name, name) in self._commands
+
     def run(self, text: str) -> Next:
         """Run a line that begins with /."""
         name, _, rest = text[1:].strip().partition(" ")
@@ -65,10 +71,12 @@ class Commands:
     def _hint(self, name: str) -> str:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, self._commands, 1)
+        close = get_close_matches(name, [*self._commands, *self._context.current.prompt_commands], 1)
         return f"did you mean /{close[0]}?" if close else "/help lists the commands."
 
     def _help(self, chat: CommandContext, _: str) -> None:
         lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
+        for name, described in chat.current.prompt_commands.items():
+            lines.append(f"  {styled(f'/{safe_line(name):<12}', BOLD)} {fit(safe_line(described), 80)}")
         lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in KEYS.items())]
         chat.view.write(lines)

@@ -18,7 +18,7 @@ WIRE_LINES = 300
 
 
 def _show_request(chat: CommandContext, model: str) -> None:
-    from outrider.cli.wire import pretty, sending_provider
+    from outrider.coding.wire import pretty, sending_provider
     from outrider.providers.base import Request
 
     session = chat.current.session

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
-from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick, Rewind, Send
+from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick, Send
 from outrider.cli.chat.recent_messages import recent_lines
 from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import fit
 from outrider.coding import sentences
+from outrider.coding.rewinding import USAGE, parse_rewind
 
 
 def _choose_session(chat: CommandContext, id: str) -> Next:
@@ -60,17 +60,10 @@ def _rewind(chat: CommandContext, words: str) -> Next:
     if not chat.current.session:
         chat.view.dim("There are no messages yet.")
         return None
-    given = words.split()
-    force = "force" in given
-    given = [word for word in given if word != "force"]
-    to: int | Literal["undo"] | None = None
-    if given:
-        to = "undo" if given[0] == "undo" else int(given[0]) if given[0].isdecimal() else None
-    what = given[1] if len(given) > 1 else ""
-    if (given and to is None) or what not in ("", "both", "files", "conversation") or len(given) > 2:
-        chat.view.problem("Write /rewind, /rewind N, /rewind N both|files|conversation, or /rewind undo.")
-        return None
-    return Rewind(to, "both" if to == "undo" else what, force)
+    if wanted := parse_rewind(words):
+        return wanted
+    chat.view.problem(USAGE)
+    return None
 
 
 def _show_tree(chat: CommandContext, _: str) -> None:
@@ -95,7 +88,7 @@ COMMANDS = (
     Command("rename", "give this session another title: /rename TITLE", _rename),
     Command("continue", sentences.COMMANDS["continue"], _continue_turn),
     Command("fork", "continue in a copy of this session", _fork),
-    Command("rewind", "go back to an earlier message; /rewind N shows what it does, /rewind undo", _rewind),
+    Command("rewind", sentences.COMMANDS["rewind"], _rewind),
     Command("tree", "show this session's sub-agents with their costs", _show_tree),
     Command("clear", "start a new session", _clear, aliases=("new",)),
 )
