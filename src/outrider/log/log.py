@@ -52,6 +52,7 @@ from outrider.log.rows import (
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import SessionRow, Summary, find, insert
 from outrider.log.summary_update import references
+from outrider.log.used import Used, read_used
 from outrider.log.writer import Writer
 from outrider.text import clean
 from outrider.version import __version__
@@ -264,6 +265,23 @@ class Log:
     def usage_of_children(self, id: str) -> Usage:
         """Return the total usage of a session's sub-agents."""
         return sum((child.usage for child in self.children(id)), Usage())
+
+    def used_since(self, moment: float) -> Iterator[tuple[Summary, Iterator[Used]]]:
+        """Iterate over the sessions that were changed at this time or later, each with its requests and their usage.
+
+        Sub-agents are sessions, too. The usage of all requests of a session adds up to that of its summary.
+        """
+        if not self._exists():
+            return
+        with reading(self.path) as connection:
+            for row in find(connection, "updated >= ?", moment):
+                yield row.summary, read_used(connection, row.extent)
+
+    def used(self, id: str) -> list[Used]:
+        """Return the requests of a session with their usage, in order."""
+        extent = self._find(id).extent
+        with reading(self.path) as connection:
+            return list(read_used(connection, extent))
 
     # Searching
 

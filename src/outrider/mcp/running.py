@@ -24,7 +24,7 @@ from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
-    from outrider.mcp.pool import Authorize, ServerPool
+    from outrider.mcp.pool import Authorize, OnNotice, ServerPool
     from outrider.mcp.supervision import Restarts, ServerStatus
 
 GRACE = 1.0
@@ -48,6 +48,7 @@ class RunningServers:
         servers: Iterable[McpServer],
         *,
         on_elicit: OnElicit | None = None,
+        on_notice: OnNotice | None = None,
         authorize: Authorize | None = None,
         environment: Mapping[str, str] | None = None,
         grace: float = GRACE,
@@ -55,7 +56,10 @@ class RunningServers:
         restarts: Restarts | None = None,
         bounds: Bounds = DEFAULT,
     ) -> None:
-        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit."""
+        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit.
+
+        `on_notice` gets each notice at once, in the thread of the servers. Without it, sessions take them.
+        """
         from outrider.mcp.pool import ServerPool  # imports the whole client, which most programs do not need
 
         self.servers = tuple(servers)
@@ -64,7 +68,7 @@ class RunningServers:
         self._pool = ServerPool(
             self.servers,
             on_elicit=self._elicit if on_elicit else None,
-            on_notice=self._keep_notice,
+            on_notice=on_notice or self._keep_notice,
             authorize=authorize,
             environment=environment,
             restarts=restarts,
@@ -123,6 +127,10 @@ class RunningServers:
             while True:
                 taken.append(self._notices.popleft())
         return taken
+
+    def answer_here(self) -> None:
+        """Ask the questions of servers in the running event loop, also before a session has used them."""
+        self._asking = asyncio.get_running_loop()
 
     async def settled(self, timeout: float | None = None) -> bool:
         """Wait until every server is ready or has failed. Return False if the time is over first."""

@@ -51,6 +51,8 @@ class SessionRecord:
         self.steering = Steering(emit)
         self.usage = Usage()
         """The usage of all requests of the session, without those of its sub-agents."""
+        self.first_token: float | None = None
+        """Seconds from the request of the newest reply to its first delta."""
         self.progress: Progress | None = None
         """The progress of the current run, if there is one."""
         self.store = store
@@ -231,7 +233,7 @@ class SessionRecord:
     async def store_reply(self, reply: Reply, model: str, intents: Sequence[Intent]) -> None:
         """Store a reply together with the intents of its calls that start at once. It is not in memory yet."""
         if self.journal:
-            entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model)
+            entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model, self.first_token)
             await self.journal.write(entry, *intents, *self.steering.restated()).finished()
             self.calls.start(intents)
 

@@ -83,7 +83,7 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 async def waiting(base: Path) -> AsyncIterator[Waiting]:
-    with Log(base / "data") as log:
+    with Log(base / "data" / "sessions") as log:
         journal = log.create()
         held = log.inbox.listen(journal.id)
         await held.ask("call_1", BODY)
@@ -107,7 +107,7 @@ async def output_of(bench: Workbench, tool: str, *, approved: bool, **input: obj
     return result.messages[-2].tool_results[0].text
 
 
-WORKING_FOLDERS = {"elsewhere": "project", "above": ".", "the same": "data"}
+WORKING_FOLDERS = {"elsewhere": "project", "above": ".", "the data": "data", "the log": "data/sessions"}
 CASES = pytest.mark.parametrize("folder", WORKING_FOLDERS.values(), ids=WORKING_FOLDERS)
 
 
@@ -154,7 +154,7 @@ async def test_a_command_that_names_the_log_is_not_permitted(waiting: Waiting, b
 async def test_the_file_tools_cannot_write_there(waiting: Waiting, base: Path, folder: str) -> None:
     bench = bench_in(base / folder)
     before = waiting.log.path.read_bytes()
-    names = [waiting.log.path, base / "data" / "log.db-wal", waiting.live, base / "data" / "new"]
+    names = [waiting.log.path, base / "data" / "sessions" / "log.db-wal", waiting.live, base / "data" / "new"]
     calls = {"Write": {"content": "mine"}, "Edit": {"old_string": "SQLite format 3", "new_string": "SQLite format 4"}}
     for path in (*names, *(base / "project" / "link" / name.relative_to(base / "data") for name in names)):
         for tool, arguments in calls.items():

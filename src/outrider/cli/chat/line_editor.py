@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.enums import EditingMode
@@ -122,6 +123,15 @@ class LineEditor:
     def refresh(self) -> None:
         """Redraw the status line. Call this in the event loop's thread."""
         self._session.app.invalidate()
+
+    def above(self, write: Callable[[], None]) -> None:
+        """Write lines above the one that is being edited. Call this in the event loop's thread."""
+        app = self._session.app
+        if not app.is_running:
+            write()
+            return
+        with set_app(app):
+            run_in_terminal(write)
 
     def close(self) -> None:
         """Delete the pictures that were pasted."""
