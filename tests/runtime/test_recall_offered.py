@@ -14,6 +14,7 @@ from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Step, call
 from outrider.tools.context import ToolContext
 from outrider.tools.threads import Threads
+from tests.lengths import only_long
 
 FACTS = 100
 
@@ -55,14 +56,14 @@ def agent(model: ScriptedModel, clear_at: float | None = 0.6) -> Agent:
 
 def recalled(session: Session, **arguments: object) -> str:
     context: ToolContext[None] = ToolContext("r", Path(), Threads(), lambda _: None, result_characters=3200)
-    return asyncio.run(session._tools.offered["Recall"].invoke(arguments, context)).text
+    return asyncio.run(next(tool for tool in session.tools if tool.name == "Recall").invoke(arguments, context)).text
 
 
 def names(request: Request) -> list[str]:
     return [spec.name for spec in request.tools]
 
 
-@pytest.mark.parametrize("place", ["memory", "log"])
+@pytest.mark.parametrize("place", ["log", *only_long("memory")])
 @pytest.mark.parametrize("clear_at", [None, 0.6], ids=["compacted", "cleared"])
 def test_every_fact_from_before_the_cuts_is_found_and_read(tmp_path: Path, place: str, clear_at: float | None) -> None:
     model = ScriptedModel(searching, window=8_000)
