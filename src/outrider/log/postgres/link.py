@@ -154,7 +154,7 @@ class Line:
         self._connection: Connection | None = None
         self._lock: asyncio.Lock | None = None
 
-    async def use(self, work: Callable[[Connection], Coroutine[Any, Any, T]], *, seconds: float = RETRY_SECONDS) -> T:
+    async def use(self, work: Callable[[Connection], Coroutine[Any, Any, T]], *, seconds: float | None = None) -> T:
         """Run work with the connection, again and again while the connection breaks. Raise LogError.
 
         The work is repeated as a whole. It must find out itself whether an earlier attempt was done.
@@ -162,7 +162,7 @@ class Line:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             clock = asyncio.get_running_loop().time
-            deadline = clock() + seconds
+            deadline = clock() + (RETRY_SECONDS if seconds is None else seconds)
             attempt = 0
             while True:
                 try:
