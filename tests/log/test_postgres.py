@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -491,34 +492,78 @@ def test_the_commands_show_the_place_without_the_password(
 # TLS
 
 
-def test_sslmode_of_the_url_decides_about_tls(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def tls(port: int, certificate: Path, key: Path) -> Iterator[int]:
+    """Offer TLS in front of a server that has none, as Postgres does: after a request for it. Return the port."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    loop = asyncio.new_event_loop()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            assert await reader.readexactly(8) == bytes([0, 0, 0, 8, 4, 210, 22, 47]), "no request for TLS"
+            writer.write(b"S")
+            await writer.start_tls(context)
+            there = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    async def start() -> asyncio.Server:
+        return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(start(), loop).result()
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+
+        async def stop() -> None:
+            server.close()
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            loop.stop()
+
+        asyncio.run_coroutine_threadsafe(stop(), loop)
+        thread.join()
+        loop.close()
+
+
+def certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate for the loopback interface, signed by itself. Return it and its key."""
     if not shutil.which("openssl"):
         pytest.skip("there is no openssl to make a certificate")
-    with own_server() as server:
-        key, certificate = server.data / "server.key", server.data / "server.crt"
-        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-        names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-        subprocess.run([*made, *names], check=True, capture_output=True)
-        for path in (key, certificate):
-            os.chown(path, server.data.stat().st_uid, -1)
-            path.chmod(0o600)
-        root = shutil.copy(certificate, tmp_path / "root.crt")
-        other = tmp_path / "other.crt"
-        other_names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "other.key", "-out", other]
-        subprocess.run([*made, *other_names], check=True, capture_output=True)
-        server.stop()
-        try:
-            server.start("-c", "ssl=on")
-        except RuntimeError as error:
-            pytest.skip(f"this Postgres has no TLS: {error}")
-        with Log(f"{server.url()}?sslmode=verify-full&sslrootcert={root}") as log:
-            log.create()
-            query = (
-                "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND usename IS NOT NULL"
-            )
-            assert server.execute(f"{query} AND application_name = 'outrider'")[0][0] >= 1
-        with Log(f"{server.url()}?sslmode=verify-full&sslrootcert={other}") as log, pytest.raises(LogError):
+    made, key = folder / f"{name}.crt", folder / f"{name}.key"
+    form = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", made]
+    subprocess.run(["openssl", "req", *form, *names], check=True, capture_output=True)
+    return made, key
+
+
+def test_sslmode_of_the_url_decides_about_tls(url: str, tmp_path: Path) -> None:
+    ours, key = certificate(tmp_path, "ours")
+    theirs, _ = certificate(tmp_path, "theirs")
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    with tls(port, ours, key) as secured:
+        address = url.replace(f":{port}/", f":{secured}/")
+        with Log(f"{address}?sslmode=verify-full&sslrootcert={ours}") as log:
+            journal = log.create()
+            journal.write_now(entry("hello"))
+            assert texts(log, journal.id) == ["hello"]
+            journal.close()
+        refused = pytest.raises(LogError, match="certificate verify failed")
+        with Log(f"{address}?sslmode=verify-full&sslrootcert={theirs}") as log, refused:
             log.sessions()
+    with Log(f"{url}?sslmode=require") as log, pytest.raises(LogError, match="SSL"):
+        log.sessions()  # this server offers none
 
 
 # Without asyncpg

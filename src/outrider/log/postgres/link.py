@@ -171,7 +171,8 @@ class Line:
                     if not isinstance(error, COLLISION):
                         self._drop()
                     pause = PAUSES[min(attempt, len(PAUSES) - 1)]
-                    if not self._database.was_reached or clock() + pause > deadline:
+                    is_known = self._database.was_reached or isinstance(error, asyncpg.CannotConnectNowError)
+                    if not is_known or clock() + pause > deadline:
                         raise explain(error, self._database.address) from None
                 except Exception as error:  # noqa: BLE001 - whatever asyncpg raises is told as a LogError
                     raise explain(error, self._database.address) from None
