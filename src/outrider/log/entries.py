@@ -68,6 +68,8 @@ class MessageEntry(Entry, frozen=True):
     stop_reason: str = ""
     model: str = ""
     """The model that wrote a reply."""
+    first_token: float | None = None
+    """Seconds from the request to the first delta of a reply, where it was measured."""
 
 
 class Intent(Entry, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from outrider.errors import AttachmentError, OutriderError, SessionHeldError, Un
 from outrider.log.log import Log
 from outrider.log.questions import Say
 from outrider.web.access import Access, add_headers, refused
+from outrider.web.figures import Figures, as_csv, context_by_turn
 from outrider.web.files import file_response, pdf_page_response
 from outrider.web.hub import Hub
 from outrider.web.listing import ListQuery, list_sessions
@@ -43,6 +44,7 @@ class Server:
     def __init__(self, log: Log, access: Access) -> None:
         self.log = log
         self.access = access
+        self.figures = Figures(log)
         self.hub = Hub(log)
         self.talks = Talks(log)
 
@@ -77,6 +79,10 @@ class Server:
         self._get(router, one, lambda of: session_head(self.log, id_in(of)))
         self._get(router, f"{one}/entries", lambda of: entries_page(self.log, id_in(of), query(of, PageQuery)))
         self._get(router, f"{one}/entries/{{seq:\\d+}}", lambda of: whole_entry(self.log, id_in(of), number(of, "seq")))
+        self._get(router, f"{one}/context", lambda of: context_by_turn(self.log, id_in(of)))
+        router.add_get(f"{one}/context.csv", self._context_csv)
+        router.add_get(f"{api}/figures/{{by}}.csv", self._csv)
+        self._get(router, f"{api}/figures/{{by}}", self._figures_by)
         self._get(router, f"{one}/wire/{{seq:\\d+}}", self._wire)
         self._get(router, f"{api}/questions/{{id}}", lambda of: read_question(self.log, id_in(of)))
         router.add_get(f"{one}/files/{{sha256}}", self._attachment)
@@ -115,6 +121,18 @@ class Server:
     def _facets(self, request: web.Request) -> Any:
         folders, models = self.log.folders_and_models()
         return {"folders": folders, "models": models}
+
+    def _figures_by(self, request: web.Request) -> Any:
+        days = request.query.get("days")
+        return self.figures.by(request.match_info["by"], days=float(days) if days else None)
+
+    async def _csv(self, request: web.Request) -> web.Response:
+        rows = await asyncio.to_thread(self._figures_by, request)
+        return csv_response(rows, f"outrider-{request.match_info['by']}.csv")
+
+    async def _context_csv(self, request: web.Request) -> web.Response:
+        found = await asyncio.to_thread(context_by_turn, self.log, id_in(request))
+        return csv_response(found["turns"], "outrider-context.csv")
 
     def _wire(self, request: web.Request) -> Any:
         return turn_request(self.log, id_in(request), number(request, "seq"), request.query.get("as", ""))
@@ -191,6 +209,12 @@ async def explain_errors(request: web.Request, handler: Handler) -> web.StreamRe
 def json_response(value: Any) -> web.Response:
     """Return a value as JSON."""
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+def csv_response(rows: Iterable[Mapping[str, Any]], name: str) -> web.Response:
+    """Return rows as a file to save."""
+    headers = {"Content-Disposition": f"attachment; filename={name}"}
+    return web.Response(text=as_csv(rows), content_type="text/csv", headers=headers)
 
 
 def query(request: web.Request, form: type[T]) -> T:

@@ -41,7 +41,7 @@ export function Sessions({ live, query, go }) {
   }, [asked]);
   useEffect(() => {
     if (!live.changed.length) return;
-    setShown((now) => now.sessions && { ...now, sessions: updated(now.sessions, live.changed, asked === "{}") });
+    setShown((now) => (now.sessions ? { ...now, sessions: updated(now.sessions, live.changed, asked === "{}") } : now));
   }, [live.changed]);
   const more = async () => {
     const found = await load(shown.sessions.length);
