@@ -225,7 +225,7 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
     (tmp_path / ".outrider" / "config.toml").write_text('[permissions]\nmode = "all"\n')
     (tmp_path / ".claude" / "agents").mkdir(parents=True)
     (tmp_path / ".claude" / "agents" / "broken.md").write_text("---\nname: [\n---\n")
-    servers = [{"type": "sse", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
+    servers = [{"type": "pigeon", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
     async with introduced(capabilities=capabilities) as editor:
         opened = await editor.ask("session/new", cwd=str(tmp_path), mcpServers=servers)
         session = opened["sessionId"]
