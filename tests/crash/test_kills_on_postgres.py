@@ -21,6 +21,7 @@ PARTS = 4
 MUST_BE_THERE = {
     "after INSERT INTO session",
     "after MessageAdded is shown",
+    "after WITH held AS",
     "after WITH given AS",
     "before ToolFinished is shown",
     "before WITH given AS",
@@ -31,9 +32,9 @@ MUST_BE_THERE = {
 
 CHOSEN = (
     "after INSERT INTO session:1",
+    "before WITH held AS:2",
+    "after WITH held AS:5",
     "before WITH given AS:2",
-    "after WITH given AS:5",
-    "before WITH given AS:9",
     "put has acted:1",
     "before ToolFinished is shown:2",
 )
