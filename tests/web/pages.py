@@ -30,7 +30,7 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
 )
-PATIENCE = 30_000
+PATIENCE = 60_000
 """Milliseconds. A busy machine is slow; nothing waits this long otherwise."""
 WIDE, NARROW = {"width": 1200, "height": 850}, {"width": 360, "height": 740}
 

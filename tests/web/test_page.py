@@ -18,6 +18,7 @@ from outrider.conversation.messages import ThinkingBlock, Usage
 from outrider.log.log import Log
 from outrider.providers.testing.scripted import call
 from outrider.sync import default_log
+from tests.lengths import only_long
 from tests.web.logs import prints, session
 from tests.web.pages import NARROW, PATIENCE, Visitor, visitor, web_server
 
@@ -184,8 +185,9 @@ async def test_everything_works_with_the_keyboard(browser: Browser) -> None:
         await expect(page.get_by_text("A copy of")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [NARROW, None], ids=["phone", "desk"])
+@pytest.mark.parametrize(
+    ("scheme", "viewport"), [("light", NARROW), ("dark", None), *only_long(("dark", NARROW), ("light", None))]
+)
 async def test_it_is_accessible_and_fits_every_screen(
     browser: Browser, scheme: str, viewport: dict[str, int] | None
 ) -> None:
