@@ -20,6 +20,8 @@ from outrider import (
     Agent,
     Attachment,
     FolderStore,
+    HookResult,
+    Hooks,
     Limits,
     Log,
     ScriptedModel,
@@ -234,6 +236,14 @@ def a_session_is_asked_for_two_things_at_once(where: Path) -> object:
     return asyncio.run(twice())
 
 
+@provokes(errors.HookBlockedError, culprit=r"a hook blocked the prompt \(not today\)", way_out="change the prompt")
+def a_hook_refuses_a_prompt(where: Path) -> object:
+    async def refuse(_: object) -> HookResult:
+        return HookResult(block="not today")
+
+    return asyncio.run(Session(Agent("demo", hooks=Hooks(prompt_submitted=refuse))).think("Hello"))
+
+
 @provokes(errors.SessionCancelledError, culprit="was cancelled", way_out="ask it again")
 def a_session_is_cancelled_while_it_thinks(where: Path) -> object:
     async def cancelled() -> None:
@@ -279,7 +289,7 @@ def stored(where: Path) -> tuple[Log, str]:
 
 
 def change(log: Log, statement: str) -> None:
-    with closing(sqlite3.connect(log.path)) as connection, connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection, connection:
         connection.execute(statement)
 
 
@@ -333,7 +343,7 @@ def a_log_comes_from_a_newer_version(where: Path) -> object:
 @provokes(errors.DamagedLogError, culprit=r"log\.db is damaged", way_out="`outrider sessions recover`")
 def a_log_is_overwritten(where: Path) -> object:
     log, _ = stored(where)
-    log.path.write_bytes(b"something else entirely " * 400)
+    (log.folder / "log.db").write_bytes(b"something else entirely " * 400)
     return log.sessions()
 
 

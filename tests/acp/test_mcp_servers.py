@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,17 @@ async def test_a_server_that_cannot_be_used_is_a_notice(tmp_path: Path) -> None:
     assert "The MCP server odd is not used: its type is 'pipe'; stdio, http and sse are supported" in said
     assert "has 1 to" in said
     assert "The MCP server mail is not used" in said
+
+
+async def test_a_server_that_ends_between_turns_is_a_notice_at_once(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    server = scripted(pid_file=str(pids))
+    given = {"name": "scripted", "command": server.command, "args": list(server.args), "env": []}
+    async with introduced(capabilities={"session": {"notices": {}}}) as editor:
+        session = await editor.new(tmp_path, mcpServers=[given])
+        await editor.until(lambda: pids.exists() and pids.read_text().strip(), "the program")
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+        await editor.until(lambda: any("signal 9" in note for note in editor.seen(session).notices), "a notice")
 
 
 async def test_a_project_file_is_not_used_without_consent(tmp_path: Path) -> None:

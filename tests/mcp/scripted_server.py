@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 ERA = OPTIONS.get("era", "modern")
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQIAAACAgA=="
 TOOLS: list[dict[str, Any]] = [
     {
         "name": name,
@@ -24,6 +26,7 @@ TOOLS: list[dict[str, Any]] = [
     for name in (
         "echo",
         "picture",
+        "sound",
         "progress",
         "ask",
         "slow",
@@ -124,6 +127,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, PLR09
                     {"type": "image", "data": PNG, "mimeType": "image/png"},
                 ]
             }
+        case "sound":
+            return {"content": [{"type": "audio", "data": WAV, "mimeType": "audio/wav"}]}
         case "links":
             return {
                 "content": [
@@ -260,10 +265,23 @@ def main() -> None:
     if pid_file := OPTIONS.get("pid_file"):
         with open(pid_file, "a") as file:
             file.write(f"{os.getpid()}\n")
+    if gate := OPTIONS.get("ask_after"):
+        threading.Thread(target=ask_by_itself, args=(gate,), daemon=True).start()
     while True:
         message = read()
         if "id" in message and "method" in message:
             handle(message)
+        elif message.get("id") == "unasked":
+            with open(OPTIONS["answer_file"], "w") as file:
+                json.dump(message.get("result") or message.get("error"), file)
+
+
+def ask_by_itself(gate: str) -> None:
+    """Ask something that belongs to no call, once a file exists."""
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    asked = {"message": "Are you there?", "requestedSchema": {"type": "object", "properties": {}}}
+    write({"id": "unasked", "method": "elicitation/create", "params": asked})
 
 
 if __name__ == "__main__":

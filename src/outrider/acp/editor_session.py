@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,14 @@ class EditorSession:
         )
         elicit = self._elicitation_requester(client) if servers else None
         self.bench = bench = Workbench(
-            settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit, front=EditorFront(self)
+            settings,
+            folder,
+            tools=tools,
+            servers=servers,
+            ask=requester,
+            elicit=elicit,
+            on_server_notice=self._server_notices() if servers else None,
+            front=EditorFront(self),
         )
         self._client = client
         self._log = log
@@ -128,6 +136,16 @@ class EditorSession:
         self._run_started = False
         self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _server_notices(self) -> Callable[[str], None]:
+        """Return a function that sends what happens to MCP servers at once, also between turns."""
+        loop = asyncio.get_running_loop()
+
+        def send(text: str) -> None:
+            with contextlib.suppress(RuntimeError):  # the agent has ended
+                loop.call_soon_threadsafe(lambda: self.sender.send_notice(text))
+
+        return send
 
     def _tool_call_id(self, question: Question) -> str:
         """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""

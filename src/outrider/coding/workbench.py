@@ -30,6 +30,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.remote.control import RemoteControl
 from outrider.coding.remote.front import Front
 from outrider.coding.sandbox.finding import find_sandbox
@@ -88,6 +89,7 @@ class Workbench:
         servers: Sequence[McpServer] = (),
         ask: Ask | None = None,
         elicit: OnElicit | None = None,
+        on_server_notice: Callable[[str], None] | None = None,
         front: Front | None = None,
         start_seconds: float = 1.0,
         system_prompt: str | None = None,
@@ -95,6 +97,7 @@ class Workbench:
     ) -> None:
         """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
 
+        `on_server_notice` is told at once, in another thread, what happens to servers. Without it, runs tell it.
         With a `front`, other processes of the user can answer questions, talk to the session, stop it and watch it.
 
         `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it.
@@ -104,6 +107,7 @@ class Workbench:
         self._own_tools = tools
         self._servers = servers
         self._ask, self._elicit = ask, elicit
+        self._on_server_notice = on_server_notice
         self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._append_system_prompt = append_system_prompt
@@ -165,6 +169,7 @@ class Workbench:
         running = RunningServers(
             servers,
             on_elicit=self._elicit_anywhere if self._elicit else None,
+            on_notice=self._on_server_notice,
             authorize=authorize,
             environment=command_environment(os.environ, self.settings.sandbox.pass_env),
             grace=self._start_seconds,
@@ -527,4 +532,6 @@ def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str])
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
     )
-    return policy if wanted.secrets is None else msgspec.structs.replace(policy, secrets=wanted.secrets)
+    secrets = policy.secrets if wanted.secrets is None else wanted.secrets
+    own = (f"{escaped(str(data_folder().resolve()))}/{name}" for name in OWN_SECRETS)
+    return msgspec.structs.replace(policy, secrets=(*secrets, *own))

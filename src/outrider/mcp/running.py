@@ -12,18 +12,20 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from outrider.errors import McpClosedError, McpError
 from outrider.mcp.bounds import DEFAULT, Bounds
-from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
-from outrider.mcp.pool import Authorize, ServerPool
 from outrider.mcp.servers import McpServer
-from outrider.mcp.supervision import Restarts, ServerStatus
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
+    from outrider.mcp.pool import Authorize, OnNotice, ServerPool
+    from outrider.mcp.supervision import Restarts, ServerStatus
 
 GRACE = 1.0
 """Seconds that the first request of a session waits for servers that are still starting."""
@@ -46,6 +48,7 @@ class RunningServers:
         servers: Iterable[McpServer],
         *,
         on_elicit: OnElicit | None = None,
+        on_notice: OnNotice | None = None,
         authorize: Authorize | None = None,
         environment: Mapping[str, str] | None = None,
         grace: float = GRACE,
@@ -53,14 +56,19 @@ class RunningServers:
         restarts: Restarts | None = None,
         bounds: Bounds = DEFAULT,
     ) -> None:
-        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit."""
+        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit.
+
+        `on_notice` gets each notice at once, in the thread of the servers. Without it, sessions take them.
+        """
+        from outrider.mcp.pool import ServerPool  # imports the whole client, which most programs do not need
+
         self.servers = tuple(servers)
         self.grace = grace
         self.tools_share = tools_share
         self._pool = ServerPool(
             self.servers,
             on_elicit=self._elicit if on_elicit else None,
-            on_notice=self._keep_notice,
+            on_notice=on_notice or self._keep_notice,
             authorize=authorize,
             environment=environment,
             restarts=restarts,
@@ -119,6 +127,10 @@ class RunningServers:
             while True:
                 taken.append(self._notices.popleft())
         return taken
+
+    def answer_here(self) -> None:
+        """Ask the questions of servers in the running event loop, also before a session has used them."""
+        self._asking = asyncio.get_running_loop()
 
     async def settled(self, timeout: float | None = None) -> bool:
         """Wait until every server is ready or has failed. Return False if the time is over first."""
@@ -207,6 +219,8 @@ class RunningServers:
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
         """Ask in the event loop that used the servers last. Decline if that has ended."""
+        from outrider.mcp.elicitation import ElicitationAnswer
+
         loop = self._asking
         if self._on_elicit is None or loop is None or not loop.is_running():
             return ElicitationAnswer("decline")

@@ -32,6 +32,7 @@ from outrider.cli.chat.signals import LONG_TURN_SECONDS, notify
 from outrider.cli.chat.status_line import StatusLine
 from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.chat.turn import TurnRunner
+from outrider.cli.chat.waiting_questions import WaitingQuestions
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import has_links
@@ -43,7 +44,7 @@ from outrider.coding.rewinding import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.providers.base import EffortChoice
-from outrider.runtime.events import Compacted, Event, MessageAdded
+from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
 from outrider.tools.threads import Threads
 
@@ -67,7 +68,11 @@ class Chat:
         self._loaded = loaded
         self._task: asyncio.Task[None] | None = None
         self._one_question = asyncio.Lock()
-        self._current = CurrentSession(loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting = WaitingQuestions()
+        self._current = CurrentSession(
+            loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit, self._on_server_notice
+        )
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
         self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
         self._turn = TurnRunner(self._view, self._exit)
@@ -109,12 +114,12 @@ class Chat:
         if typed:
             self._editor.type_ahead(typed)
         self._task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._exit)
         loop.add_signal_handler(signal.SIGINT, self._on_sigint)
         greet(self._loaded, self._current, self._view, self._status)
-        self._preparation.start(self._editor.refresh)
+        self._preparation.start(self._on_prepared)
         try:
             if resume:
                 await self._preparation.finished()
@@ -127,6 +132,11 @@ class Chat:
         finally:
             self._close()
 
+    def _on_prepared(self) -> None:
+        if servers := self._current.servers:
+            servers.answer_here()
+        self._editor.refresh()
+
     # The conversation
 
     async def _read_and_answer(self, typed: str) -> None:
@@ -135,16 +145,16 @@ class Chat:
                 typed += await self._answer_messages_from_elsewhere()
                 text = (await self._editor.read(typed, self._front.has_message)).strip()
                 self._turn.line_was_read()
-                typed = ""
+                typed = await self._work(self._waiting.ask_all()) if self._waiting else ""
                 if _is_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if isinstance(next_step, Exit):
                         return
-                    typed = await self._follow(next_step)
+                    typed += await self._follow(next_step)
                 elif text.startswith("!") and text[1:].strip():
-                    typed = await self._work(self._run_shell_command(text[1:].strip()))
+                    typed += await self._work(self._run_shell_command(text[1:].strip()))
                 elif text:
-                    typed = await self._answer(text)
+                    typed += await self._answer(text)
             except LineInterrupted as interrupted:
                 typed = interrupted.text
             except KeyboardInterrupt:
@@ -266,6 +276,7 @@ class Chat:
     def _observe(self, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.steering:
             self._show_message(event.message.text)
+            self._view.write([""])
         elif isinstance(event, MessageAdded) and event.usage:
             self._status.used(event.usage.total_tokens)
         elif isinstance(event, Compacted):
@@ -292,11 +303,27 @@ class Chat:
             return await self._permission_prompt(question)
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
-        """Ask the user for an MCP server. Between turns the user is typing a line, and is not asked."""
-        from outrider.mcp.elicitation import ElicitationAnswer
+        """Ask the user for an MCP server. Between turns the user is typing a line, and is asked after it."""
+        if self._turn.is_running:
+            async with self._one_question:
+                return await self._elicitation_prompt(question)
+        self._notify("A question waits for your answer.")
+        note = f"The MCP server {safe_line(question.server)} asks something. Press Enter to see it."
+        self._editor.above(lambda: self._view.note(note))
+        async with self._waiting.turn(), self._one_question:
+            return await self._elicitation_prompt(question)
 
-        async with self._one_question:
-            return await self._elicitation_prompt(question) if self._turn.is_running else ElicitationAnswer("decline")
+    def _on_server_notice(self, text: str) -> None:
+        """Show what happens to an MCP server. Called in the thread of the servers."""
+        with contextlib.suppress(RuntimeError):  # the chat has ended
+            if self._loop:
+                self._loop.call_soon_threadsafe(self._show_server_notice, text)
+
+    def _show_server_notice(self, text: str) -> None:
+        if self._turn.is_running:
+            self._view.show(Notice(text))
+        else:
+            self._editor.above(lambda: self._view.note(text))
 
     def _exit(self) -> None:
         if self._task:

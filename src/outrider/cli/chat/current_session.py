@@ -38,9 +38,11 @@ class CurrentSession:
         ask: Ask,
         effort: EffortChoice | None = None,
         elicit: OnElicit | None = None,
+        on_server_notice: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = folder
         self._elicit = elicit
+        self._on_server_notice = on_server_notice
         self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
         self.model = model
@@ -95,6 +97,7 @@ class CurrentSession:
             servers=self.found_servers.servers,
             ask=self._ask,
             elicit=self._elicit,
+            on_server_notice=self._on_server_notice,
             front=self.front,
         )
 

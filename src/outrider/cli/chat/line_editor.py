@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.enums import EditingMode
@@ -31,7 +32,8 @@ from outrider.cli.chat.pastes import PasteHistory, Pastes
 from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
 from outrider.cli.chat.screen_output import ScreenOutput
 from outrider.cli.chat.server_names import ServerNames
-from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
+from outrider.cli.chat.status_line import fitted
+from outrider.cli.styles import BOLD, CYAN, DIM, styled
 
 if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
@@ -85,7 +87,7 @@ class LineEditor:
             key_bindings=merge_key_bindings(
                 [_line_bindings(), _action_bindings(actions), _paste_bindings(self._pastes, self._clipboard)]
             ),
-            bottom_toolbar=lambda: ANSI(styled(fit(status(), get_terminal_size().columns), DIM)),
+            bottom_toolbar=lambda: ANSI(styled(fitted(status(), get_terminal_size().columns), DIM)),
             style=_style(),
             editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,
@@ -122,6 +124,15 @@ class LineEditor:
     def refresh(self) -> None:
         """Redraw the status line. Call this in the event loop's thread."""
         self._session.app.invalidate()
+
+    def above(self, write: Callable[[], None]) -> None:
+        """Write lines above the one that is being edited. Call this in the event loop's thread."""
+        app = self._session.app
+        if not app.is_running:
+            write()
+            return
+        with set_app(app):
+            run_in_terminal(write)
 
     def close(self) -> None:
         """Delete the pictures that were pasted."""

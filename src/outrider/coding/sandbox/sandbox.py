@@ -42,10 +42,10 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def roots(self) -> tuple[str, ...]:
         """The working folders that commands may change, without those that are inside another one.
 
-        A folder of Outrider's own, such as that of the log, is none: who can write there can approve calls.
+        Outrider's own folders, such as that of the log, are none: a command that writes there could approve calls.
         """
-        kept = {os.path.realpath(each) for each in self.kept}
-        folders = [each for each in self.folders if each not in kept]
+        kept = [os.path.realpath(each) for each in self.kept]
+        folders = [one for one in self.folders if not any(one == each or is_inside(one, each) for each in kept)]
         return tuple(one for one in folders if not any(is_inside(one, each) for each in folders))
 
     @property
