@@ -21,6 +21,8 @@ usage: outrider [PROMPT] [options]       chat in the current folder
 
 commands:
   acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
+  batch        run many tasks from a file, with results in another
+  worker       run tasks of batches, on as many machines as you like
   demo         run five short demos; no API key needed
   doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
@@ -44,7 +46,20 @@ options:
 
 In Python: from outrider import think, run, tool
 """
-COMMANDS = ("acp", "config", "demo", "doctor", "login", "logout", "mcp", "models", "sessions", "wire")
+COMMANDS = (
+    "acp",
+    "batch",
+    "config",
+    "demo",
+    "doctor",
+    "login",
+    "logout",
+    "mcp",
+    "models",
+    "sessions",
+    "wire",
+    "worker",
+)
 """Each is a module in this package with a function of the same name."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""

@@ -81,10 +81,12 @@ class Workbench:
         start_seconds: float = 1.0,
         system_prompt: str | None = None,
         append_system_prompt: str = "",
+        meter: Callable[[Provider], Provider] | None = None,
     ) -> None:
         """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
 
-        `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it.
+        `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it. `meter` wraps
+        each provider, also those of sub-agents.
         """
         self.settings = settings
         self.workspace = Workspace(folder)
@@ -94,6 +96,7 @@ class Workbench:
         self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._append_system_prompt = append_system_prompt
+        self._meter = meter
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
@@ -203,7 +206,7 @@ class Workbench:
         lean = is_lean(self.settings.lean, provider)
         tools = lean_tools(self.tools, chosen=self.settings.tools is not None) if lean else self.tools
         agent = Agent(
-            model=model,
+            model=self._meter(provider) if self._meter else model,
             server_tools=() if lean else self._server_tools(provider),
             system=self._agent_system(prompt("agent_lean" if lean else "agent")),
             situation=self._environment_section(),
@@ -311,7 +314,8 @@ class Workbench:
         if not isinstance(model, str):
             return model
         if model not in self._providers:
-            self._providers[model] = resolve(model)
+            provider = resolve(model)
+            self._providers[model] = self._meter(provider) if self._meter else provider
         return self._providers[model]
 
     # Shared by the agent and its sub-agents

@@ -246,9 +246,9 @@ class Log:
 
     # Opening
 
-    def create(self, settings: SessionSettings | None = None, *, parent: str = "") -> Journal:
-        """Create a session and hold it."""
-        return self._create(SessionStarted(os.urandom(16).hex(), __version__, parent=parent), settings)
+    def create(self, settings: SessionSettings | None = None, *, parent: str = "", id: str = "") -> Journal:
+        """Create a session and hold it. Its id is random unless one is given, which must be new: 32 hex digits."""
+        return self._create(SessionStarted(id or os.urandom(16).hex(), __version__, parent=parent), settings)
 
     def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:
         """Open the session of a sub-agent that a call of the parent starts, and hold it. Create it if it is new.
