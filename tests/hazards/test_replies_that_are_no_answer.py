@@ -13,7 +13,7 @@ from outrider.providers.anthropic import Anthropic
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.testing.scripted import call
-from outrider.runtime.session import MAX_PAUSES
+from outrider.runtime.agent_loop import MAX_PAUSES
 from tests.modelserver import ModelServer, Raw, Status
 from tests.streams import Answer
 

@@ -161,7 +161,9 @@ class Chatting:
 
     @property
     def kept(self) -> int:
-        return sum(each.transcript.size for each in self.session._memory.values() if isinstance(each, Rendering))
+        return sum(
+            each.transcript.size for each in self.session._loop.model.memory.values() if isinstance(each, Rendering)
+        )
 
 
 async def test_rendered_bytes_are_dropped_while_the_user_is_to_answer() -> None:

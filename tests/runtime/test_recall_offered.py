@@ -55,7 +55,7 @@ def agent(model: ScriptedModel, clear_at: float | None = 0.6) -> Agent:
 
 def recalled(session: Session, **arguments: object) -> str:
     context: ToolContext[None] = ToolContext("r", Path(), Threads(), lambda _: None, result_characters=3200)
-    return asyncio.run(session._tools.offered["Recall"].invoke(arguments, context)).text
+    return asyncio.run(next(tool for tool in session.tools if tool.name == "Recall").invoke(arguments, context)).text
 
 
 def names(request: Request) -> list[str]:

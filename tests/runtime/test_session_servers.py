@@ -63,7 +63,7 @@ def test_servers_of_an_agent_end_with_its_run(tmp_path: Path) -> None:
 
     async def run() -> None:
         session = agent.session()
-        servers = session._tools.servers
+        servers = session._loop.model.tools.servers
         assert servers
         await servers.running.settled()
         async with session:
@@ -154,8 +154,8 @@ async def test_sub_agents_of_described_servers_start_no_others(tmp_path: Path) -
         Agent(model, mcp=[scripted(pid_file=str(pids))]), [Profile(name="Helper", description="Helps.")]
     )
     async with agent.session() as session:
-        assert session._tools.servers
-        await session._tools.servers.running.settled()
+        assert session._loop.model.tools.servers
+        await session._loop.model.tools.servers.running.settled()
         await session.run("Delegate")
     assert len(pids.read_text().split()) == 1
     assert "mcp__scripted__echo" in names(model, 1)

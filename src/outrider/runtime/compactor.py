@@ -1,10 +1,9 @@
-"""Keeps the requests of a session within the context window of its model: a part of `Session` in its own file."""
+"""Keeps the requests of a session within the context window of its model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,7 +11,7 @@ from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, Usage, files_in
 from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
-from outrider.log.entries import CompactionEntry, Entry, ResultsClearedEntry
+from outrider.log.entries import CompactionEntry, ResultsClearedEntry
 from outrider.providers.base import ModelSettings, Reply
 from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, window_of
 from outrider.runtime.compaction import WORTH_CLEARING, Room, clearing, kept_messages
@@ -21,16 +20,11 @@ from outrider.runtime.events import (
     Compacted,
     CompactionReason,
     CompactionStarted,
-    Event,
-    Notice,
     ResultsCleared,
-    Retrying,
 )
-from outrider.runtime.receiver import Receiver
+from outrider.runtime.model_client import ModelClient
+from outrider.runtime.record import SessionRecord
 from outrider.runtime.summary import request_text, summary_message, summary_without_model
-
-if TYPE_CHECKING:
-    from outrider.runtime.session import Session
 
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
@@ -41,8 +35,9 @@ LEAST_SAVING = 0.1
 class Compactor:
     """Counts the tokens of a session, clears old results, and replaces old messages by a summary."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, record: SessionRecord, model: ModelClient) -> None:
+        self._record = record
+        self._model = model
         self.meter = ContextMeter()
         self._window: int | None = None
         """The window that the API has named in an error."""
@@ -53,47 +48,48 @@ class Compactor:
         """Forget what was learned about the model: there is another one."""
         self.meter, self._window, self._futile = ContextMeter(), None, 0
 
-    def restart(self) -> None:
-        """Count anew: the conversation is another one."""
+    def restart(self, measured: tuple[Message, Usage] | None) -> None:
+        """Count anew: the conversation is another one, with this newest reply that measures it, if there is one."""
         self.meter, self._futile = ContextMeter(), 0
+        if measured:
+            self.meter.measure(*measured)
 
     # Counting
 
     def usage(self) -> ContextUsage:
         """Return how the tokens of the next request are divided."""
         system, tools = self._fixed()
-        history = self._session.history
-        return usage_of(history, self.tokens(), self._known_window(), system, tools)
+        return usage_of(self._record.history, self.tokens(), self._known_window(), system, tools)
 
     def tokens(self) -> int:
         """Return the tokens of the next request."""
-        return self.meter.tokens(self._session.history, sum(self._fixed()))
+        return self.meter.tokens(self._record.history, sum(self._fixed()))
 
     def measure(self, reply: Message, usage: Usage) -> None:
         """Take the usage of a reply that was just added."""
         self.meter.measure(reply, usage)
         if self.meter.is_new:
-            self.meter.calibrate(reply, usage, self._session.history, sum(self._fixed()))
+            self.meter.calibrate(reply, usage, self._record.history, sum(self._fixed()))
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._session.agent.instructions, self._session._tools.specs
+        system, specs = self._model.agent.instructions, self._model.tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
 
     def _known_window(self) -> int | None:
-        window = window_of(self._session.provider)
+        window = window_of(self._model.provider)
         return min(window, self._window) if window and self._window else window or self._window
 
     def _room(self) -> Room | None:
         """Return how the window is divided, or None if it is unknown."""
         if (window := self._known_window()) is None:
             return None
-        session = self._session
-        reply = session.agent.max_tokens or reply_tokens_of(session.provider) or window // 8
+        agent = self._model.agent
+        reply = agent.max_tokens or reply_tokens_of(self._model.provider) or window // 8
         fixed = self.meter.scaled(sum(self._fixed()))
-        return Room(window, min(reply, window // 2), fixed, session.agent.compaction)
+        return Room(window, min(reply, window // 2), fixed, agent.compaction)
 
     def bounded(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings with a reply of at most half of the context window."""
@@ -110,7 +106,7 @@ class Compactor:
         used = self.tokens()
         if used < min(room.clear_at, room.full):
             return
-        await self._session._load_history()
+        await self._record.load()
         if used >= room.clear_at:
             await self._clear(room.tail, WORTH_CLEARING * room.window)
         if self.tokens() >= room.full and self._futile < MAX_FUTILE:
@@ -126,7 +122,7 @@ class Compactor:
         """Return whether the first request fits, without the price list, which takes a while to load."""
         if not self.meter.is_new:
             return False
-        window = getattr(getattr(self._session.provider, "capabilities", None), "context_tokens", None)
+        window = getattr(getattr(self._model.provider, "capabilities", None), "context_tokens", None)
         return window is not None and self.tokens() < window // 8
 
     async def _clear(self, tail: int | None, least: float = 0) -> None:
@@ -134,17 +130,17 @@ class Compactor:
         found = clearing(self._messages(), tail)
         if not found.count or self.meter.scaled(found.tokens) < least:
             return
-        await self._record(ResultsClearedEntry(found.kept, found.tokens, found.count))
-        self._session.history.clear_results(found.kept)
+        await self._record.write(ResultsClearedEntry(found.kept, found.tokens, found.count))
+        self._record.history.clear_results(found.kept)
         self._view_changed()
-        self._session._emit(ResultsCleared(found.count, found.tokens))
+        self._record.emit(ResultsCleared(found.count, found.tokens))
 
     def _view_changed(self) -> None:
         self.meter.forget()
-        self._session._offer_tools()
+        self._model.offer_tools()
 
     def _does_not_fit(self, used: int, room: Room) -> ContextExceededError:
-        name = self._session.provider.name
+        name = self._model.provider.name
         if room.fixed > room.most // 2:
             advice = f"the system prompt and the tools alone take {room.fixed:,}; give the agent fewer tools"
         else:
@@ -161,7 +157,7 @@ class Compactor:
         self._window = error.window or min(self._known_window() or used, int(used * 0.9))
         if self._futile >= MAX_FUTILE:
             raise error
-        await self._session._load_history()
+        await self._record.load()
         try:
             await self.compact("too_long")
         except ConversationError:
@@ -173,43 +169,43 @@ class Compactor:
 
     def _messages(self) -> list[Message]:
         """Return the messages that are sent, without the summary."""
-        history = self._session.history
+        history = self._record.history
         return history.shown()[0 if history.summary is None else 1 :]
 
     async def compact(self, reason: CompactionReason, focus: str = "") -> Compacted:
         """Replace all but the newest messages by a summary. Raise ConversationError if there is nothing to replace."""
-        session = self._session
+        agent, history = self._model.agent, self._record.history
         before = self.tokens()
-        room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, session.agent.compaction)
-        messages, former = self._messages(), session.history.summary
+        room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, agent.compaction)
+        messages, former = self._messages(), history.summary
         tail = room.tail if reason != "manual" else min(room.tail, sum(map(message_tokens, messages)) // 4)
         kept = kept_messages(messages, tail)
         if kept == len(messages):
             raise ConversationError("there is nothing to compact: the conversation has only its newest messages")
         old, new = messages[: len(messages) - kept], messages[len(messages) - kept :]
-        session._emit(CompactionStarted(reason, before))
+        self._record.emit(CompactionStarted(reason, before))
         text, usage, model = await self._summary(room, old, focus)
-        lasting = {tool.name for tool in session.agent.tools if tool.lasting}
+        lasting = {tool.name for tool in agent.tools if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
         after = self._tokens_after(before, [summary, *new])
-        await self._record(CompactionEntry(summary, kept, reason, before, after, usage, model))
-        session.history.compact(summary, kept)
+        await self._record.write(CompactionEntry(summary, kept, reason, before, after, usage, model))
+        history.compact(summary, kept)
         self._view_changed()
         self._futile = self._futile + 1 if before - after < LEAST_SAVING * room.window else 0
         done = Compacted(reason, before, after, summary.text, usage)
-        session._emit(done)
+        self._record.emit(done)
         return done
 
     def _tokens_after(self, before: int, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages, in the measure in which it has `before` tokens now."""
         fixed = sum(self._fixed())
-        now = fixed + sum(map(message_tokens, self._session.history.shown()))
-        then = fixed + tool_tokens(self._session._tools.specs_to_come) + sum(map(message_tokens, messages))
+        now = fixed + sum(map(message_tokens, self._record.history.shown()))
+        then = fixed + tool_tokens(self._model.tools.specs_to_come) + sum(map(message_tokens, messages))
         return round(before * then / max(1, now))
 
     async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
         """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""
-        session, used = self._session, Usage()
+        used = Usage()
         ask = request_text(room.summary, focus)
         for sent, longest in self._shorter_and_shorter(room, self.meter.scaled(estimated_tokens(ask))):
             try:
@@ -217,12 +213,12 @@ class Compactor:
                     reply = await self._ask(sent, ask, choice, longest)
                     used += reply.usage
                     if text := reply.message.text.strip():
-                        return text, used, session.provider.name
+                        return text, used, self._model.provider.name
             except ContextExceededError:
                 continue
             except RequestRefusedError:
                 break
-        text = summary_without_model(session.history.summary, messages, room.summary)
+        text = summary_without_model(self._record.history.summary, messages, room.summary)
         return text, used if used != Usage() else None, ""
 
     def _shorter_and_shorter(self, room: Room, asking: int) -> Iterator[tuple[Sequence[Message], int | None]]:
@@ -231,7 +227,7 @@ class Compactor:
         The first one extends the request before it, so that the prompt cache is used. If it leaves less room than other
         replies have, the second item is what is left for the summary.
         """
-        history = self._session.history
+        history = self._record.history
         left = room.window - self.tokens() - asking
         if left >= min(room.reply, 2 * room.summary):
             yield history.sendable(), None if left >= room.reply else left
@@ -247,26 +243,10 @@ class Compactor:
     async def _ask(
         self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None
     ) -> Reply:
-        """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
-        session = self._session
-        settings = self.bounded(session.agent.settings.after_first)
-        if tool_choice and session._tools.specs:
+        """Request a summary."""
+        settings = self.bounded(self._model.agent.settings.after_first)
+        if tool_choice and self._model.tools.specs:
             settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
         if max_tokens:
             settings = msgspec.structs.replace(settings, max_tokens=max_tokens)
-        request = session._request(messages, ask, settings)
-        if request.output_schema is not None:
-            request = msgspec.structs.replace(request, output_schema=None)
-        receiver = Receiver(session.provider, self._emit_notices, session.agent.retry, session._record_failure)
-        reply = await receiver.receive(request)
-        session._count(reply.usage)
-        return reply
-
-    def _emit_notices(self, event: Event) -> None:
-        if isinstance(event, Retrying | Notice):
-            self._session._emit(event)
-
-    async def _record(self, entry: Entry) -> None:
-        """Store an entry in the log, if there is one. Return when it is on disk."""
-        if journal := self._session._environment.journal:
-            await journal.write(entry).finished()
+        return await self._model.aside(messages, ask, settings)

@@ -11,6 +11,7 @@ from outrider.conversation.messages import Message
 from outrider.conversation.user_messages import user_messages
 from outrider.errors import ConversationError, RewindConflictError
 from outrider.log.entries import Entry, RewindEntry, SnapshotEntry
+from outrider.runtime.record import SessionRecord
 from outrider.runtime.working_folder import FileChange, WorkingFolder
 
 if TYPE_CHECKING:
@@ -170,6 +171,13 @@ class Rewinder:
         if not replay.rewinds:
             raise ConversationError("there is no rewind to undo")
         return replay.rewinds[-1]
+
+
+def rewinder_of(record: SessionRecord) -> Rewinder:
+    """Return the rewinder of a session. Raises ConversationError if it has no log."""
+    if record.log is None or record.journal is None:
+        raise ConversationError("only a session in a log can be rewound; open it with Session.open(log, …)")
+    return Rewinder(record.log, record.journal, record.watch.folder if record.watch else None)
 
 
 def _index(replay: Replay, to: int) -> int:

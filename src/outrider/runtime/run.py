@@ -83,13 +83,26 @@ class BudgetSpentError(Exception):
         self.status: RunStatus = status
 
 
+class EarlierTurns(msgspec.Struct, frozen=True):
+    """What a run did before it was interrupted, if it continues from there."""
+
+    turns: int = 0
+    usage: Usage = Usage()
+    text: str = ""
+
+
+NO_EARLIER_TURNS = EarlierTurns()
+
+
 class Progress:
     """Counts turns, usage and repetition of a run against its limits."""
 
-    def __init__(self, limits: Limits, within: Progress | None = None) -> None:
-        self.turns = 0
-        self.usage = Usage()
-        self.text = ""
+    def __init__(
+        self, limits: Limits, within: Progress | None = None, earlier: EarlierTurns = NO_EARLIER_TURNS
+    ) -> None:
+        self.turns = earlier.turns
+        self.usage = earlier.usage
+        self.text = earlier.text
         self.citations: tuple[Citation, ...] = ()
         self.stop_reason = StopReason.END
         self.structured_output: Any = None

@@ -1,0 +1,112 @@
+"""The requests of a session to the model of its agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from outrider.conversation.messages import Message
+from outrider.errors import ConversationError
+from outrider.prompts import prompt as prompt_text
+from outrider.providers.base import ModelSettings, Reply, Request
+from outrider.providers.windows import window_of
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.events import Event, Notice, Retrying
+from outrider.runtime.recall import recall_tool
+from outrider.runtime.receiver import Receiver
+from outrider.runtime.record import SessionRecord
+from outrider.runtime.run import Progress
+from outrider.runtime.toolset import Toolset
+from outrider.text import clean
+
+
+class ModelClient:
+    """Sends requests with the instructions, tools and settings of an agent, and receives the replies."""
+
+    def __init__(self, agent: AgentSpec, record: SessionRecord) -> None:
+        self._record = record
+        self.memory: dict[str, Any] = {}
+        """What adapters keep from request to request, such as rendered bytes."""
+        self.tools = Toolset(lambda: recall_tool(record.past(), record.store))
+        self.use(agent)
+
+    def use(self, agent: AgentSpec) -> None:
+        """Take the model, the tools and the prompt of an agent. Raises UnknownModelError before anything is changed."""
+        provider = agent.provider
+        self.tools.use(agent)
+        self.agent, self.provider = agent, provider
+        self.offer_tools()
+
+    def offer_tools(self) -> None:
+        """Set the tools of the next request."""
+        self.tools.offer(is_abridged=self._record.history.is_abridged)
+
+    def restart(self) -> None:
+        """Forget the requests so far: the conversation is another one."""
+        self.memory.clear()
+        self.offer_tools()
+
+    def sharing_servers(self, agent: AgentSpec) -> AgentSpec:
+        """Return the agent of a sub-agent: if it has the servers of this one, it uses those that run."""
+        servers = self.tools.servers
+        return agent.replace(mcp=servers.running) if servers and agent.mcp is self.agent.mcp else agent
+
+    async def join_servers(self) -> None:
+        """Offer the tools of the MCP servers that are ready."""
+        if servers := self.tools.servers:
+            if await self.tools.join_servers(window_of(self.provider)):
+                self.offer_tools()
+            for notice in servers.take_notices():
+                self._record.emit(Notice(notice))
+
+    async def reply(self, reminder: str, settings: ModelSettings) -> Reply:
+        """Request the next reply of the conversation, and show its deltas. If it is interrupted, keep its text."""
+        messages = self._record.history.sendable()
+        if not messages:
+            raise ConversationError("there is nothing to answer: the messages are blank")
+        receiver = Receiver(self.provider, self._record.emit, self.agent.retry, self._record.add_failure)
+        try:
+            return await receiver.receive(self._request(messages, reminder, settings))
+        except asyncio.CancelledError:
+            await self._record.keep_partial_reply(clean(receiver.words))
+            raise
+
+    async def aside(self, messages: Sequence[Message], ask: str, settings: ModelSettings) -> Reply:
+        """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
+        request = self._request(messages, ask, settings)
+        if request.output_schema is not None:
+            request = msgspec.structs.replace(request, output_schema=None)
+        receiver = Receiver(self.provider, self._emit_notices, self.agent.retry, self._record.add_failure)
+        reply = await receiver.receive(request)
+        self._record.count(reply.usage)
+        return reply
+
+    def reminder(self, progress: Progress) -> str:
+        """Return the reminder for one request of a run."""
+        if progress.on_last_turn:
+            asked = [tool.final_turn for tool in self.tools.offered.values() if tool.final_turn]
+            if self.agent.answer:
+                asked.append(prompt_text("output_final_turn"))
+            return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
+        return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
+
+    def _request(self, messages: Sequence[Message], reminder: str, settings: ModelSettings) -> Request:
+        return Request(
+            messages,
+            self._record.store,
+            self.agent.instructions,
+            self.tools.specs,
+            reminder,
+            self.memory,
+            settings,
+            self.agent.retry.idle_seconds,
+            self.agent.answer.schema if self.agent.answer else None,
+            self.agent.server_tools,
+        )
+
+    def _emit_notices(self, event: Event) -> None:
+        if isinstance(event, Retrying | Notice):
+            self._record.emit(event)
