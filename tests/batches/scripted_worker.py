@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from outrider import Agent, Log, ScriptedModel, tool
+from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.queue import open_queue
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.cli.worker import _stop_at_eof, _stop_on_signals
@@ -46,7 +47,7 @@ def agent(ledger: Path, seconds: float = 0.0) -> Agent:
 
 async def work(options: argparse.Namespace) -> None:
     log = Log(options.log)
-    queue = open_queue(log)
+    queue = DbosQueue(options.queue, lease=options.lease) if options.queue else open_queue(log)
     stop = asyncio.Event()
     runner = TaskRunner(AgentSessions(agent(Path(options.ledger), options.seconds), log), queue)
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
@@ -66,6 +67,8 @@ def main() -> None:
     parser.add_argument("log")
     parser.add_argument("batch")
     parser.add_argument("ledger")
+    parser.add_argument("--queue", default="")
+    parser.add_argument("--lease", type=float, default=3.0)
     parser.add_argument("--seconds", type=float, default=0.0)
     asyncio.run(work(parser.parse_args()))
 

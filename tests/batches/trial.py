@@ -14,23 +14,27 @@ from pathlib import Path
 
 from outrider import Log
 from outrider.batches.collecting import Collector
+from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings, open_queue
 from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task, TaskResult
 
 DEADLINE = 400.0
+LEASE = 3.0
 
 
 class Trial:
     """Runs tasks whose only effect is a line in a ledger."""
 
-    def __init__(self, folder: Path, log: str, tasks: int, workers: int, seconds: float = 0.003) -> None:
+    def __init__(
+        self, folder: Path, log: str, tasks: int, workers: int, seconds: float = 0.003, queue: str = ""
+    ) -> None:
         self.folder = folder
         self.ledger = folder / "ledger.txt"
         self.results: list[TaskResult] = []
         self.kills = 0
-        self._log, self._workers, self._seconds = log, workers, seconds
+        self._log, self._workers, self._seconds, self._queue = log, workers, seconds, queue
         self._tasks = [Task(f"task-{number}", id=f"task-{number}") for number in range(tasks)]
 
     async def run(self, kills: int, seed: int, *, during: Callable[[Trial], Awaitable[None]] | None = None) -> None:
@@ -39,11 +43,12 @@ class Trial:
         when = sorted(chance.sample(range(len(self._tasks) * 9 // 10), kills))
         async with asyncio.timeout(DEADLINE):
             with Log(self._log) as log, ResultsFile(self.folder / "results.jsonl") as file:
-                queue = open_queue(log)
+                queue = DbosQueue(self._queue, lease=LEASE) if self._queue else open_queue(log)
                 batch = await asyncio.to_thread(queue.begin, "trial", BatchSettings(tools=("append",)), resume=False)
                 await asyncio.to_thread(queue.add, batch, self._tasks)
                 command = [sys.executable, "-m", "tests.batches.scripted_worker", self._log, batch, str(self.ledger)]
-                pool = WorkerPool([*command, "--seconds", str(self._seconds)], self._workers, print)
+                command += ["--seconds", str(self._seconds), "--queue", self._queue, "--lease", str(LEASE)]
+                pool = WorkerPool(command, self._workers, print)
                 other = asyncio.ensure_future(during(self)) if during else None
                 try:
                     async for found in Collector(queue, batch).results():
