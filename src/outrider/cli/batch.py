@@ -43,7 +43,7 @@ def batch(arguments: list[str]) -> int:
 
     try:
         return BatchRun(options).run()
-    except OutriderError as error:
+    except (OutriderError, UsageError) as error:
         print(safe_lines(f"outrider batch: {error}"), file=sys.stderr)
         return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
 
