@@ -279,7 +279,7 @@ def stored(where: Path) -> tuple[Log, str]:
 
 
 def change(log: Log, statement: str) -> None:
-    with closing(sqlite3.connect(log.path)) as connection, connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection, connection:
         connection.execute(statement)
 
 
@@ -333,7 +333,7 @@ def a_log_comes_from_a_newer_version(where: Path) -> object:
 @provokes(errors.DamagedLogError, culprit=r"log\.db is damaged", way_out="`outrider sessions recover`")
 def a_log_is_overwritten(where: Path) -> object:
     log, _ = stored(where)
-    log.path.write_bytes(b"something else entirely " * 400)
+    (log.folder / "log.db").write_bytes(b"something else entirely " * 400)
     return log.sessions()
 
 

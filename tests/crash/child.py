@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.log import database
-from outrider.log import log as log_module
 from outrider.log.holder import BEAT_SECONDS
 from outrider.log.log import Log
+from outrider.log.sqlite import backend as sqlite_backend
+from outrider.log.sqlite import database
 from outrider.runtime.session import Session
 from tests.crash import family, family_sabotage
 from tests.crash import sabotage as sabotages
@@ -78,7 +78,7 @@ async def _play_with_children(folder: Path, life: int, points: Points) -> dict[s
 
 def hold(folder: Path, beat: float) -> None:
     """Have the session open, with its calls carried out, and say so; until the input ends."""
-    log_module.BEAT_SECONDS = beat  # type: ignore[attr-defined]
+    sqlite_backend.BEAT_SECONDS = beat  # type: ignore[attr-defined]
     with Log(folder / "log") as log, Session.open(log, log.sessions()[0].id, agent(folder)) as session:
         asyncio.run(session.act())
         print("held", flush=True)

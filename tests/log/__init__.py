@@ -87,13 +87,13 @@ def kinds_of(log: Log, id: str) -> list[str]:
 
 def change(log: Log, statement: str, *values: Any) -> None:
     """Change the file behind the log's back."""
-    with closing(sqlite3.connect(log.path, timeout=DEADLINE)) as connection, connection:
+    with closing(sqlite3.connect((log.folder / "log.db"), timeout=DEADLINE)) as connection, connection:
         connection.execute(statement, values)
 
 
 def look(log: Log, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Look into the file behind the log's back."""
-    with closing(sqlite3.connect(log.path, timeout=DEADLINE)) as connection:
+    with closing(sqlite3.connect((log.folder / "log.db"), timeout=DEADLINE)) as connection:
         return connection.execute(query, values).fetchall()
 
 

@@ -28,8 +28,8 @@ from outrider.log.entries import (
 )
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
-from outrider.log.recovery import recover
 from outrider.log.replay import Replay
+from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import import_session
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
@@ -111,12 +111,12 @@ def simple(log: Log, *words: str) -> str:
 
 
 def all_rows(log: Log, table: str = "event") -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         return connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
 
 
 def number_of(log: Log, name: str) -> int:
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         return int(connection.execute("SELECT number FROM session WHERE id = ?", (name,)).fetchone()[0])
 
 
@@ -284,7 +284,7 @@ def test_a_place_that_is_not_there_is_refused(log: Log, talk: str, at: int) -> N
 
 
 def test_a_damaged_session_is_not_forked_in_part(log: Log, talk: str) -> None:
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         connection.execute(
             "UPDATE event SET body = CAST(replace(body, 'Longer.', 'Longest') AS BLOB) WHERE instr(body, 'Longer.')"
         )
@@ -302,8 +302,9 @@ def test_a_session_that_lost_its_beginning_is_forked_with_all_that_is_left(log: 
     journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
-    data = log.path.read_bytes()
-    log.path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
+    path = log.folder / "log.db"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
     assert recover(log.folder).lost == {journal.id: 1}
     assert log.messages(log.fork(journal.id)) == [Message.user("The very first words.")]
 
@@ -550,4 +551,4 @@ def test_without_a_log_no_session_is_known(log: Log) -> None:
     for use in USES:
         with pytest.raises(UnknownSessionError, match=r"there is no session 'abc': .* has no log"):
             use(log, "abc")
-    assert not log.path.exists(), "looking makes no file"
+    assert not (log.folder / "log.db").exists(), "looking makes no file"

@@ -23,6 +23,7 @@ from outrider.log import holder as holder_module
 from outrider.log.entries import MessageEntry
 from outrider.log.holder import Holder
 from outrider.log.log import Log
+from outrider.log.sqlite.backend import SqliteBackend
 from tests.log import Process, change, entries_of, look, open_session, patch_everywhere, until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's process table")
@@ -81,7 +82,9 @@ def forge(log: Log, holder: Holder, *, beaten: float = 0.0) -> None:
 
 def put_to_sleep(log: Log) -> None:
     """Have its heart stand still, before it was ever used."""
-    log._writer._interval = 3600.0
+    backend = log._backend
+    assert isinstance(backend, SqliteBackend)
+    backend.writer._interval = 3600.0
 
 
 class Heart:

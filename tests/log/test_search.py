@@ -21,6 +21,7 @@ from outrider.log import search
 from outrider.log.entries import CallResult, Entry, MessageEntry
 from outrider.log.log import Log
 from outrider.log.search import SearchIndex
+from outrider.log.sqlite.passages import SqlitePassageTables
 from outrider.log.transfer import export, import_session
 from tests.lengths import examples
 
@@ -175,8 +176,8 @@ def test_all_ways_of_searching_find_the_same(
     messages = [message for text in texts for message in (Message.user(f"x{text}"), Message.assistant(f"y{text}"))]
     log = Log(tmp_path_factory.mktemp("same"))
     name = written(log, map(MessageEntry, messages))
-    plain = SearchIndex(log.path, log._files, trigrams=False)
-    plain.path = log.folder / "plain.db"
+    tables = SqlitePassageTables(log.folder / "plain.db", trigrams=False)
+    plain = SearchIndex(log._backend, log._files, tables)
     passages = list(passages_of(log.messages(name)))
     for text in queries:
         query = SearchQuery(text)

@@ -35,7 +35,7 @@ from outrider.log.entries import (
     encode,
 )
 from outrider.log.log import Log
-from outrider.log.recovery import recover
+from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
@@ -113,15 +113,15 @@ def after_the_first(log: Log, name: str) -> list[Record]:
 
 
 def rows(log: Log, table: str = "event") -> list[tuple[Any, ...]]:
-    if not log.path.exists():
+    if not (log.folder / "log.db").exists():
         return []
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         return connection.execute(f"SELECT * FROM {table}").fetchall()
 
 
 def bodies(log: Log, name: str) -> list[tuple[int, str, bytes]]:
     query = "SELECT seq, kind, body FROM event, session WHERE session = number AND id = ? ORDER BY seq"
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         return connection.execute(query, (name,)).fetchall()
 
 
@@ -313,8 +313,9 @@ def test_a_session_that_lost_its_beginning_keeps_all_the_rest(log: Log, other: L
     journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
-    data = log.path.read_bytes()
-    log.path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
+    path = log.folder / "log.db"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
     assert recover(log.folder).lost == {journal.id: 1}
     assert log.messages(journal.id) == [Message.user("The very first words.")]
     import_session(other, export(log, journal.id))
@@ -444,7 +445,7 @@ def test_lines_that_break_off_leave_nothing(log: Log) -> None:
 def test_an_import_is_refused_by_a_log_of_a_newer_version(log: Log) -> None:
     import_session(log, [HEADER, BEGAN])
     log.close()
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         connection.execute("PRAGMA user_version=99")
     with pytest.raises(NewerLogError, match="upgrade Outrider"):
         import_session(log, [HEADER, BEGAN])
@@ -653,7 +654,7 @@ def test_whatever_comes_is_imported_or_refused(log: Log, first: list[bytes], res
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 @given(data=st.data())
 def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, data: st.DataObject) -> None:
-    if not log.path.exists():
+    if not (log.folder / "log.db").exists():
         journal = log.create(SessionSettings(model="scripted"))
         journal.files.put(Attachment(b"notes", name="n.txt"))
         journal.write_now(MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hi.")))

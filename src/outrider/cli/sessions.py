@@ -19,7 +19,7 @@ from outrider.cli.session_tree import tree_of
 from outrider.cli.stdin import confirm, stdin_bytes
 from outrider.errors import OutriderError, UnknownSessionError
 from outrider.log.log import Log
-from outrider.log.recovery import recover
+from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.sync import default_log
 from outrider.text import counted, human_size
