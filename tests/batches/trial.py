@@ -37,10 +37,12 @@ class Trial:
         self._log, self._workers, self._seconds, self._queue = log, workers, seconds, queue
         self._tasks = [Task(f"task-{number}", id=f"task-{number}") for number in range(tasks)]
 
-    async def run(self, kills: int, seed: int, *, during: Callable[[Trial], Awaitable[None]] | None = None) -> None:
-        """Run the batch to its end, and kill workers as many times, spread over the results."""
+    async def run(self, kills: int, seed: int, *disasters: Callable[[], Awaitable[None]]) -> None:
+        """Run the batch to its end, with kills of workers and other disasters, spread at random over the results."""
         chance = random.Random(seed)
-        when = sorted(chance.sample(range(len(self._tasks) * 9 // 10), kills))
+        later = len(self._tasks) * 9 // 10
+        when = sorted(chance.sample(range(later), kills))
+        others = [(later * (number + 1) // (len(disasters) + 1), each) for number, each in enumerate(disasters)]
         async with asyncio.timeout(DEADLINE):
             with Log(self._log) as log, ResultsFile(self.folder / "results.jsonl") as file:
                 queue = DbosQueue(self._queue, lease=LEASE) if self._queue else open_queue(log)
@@ -49,7 +51,6 @@ class Trial:
                 command = [sys.executable, "-m", "tests.batches.scripted_worker", self._log, batch, str(self.ledger)]
                 command += ["--seconds", str(self._seconds), "--queue", self._queue, "--lease", str(LEASE)]
                 pool = WorkerPool(command, self._workers, print)
-                other = asyncio.ensure_future(during(self)) if during else None
                 try:
                     async for found in Collector(queue, batch).results():
                         self.results += found
@@ -59,8 +60,8 @@ class Trial:
                             when.pop(0)
                             await asyncio.sleep(chance.random() * 0.05)
                             self._kill(chance.choice(pool.pids))
-                    if other:
-                        await other
+                        while others and others[0][0] <= len(self.results):
+                            await others.pop(0)[1]()
                 finally:
                     await pool.close()
                     await asyncio.to_thread(queue.close)

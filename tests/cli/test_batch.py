@@ -127,10 +127,10 @@ async def test_model_schema_limits_and_tools_travel_with_the_task(tmp_path: Path
     )
 
     def answer(request: Recorded) -> Step:
-        last = request.json["messages"][-1]
-        if last["role"] == "tool":
-            return Answer(calls=(("c2", "report_back", '{"name": "x"}'),))
-        return Answer(calls=(("c1", "stamp", msgspec.json.encode({"name": last["content"]}).decode()),))
+        said = next(each["content"] for each in request.json["messages"] if each["role"] == "user")
+        if any(each["role"] == "tool" for each in request.json["messages"]):
+            return Answer(calls=(("c2", "report_back", {"name": "x"}),))
+        return Answer(calls=(("c1", "stamp", {"name": said}),))
 
     async with ModelServer(answer) as server:
         write_tasks(

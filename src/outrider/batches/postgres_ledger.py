@@ -11,6 +11,7 @@ import msgspec
 
 from outrider.batches.queue import BatchSettings
 from outrider.errors import ConfigError, LogError
+from outrider.log.postgres.address import Address
 
 if TYPE_CHECKING:
     import psycopg
@@ -166,9 +167,11 @@ class PostgresLedger:
                     was_connected = self._connection is not None
                     self._disconnect()
                     if attempt == 2 or not was_connected:
-                        raise LogError(f"the database of the batches cannot be reached: {_reason(error)}") from None
+                        raise LogError(
+                            f"the database of the batches cannot be reached: {self._reason(error)}"
+                        ) from None
                 except psycopg.Error as error:
-                    raise LogError(f"the database of the batches refuses: {_reason(error)}") from None
+                    raise LogError(f"the database of the batches refuses: {self._reason(error)}") from None
         raise AssertionError
 
     def _connected(self) -> psycopg.Connection[Any]:
@@ -189,6 +192,10 @@ class PostgresLedger:
                 connection.execute(_SCHEMA)
         self._is_ready = True
 
+    def _reason(self, error: BaseException) -> str:
+        """Return the first line of an error, without the password."""
+        return Address(self.url).conceal(str(error).strip().split("\n")[0])
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(Exception):
@@ -203,8 +210,3 @@ def import_psycopg() -> Any:
     except ImportError:
         raise ConfigError("batches on Postgres need DBOS: pip install 'outrider[dbos]'") from None
     return psycopg
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of an error. Errors of connections have no password in them."""
-    return str(error).strip().split("\n")[0]

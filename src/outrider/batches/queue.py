@@ -141,10 +141,10 @@ def rate_of(rates: Mapping[str, float], model: str) -> tuple[str, float] | None:
 
 def open_queue(log: Log) -> Queue:
     """Return the queue that belongs to a log: on DBOS for a log in Postgres, else in a file beside it."""
-    if url := getattr(log, "url", ""):
+    if log.url:
         from outrider.batches.dbos_queue import DbosQueue
 
-        return DbosQueue(url)
+        return DbosQueue(log.url)
     from outrider.batches.local_queue import LocalQueue
 
     return LocalQueue(log.folder)
