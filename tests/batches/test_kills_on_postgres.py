@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ pytest.importorskip("dbos", reason="dbos is not installed")
 async def test_results_and_effects_come_once_though_everything_fails(
     tmp_path: Path, tasks: int, workers: int, kills: int, database_kills: int
 ) -> None:
-    with own_server(tmp_path / "postgres") as server:
+    with tempfile.TemporaryDirectory(prefix="outrider-") as folder, own_server(Path(folder)) as server:
         async with Proxy(server.port) as proxy:
 
             async def kill_database() -> None:
