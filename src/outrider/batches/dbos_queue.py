@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import wraps
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
 from outrider.batches.local_queue import check_same, given_up
+from outrider.batches.patience import patiently
 from outrider.batches.postgres_ledger import PostgresLedger
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim, Run, Unfinished
 from outrider.batches.task import Task, TaskResult, session_of
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, LogError, OutriderError
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
@@ -38,6 +40,27 @@ _ENDED = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _COUNTS = "SELECT status, count(*) FROM dbos.workflow_status WHERE queue_name = %s GROUP BY status"
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _explaining(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function raise LogError if DBOS cannot reach its database."""
+
+    @wraps(function)
+    def explained(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return function(*arguments, **options)
+        except OutriderError:
+            raise
+        except Exception as error:
+            if type(error).__module__.startswith(("sqlalchemy", "psycopg", "dbos")):
+                raise LogError(f"DBOS cannot use its database: {type(error).__name__}") from error
+            raise
+
+    return explained
+
+
 class DbosQueue(PostgresLedger):
     """Tasks as DBOS workflows. The id of a workflow is the batch and the task."""
 
@@ -52,10 +75,11 @@ class DbosQueue(PostgresLedger):
 
     # Submitting
 
+    @_explaining
     def begin(self, name: str, settings: BatchSettings, *, resume: bool) -> str:
         """Start a batch, or continue the newest one of this name with `resume`. Return its id."""
         application = application_of(settings.tools)
-        migrate(self.url, application)
+        migrate(self.url)
         batch = self.reopen(name, application, settings) if resume else None
         if batch is None:
             batch = os.urandom(16).hex()
@@ -73,6 +97,7 @@ class DbosQueue(PostgresLedger):
             client.resume_workflows([each.workflow_id for each in stopped], queue_name=queue_of(batch))
         return batch
 
+    @_explaining
     def add(self, batch: str, tasks: Sequence[Task]) -> None:
         """Add the tasks that the batch does not have yet, all or none."""
         settings, _ = self.batch(batch)
@@ -101,6 +126,7 @@ class DbosQueue(PostgresLedger):
                     msgspec.json.encode(task).decode(),
                 )
 
+    @_explaining
     def results(self, batch: str, after: int) -> tuple[list[TaskResult], int]:
         """Return the results since a mark, which is 0 at the beginning, and the next mark."""
         if after == 0:
@@ -122,6 +148,7 @@ class DbosQueue(PostgresLedger):
         new = [each.workflow_id for each in rows if each.workflow_id not in self._seen[batch]]
         return client.list_workflows(workflow_ids=new) if new else []
 
+    @_explaining
     def state(self, batch: str) -> BatchState:
         """Return where the batch stands."""
         self.recover_dead()
@@ -133,6 +160,7 @@ class DbosQueue(PostgresLedger):
         counts: dict[str, int] = dict(self.query(_COUNTS, queue_of(batch)))
         return sum(counts.get(each, 0) for each in _ENDED), counts.get("PENDING", 0), sum(counts.values())
 
+    @_explaining
     def end(self, batch: str) -> None:
         """Mark a batch as ended: workers leave it alone."""
         self.close_batch(batch)
@@ -153,23 +181,31 @@ class DbosQueue(PostgresLedger):
         from outrider.batches.executor import Executor  # imports DBOS
 
         application = application_of(tools)
-        await asyncio.to_thread(migrate, self.url, application)
+        await patiently(self._migrate)
         while not stop.is_set():
             await Executor(self, run, application, batch, self._lease).live(stop)
+
+    @_explaining
+    def _migrate(self) -> None:
+        migrate(self.url)
 
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
         """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""
         task = msgspec.json.decode(body, type=Task)
-        settings, spent = await asyncio.to_thread(self.batch, batch)
-        attempt = await asyncio.to_thread(self._attempt, workflow)
+        settings, spent = await patiently(self.batch, batch)
+        attempt = await patiently(self._attempt, workflow)
         try:
             if settings.budget is not None and spent >= settings.budget:
                 raise Unfinished
             result = await run(Claim(batch, task, attempt, settings))
         except Unfinished:
-            await asyncio.to_thread(self._client("").cancel_workflow, workflow)
+            await patiently(self._cancel, workflow)
             return None
         return msgspec.json.encode(result).decode()
+
+    @_explaining
+    def _cancel(self, workflow: str) -> None:
+        self._client("").cancel_workflow(workflow)
 
     def _attempt(self, workflow: str) -> int:
         query = "SELECT recovery_attempts FROM dbos.workflow_status WHERE workflow_uuid = %s"
@@ -182,6 +218,7 @@ class DbosQueue(PostgresLedger):
             self.recover(executor)
             self.remove(executor, self._lease)
 
+    @_explaining
     def recover(self, executor: str) -> None:
         """Put the workflows of an executor back into their queues. It is idempotent."""
         system = self._client("")._sys_db
@@ -227,7 +264,7 @@ def workflow_of(batch: str, task: str) -> str:
     return f"{batch}/{task}"
 
 
-def migrate(url: str, application: str) -> None:
+def migrate(url: str) -> None:
     """Create the tables of DBOS, or bring them up to date. Raises ConfigError if DBOS is not installed."""
     try:
         from dbos import DBOS

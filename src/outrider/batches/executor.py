@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbos import DBOS
 
+from outrider.batches.patience import patiently
 from outrider.batches.queue import MAX_ATTEMPTS, Run
 from outrider.errors import ConfigError, LogError
 
@@ -43,7 +44,7 @@ class Executor:
 
         A cancel puts the workflows that run back into their queues.
         """
-        await asyncio.to_thread(self._queue.register, self.id)
+        await patiently(self._queue.register, self.id)
         self._launch(asyncio.get_running_loop())
         await asyncio.to_thread(DBOS.launch)
         beating = asyncio.ensure_future(self._beat())

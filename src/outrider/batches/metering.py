@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from outrider.batches.patience import patiently
 from outrider.batches.queue import BatchSettings, Ledger, rate_of
 from outrider.errors import ProviderError, RateLimitedError
 from outrider.providers.base import Provider, Reply, Request, SchemaProvider
@@ -34,22 +35,22 @@ class Meter:
     async def admit(self, model: str) -> None:
         """Wait for the turn of a request. Raises ProviderError if the budget is used up."""
         name, interval = self._pace(model)
-        if self._settings.budget is not None and await asyncio.to_thread(self._ledger.is_spent, self._batch):
+        if self._settings.budget is not None and await patiently(self._ledger.is_spent, self._batch):
             self.is_spent = True
             raise ProviderError("the budget of the batch is used up")
-        if seconds := await asyncio.to_thread(self._ledger.reserve, name, interval):
+        if seconds := await patiently(self._ledger.reserve, name, interval):
             await asyncio.sleep(seconds)
 
     async def count(self, dollars: float | None) -> None:
         """Add the cost of a request, if it is known."""
         if dollars:
-            await asyncio.to_thread(self._ledger.spend, self._batch, dollars)
+            await patiently(self._ledger.spend, self._batch, dollars)
 
     async def refused(self, model: str, error: RateLimitedError) -> None:
         """Let the other workers wait as well, if the provider says how long."""
         if error.retryable and error.retry_after:
             seconds = min(error.retry_after, LONGEST_BLOCK)
-            await asyncio.to_thread(self._ledger.block, self._pace(model)[0], seconds)
+            await patiently(self._ledger.block, self._pace(model)[0], seconds)
 
     def _pace(self, model: str) -> tuple[str, float]:
         """Return the name under which requests to a model are paced, and the seconds between two."""

@@ -12,22 +12,18 @@ from typing import Protocol
 import msgspec
 
 from outrider.batches.metering import Meter
+from outrider.batches.patience import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT
 from outrider.batches.queue import Claim, Ledger, Unfinished
 from outrider.batches.task import Task, TaskResult, UnknownCall, session_of
 from outrider.conversation.messages import Message
-from outrider.errors import DamagedLogError, LogError, NewerLogError, OutriderError, UnknownSessionError
+from outrider.errors import LogError, OutriderError
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent
-from outrider.runtime.agent_settings import settings_of
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, Report, run_to_report
 from outrider.tools.approval import Approver
 
-LOG_SECONDS = 600.0
-"""How long a task waits for a log that cannot be reached, or for a session that a dead worker still seems to hold."""
-PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds before the session is opened again, and the most that the growing pause reaches."""
 MAX_FAILURES = 3
 """How often a run is resumed that the log has ended."""
 UNKNOWN = "The outcome of this call is unknown"
@@ -66,16 +62,7 @@ class AgentSessions:
         agent = agent.replace(model=meter(agent.provider))
         agent = report.attached_to(agent) if report else agent
         cwd = Path(task.cwd).expanduser() if task.cwd else None
-        create_session(self._log, id, agent, cwd or Path.cwd())
-        return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve)
-
-
-def create_session(log: Log, id: str, agent: Agent, cwd: Path) -> None:
-    """Create the session with this id, unless the log has it."""
-    try:
-        log.session(id)
-    except UnknownSessionError:
-        log.create(settings_of(agent, cwd), id=id).close()
+        return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, create=True)
 
 
 class TaskRunner:
@@ -111,7 +98,7 @@ class TaskRunner:
                 failures += 1
                 if failures >= MAX_FAILURES:
                     return failure.result
-            except (UnknownSessionError, DamagedLogError, NewerLogError):
+            except PERMANENT:
                 raise
             except LogError:  # also SessionHeldError: a worker that has just died may still seem to hold it
                 if time.monotonic() > until:

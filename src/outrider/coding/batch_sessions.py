@@ -17,7 +17,7 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.mcp.finding import find_servers
 from outrider.coding.workbench import Workbench
-from outrider.errors import ConfigError, UnknownSessionError
+from outrider.errors import ConfigError
 from outrider.log.log import Log
 from outrider.providers import resolve
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
@@ -48,18 +48,11 @@ class CodingSessions:
             meter=meter,
         )
         try:
-            self._create(id)
-            session = bench.open(self._log, id, model=task.model or None, report=report)
+            session = bench.open(self._log, id, model=task.model or None, report=report, create=True)
         except BaseException:
             bench.close()
             raise
         return _closing(session, bench)
-
-    def _create(self, id: str) -> None:
-        try:
-            self._log.session(id)
-        except UnknownSessionError:
-            self._log.create(id=id).close()
 
 
 @asynccontextmanager

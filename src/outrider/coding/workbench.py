@@ -229,20 +229,25 @@ class Workbench:
         effort: EffortChoice | None = None,
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
+        create: bool = False,
     ) -> Session:
         """Open a session in the log. A resumed session keeps its model and effort unless others are given.
+
+        `create`: a session with this id is created if the log has none.
 
         Raises RequestRefusedError if the model does not have the given effort.
         """
         kept: Effort | None = self.settings.effort
-        if id is not None:
+        if id is not None and not (create and not log.has(id)):
             recorded = log.settings(id)
             model = model or recorded.model
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
             check_effort(resolve(model or self.settings.model or default_model()), effort)
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
-        session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
+        session = Session.open(
+            log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions, create=create
+        ).now()
         session.before_run = partial(self._ask_about_search, session)
         session.use_folder(FolderSnapshots(self.folder, log, session.id))
         return session

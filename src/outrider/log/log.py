@@ -110,6 +110,10 @@ class Log:
         """Return the summary of a session, given its id or a unique prefix of it."""
         return self._find(id).summary
 
+    def has(self, id: str) -> bool:
+        """Return whether there is a session with this id, or with ids that begin so."""
+        return self._backend.exists() and bool(self._backend.with_prefix(id))
+
     def settings(self, id: str) -> SessionSettings:
         """Return the current settings of a session: model, system prompt, tools, limits."""
         return self._find(id).settings
