@@ -35,10 +35,10 @@ check: .venv/.ready
 	$(BIN)/lint-imports
 
 test: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not long"
 
 test-long: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600
+	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600
 
 test-all: .venv/.ready
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600

@@ -183,13 +183,8 @@ def shared_server(folder: Path) -> int:
         answer = folder / "server.json"
         if not answer.exists():
             run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.postgres", str(folder), str(run)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=(folder / "keeper.log").open("wb"),
-                start_new_session=True,
-            )
+            command = f'exec "{sys.executable}" -m tests.postgres "{folder}" {run} 2>"{folder}/keeper.log" &'
+            subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
             deadline = time.monotonic() + START_SECONDS
             while not answer.exists():
                 assert time.monotonic() < deadline, "the keeper of Postgres does not answer"
@@ -198,6 +193,20 @@ def shared_server(folder: Path) -> int:
     if "error" in found:
         pytest.skip(f"Postgres cannot start here: {found['error']}")
     return int(found["port"])
+
+
+@contextlib.contextmanager
+def new_database(folders: pytest.TempPathFactory) -> Iterator[str]:
+    """Make a database on the server of this run, and return its URL."""
+    base = folders.getbasetemp()
+    port = shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "postgres")
+    address = f"postgresql://postgres@127.0.0.1:{port}"
+    name = f"test_{os.urandom(8).hex()}"
+    execute(f"{address}/postgres", f"CREATE DATABASE {name}")
+    try:
+        yield f"{address}/{name}"
+    finally:
+        execute(f"{address}/postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def keep(folder: Path, run: int) -> None:

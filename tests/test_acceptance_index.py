@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance_index import INDEX, LONG, SHORT, read_index
+from tests.lengths import only_long
 
 ROOT = Path(__file__).parents[1]
 LINES = read_index((ROOT / INDEX).read_text())
@@ -137,7 +138,7 @@ def test_short_and_left_out(): pass
 """
 
 
-@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("processes", [(), *only_long((("-p", "xdist", "-n", "2"),))], ids=["alone", "xdist"])
 @pytest.mark.parametrize(("half", "left_out"), [(SHORT, "test_short_and_left_out"), (LONG, "test_long_and_left_out")])
 def test_each_half_of_a_run_answers_for_its_own_tests(
     tmp_path: Path, processes: tuple[str, ...], half: str, left_out: str

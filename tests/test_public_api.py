@@ -197,6 +197,7 @@ def test_help_shows_every_name_with_what_it_says_of_itself() -> None:
 # The types
 
 
+@pytest.mark.long
 def test_a_strict_type_checker_follows_the_page_and_finds_mistakes(tmp_path: Path) -> None:
     """As users have it: the installed package, whose `py.typed` says that its annotations count."""
     assert (files("outrider") / "py.typed").is_file()

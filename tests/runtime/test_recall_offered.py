@@ -14,6 +14,7 @@ from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Step, call
 from outrider.tools.context import ToolContext
 from outrider.tools.threads import Threads
+from tests.lengths import only_long
 
 FACTS = 100
 
@@ -62,7 +63,7 @@ def names(request: Request) -> list[str]:
     return [spec.name for spec in request.tools]
 
 
-@pytest.mark.parametrize("place", ["memory", "log"])
+@pytest.mark.parametrize("place", ["log", *only_long("memory")])
 @pytest.mark.parametrize("clear_at", [None, 0.6], ids=["compacted", "cleared"])
 def test_every_fact_from_before_the_cuts_is_found_and_read(tmp_path: Path, place: str, clear_at: float | None) -> None:
     model = ScriptedModel(searching, window=8_000)

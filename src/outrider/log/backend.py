@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from outrider.log.entries import SessionStarted
     from outrider.log.files import FileStore
     from outrider.log.holder import Holder
+    from outrider.log.inbox_tables import InboxTables
     from outrider.log.passage_tables import PassageTables
     from outrider.log.pending_write import PendingWrite
     from outrider.log.snapshot_store import SnapshotStore
@@ -152,4 +153,8 @@ class Backend(Protocol):
 
     def passage_tables(self) -> PassageTables:
         """Return the tables of the search index."""
+        ...
+
+    def inbox_tables(self) -> InboxTables:
+        """Return the tables of questions and messages."""
         ...

@@ -39,6 +39,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.log.copying import ImportedEntry
+    from outrider.log.inbox import Inbox
     from outrider.log.search import SearchIndex
     from outrider.log.snapshot_store import SnapshotStore
 
@@ -86,6 +87,8 @@ class Log:
         """Release all sessions and disconnect. The next use of the log connects again."""
         for number, fence in list(self._held.items()):
             self._release(number, fence, wait=False)
+        if "inbox" in vars(self):
+            self.inbox.close()
         self._backend.close()
 
     def __enter__(self) -> Log:
@@ -318,6 +321,13 @@ class Log:
     def remove_unreferenced_files(self) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
         return self._backend.remove_unreferenced(self.snapshot_store) if self._backend.exists() else (0, 0)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """The questions of open sessions that wait for a person, and messages to those sessions."""
+        from outrider.log.inbox import Inbox  # few programs use it
+
+        return Inbox(self._backend, self._find, self._held)
 
     # Internals
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with
+from tests.lengths import only_long
 from tests.modelserver import ModelServer, Paced, Status
 from tests.streams import Answer
 
@@ -178,7 +179,7 @@ async def test_completion_of_hostile_names(project: Path) -> None:
         harmless(terminal)
 
 
-@pytest.mark.parametrize("where", ["text", "thinking", "output"])
+@pytest.mark.parametrize("where", ["output", *only_long("text", "thinking")])
 async def test_a_very_long_line(where: str, project: Path) -> None:
     line = "x" * 200_000  # a megabyte would be no problem for the program, but for the terminal of the tests
     steps = {

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chat.terminal import Terminal, answered_by, terminal_environment, until
+from tests.lengths import only_long
 from tests.modelserver import ModelServer, Paced
 from tests.streams import Answer
 
@@ -100,7 +101,7 @@ async def tmux(folder: Path, size: tuple[int, int], **environment: str) -> Async
 
 
 @pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
-@pytest.mark.parametrize("size", SIZES[:2], ids=str)
+@pytest.mark.parametrize("size", [SIZES[0], *only_long((SIZES[1],))], ids=str)
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_a_long_answer_stands_once_in_tmux(kind: str, size: tuple[int, int], project: Path) -> None:
     async with ModelServer([answer(kind)]) as server, tmux(project, size, **answered_by(server)) as window:

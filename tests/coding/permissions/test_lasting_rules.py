@@ -10,6 +10,7 @@ from outrider.coding.permissions.decision import Call, decide
 from outrider.coding.toolbox import ALL_NAMES
 from tests.coding.permissions.grammar import escape, slip
 from tests.coding.permissions.workspace import EFFECTS, Ground
+from tests.lengths import examples
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,6 @@ def test_what_is_offered_allows_the_call(ground: Ground, tool: str, input: dict[
 
 def test_what_is_offered_for_a_command_allows_the_command(ground: Ground) -> None:
     random = Random(3)
-    commands = [make(random) for _ in range(750) for make in (slip, lambda random: escape(random)[0])]
+    commands = [make(random) for _ in range(examples(750)) for make in (slip, lambda random: escape(random)[0])]
     offered = sum(_assert_it_works(ground, "Bash", {"command": command}) for command in commands)
     assert offered > 200

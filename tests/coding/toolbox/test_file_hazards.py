@@ -74,6 +74,7 @@ def test_the_beginning_of_a_huge_file_is_read_without_the_rest(tools: FileTools,
     assert (seen.stamp.size, seen.stamp.sha256) == (TEN_GB + 15, "")
 
 
+@pytest.mark.long
 def test_far_into_a_large_file_memory_is_bounded_and_progress_is_shown(tools: FileTools) -> None:
     program = """
 import resource, sys

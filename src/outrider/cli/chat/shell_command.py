@@ -12,6 +12,7 @@ from pathlib import Path
 
 from outrider.cli.command_output import command_output_lines
 from outrider.processes.guard import Guard
+from outrider.processes.process_tree import MARK
 
 KEPT = 20_000
 """Characters of the output that are sent."""
@@ -22,16 +23,20 @@ async def run_shell_command(command: str, folder: Path, show: Callable[[Sequence
 
     It runs with the user's rights, outside of the sandbox, and ends with everything that it started if it is cancelled.
     """
+    mark = os.urandom(8).hex()
+    guard = Guard(mark)  # ends it if this program is killed
+    with suppress(OSError):
+        guard.watch([])  # before the command runs, which carries the mark
     process = await asyncio.create_subprocess_shell(
         command,
         cwd=folder,
+        env={**os.environ, MARK: mark},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
     assert process.stdout
-    guard = Guard(os.urandom(8).hex())  # ends it if this program is killed
     with suppress(OSError):
         guard.watch([process.pid])
     decoder, line, kept = codecs.getincrementaldecoder("utf-8")("replace"), "", ""

@@ -17,6 +17,7 @@ from outrider.log.copying import Fork, Import
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.files import remove_unreferenced
 from outrider.log.holder import STALE_SECONDS, Holder
+from outrider.log.inbox_tables import InboxTables
 from outrider.log.passage_tables import PassageTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.postgres.address import Address
@@ -205,6 +206,7 @@ class PostgresBackend:
             )
             if row is not None:
                 self._writer.hold(found.number, row[0])
+                await _forget_inbox(connection, [found.number])
             return row is not None
 
         return self._writer.run(work)
@@ -213,8 +215,9 @@ class PostgresBackend:
         """Clear the holder if the fence is still this one."""
 
         async def work(connection: Connection) -> None:
-            query = "UPDATE session SET holder = '' WHERE number = $1 AND fence = $2"
-            await connection.execute(query, number, fence)
+            query = "UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING true"
+            if await connection.fetchval(query, number, fence):
+                await _forget_inbox(connection, [number])
 
         (self._writer.run_or_post if wait else self._writer.post)(work)
 
@@ -303,6 +306,7 @@ class PostgresBackend:
                     raise SessionHeldError(f"the session {doomed[0].summary.id[:8]} was just opened; try again")
                 for table in ("event", "reference"):
                     await connection.execute(f"DELETE FROM {table} WHERE session = ANY($1)", numbers)
+                await _forget_inbox(connection, numbers)
 
         self._change(work)
 
@@ -318,6 +322,22 @@ class PostgresBackend:
         from outrider.log.postgres.passages import PostgresPassageTables  # few programs search
 
         return PostgresPassageTables(self._change)
+
+    def inbox_tables(self) -> InboxTables:
+        """Return the tables of questions and messages."""
+        from outrider.log.postgres.inbox import PostgresInboxTables  # few programs use them
+
+        return PostgresInboxTables(self, self._change, self._writer, self._thread, self._database)
+
+
+async def _forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
+    """Delete the questions of sessions and the messages to them: their holders are gone."""
+    gone = "session = ANY($1)"
+    await connection.execute(
+        f"WITH question AS (DELETE FROM question WHERE {gone}), signal AS (DELETE FROM signal WHERE {gone}) "
+        f"DELETE FROM listener WHERE {gone}",
+        numbers,
+    )
 
 
 async def _page(connection: Connection, session: int, after: int, upto: int) -> list[Row]:

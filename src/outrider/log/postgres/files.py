@@ -18,7 +18,7 @@ from outrider.log.postgres.link import Use
 from outrider.log.postgres.schema import Connection
 from outrider.text import clean
 
-IN_MEMORY = 8_000_000
+IN_MEMORY = 1_000_000
 """The size from which a file is put down on this machine's disk while it is copied."""
 
 

@@ -77,6 +77,28 @@ MIGRATIONS = (
         PRIMARY KEY (upload, n)
     );
     ALTER TABLE chunk ALTER COLUMN data SET STORAGE EXTERNAL;  -- pictures and PDFs are compressed already
+    CREATE TABLE question (
+        id text COLLATE "C" PRIMARY KEY,
+        session bigint NOT NULL,
+        fence bigint NOT NULL,  -- of the holder that asks
+        call_id text NOT NULL,
+        body text NOT NULL,
+        asked double precision NOT NULL,
+        answer text,            -- NULL while it waits
+        answered_by text NOT NULL DEFAULT '',
+        answered double precision
+    );
+    CREATE INDEX question_session ON question (session);
+    CREATE TABLE signal (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        session bigint NOT NULL,
+        fence bigint NOT NULL,  -- of the holder that it is for
+        body text NOT NULL,
+        sent double precision NOT NULL,
+        taken double precision
+    );
+    CREATE INDEX signal_session ON signal (session);
+    CREATE TABLE listener (session bigint PRIMARY KEY, fence bigint NOT NULL);  -- holders that take messages
     CREATE TABLE indexed (
         session bigint PRIMARY KEY REFERENCES session ON DELETE CASCADE,
         id text NOT NULL,

@@ -54,7 +54,8 @@ class _Other(msgspec.Struct):
     """Work that has a place in the order of writes, and a transaction of its own."""
 
     work: Work[Any]
-    waiting: Future[Any]
+    waiting: Future[Any] | PendingWrite
+    loop: asyncio.AbstractEventLoop | None = None
 
 
 class _Doubt(msgspec.Struct, frozen=True):
@@ -86,6 +87,12 @@ class PostgresWriter:
         """Queue entries and return a handle for the running event loop."""
         write = PendingWrite()
         self._thread.call(self._put, _Write(append, write, asyncio.get_running_loop()))
+        return write
+
+    def submit_work(self, work: Work[None]) -> PendingWrite:
+        """Queue work and return a handle for the running event loop."""
+        write = PendingWrite()
+        self._thread.call(self._put, _Other(work, write, asyncio.get_running_loop()))
         return write
 
     def append(self, append: Append) -> None:
@@ -169,11 +176,11 @@ class PostgresWriter:
         try:
             value = await self._line.use(work)
         except BaseException as error:
-            job.waiting.set_exception(_closed(error))
+            _resolve([job], [_closed(error)])
             if isinstance(error, asyncio.CancelledError):
                 raise
         else:
-            job.waiting.set_result(value)
+            _resolve([job], [None], value)
 
     async def _commit(self, writes: Sequence[_Write]) -> None:
         """Commit writes together; one by one if that fails for a reason that may be that of one."""
@@ -312,13 +319,10 @@ def _closed(error: BaseException) -> BaseException:
 
 def _fail(jobs: Iterable[_Write | _Other], error: BaseException) -> None:
     for job in jobs:
-        if isinstance(job, _Write):
-            _resolve([job], [error])
-        else:
-            job.waiting.set_exception(error)
+        _resolve([job], [error])
 
 
-def _resolve(writes: Sequence[_Write], errors: Sequence[BaseException | None]) -> None:
+def _resolve(writes: Sequence[_Write | _Other], errors: Sequence[BaseException | None], value: Any = None) -> None:
     """Pass outcomes to the callers, with one call for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[PendingWrite, BaseException | None]]] = {}
     for write, error in zip(writes, errors, strict=True):
@@ -326,7 +330,7 @@ def _resolve(writes: Sequence[_Write], errors: Sequence[BaseException | None]) -
             assert write.loop
             loops.setdefault(write.loop, []).append((write.waiting, error))
         elif error is None:
-            write.waiting.set_result(None)
+            write.waiting.set_result(value)
         else:
             write.waiting.set_exception(error)
     for loop, done in loops.items():

@@ -18,6 +18,7 @@ from outrider.log.copying import Fork, Import
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.files import remove_unreferenced
 from outrider.log.holder import BEAT_SECONDS, Holder
+from outrider.log.inbox_tables import InboxTables
 from outrider.log.passage_tables import PassageTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent, Row, row
@@ -25,6 +26,7 @@ from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sqlite.database import explain_errors, reading
 from outrider.log.sqlite.event_table import INSERT, read_after, read_kinds, read_newest, read_row, read_rows
 from outrider.log.sqlite.filesystem import network_file_system
+from outrider.log.sqlite.inbox_rows import forget_inbox
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
 from outrider.log.sqlite.session_table import find, insert, references, write_update
 from outrider.log.sqlite.writer import Writer
@@ -176,6 +178,7 @@ class SqliteBackend:
                     raise SessionHeldError(f"the session {each.summary.id[:8]} was just opened; try again")
                 for table, column in (("event", "session"), ("reference", "session"), ("session", "number")):
                     connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
+                forget_inbox(connection, each.number)
 
         self.writer.run(work)
 
@@ -197,6 +200,12 @@ class SqliteBackend:
         from outrider.log.sqlite.passages import SqlitePassageTables  # few programs search
 
         return SqlitePassageTables(self.folder / "search.db")
+
+    def inbox_tables(self) -> InboxTables:
+        """Return the tables of questions and messages."""
+        from outrider.log.sqlite.inbox import SqliteInboxTables  # few programs use them
+
+        return SqliteInboxTables(self.path, self.writer)
 
 
 def _append(append: Append, connection: sqlite3.Connection) -> None:

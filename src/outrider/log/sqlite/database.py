@@ -64,8 +64,41 @@ MIGRATIONS = (
         PRIMARY KEY (session, sha256)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE question (
+        id TEXT PRIMARY KEY,
+        session INTEGER NOT NULL,
+        fence INTEGER NOT NULL,           -- of the holder that asks
+        call_id TEXT NOT NULL,
+        body TEXT NOT NULL,
+        asked REAL NOT NULL,
+        answer TEXT,                      -- NULL while it waits
+        answered_by TEXT NOT NULL DEFAULT '',
+        answered REAL
+    );
+    CREATE INDEX question_session ON question (session);
+    CREATE TABLE signal (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER NOT NULL,
+        fence INTEGER NOT NULL,           -- of the holder that it is for
+        body TEXT NOT NULL,
+        sent REAL NOT NULL,
+        taken REAL
+    );
+    CREATE INDEX signal_session ON signal (session);
+    CREATE TABLE listener (               -- holders that take messages
+        session INTEGER PRIMARY KEY,
+        fence INTEGER NOT NULL
+    );
+    """,
 )
-"""The scripts that upgrade the file, one a version. The events are authoritative; the other tables derive from them."""
+"""The scripts that upgrade the file, one a version.
+
+The events are authoritative. The tables of sessions and references derive from them; those of the inbox end with the
+holder of a session.
+"""
+
+_INBOX_VERSION = 2
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -117,7 +150,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a connection for reading within one transaction, and translate its errors."""
     connection = open_for_reading(path)
     try:
-        if _version(connection, path) < len(MIGRATIONS):
+        if _version(connection, path) < len(MIGRATIONS) and _is_writable(path):
             connection.close()
             open_for_writing(path).close()
             connection = open_for_reading(path)
@@ -125,6 +158,25 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     finally:
         connection.close()
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether the file can be upgraded. Another, such as on a read-only disk, is read as it is."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def has_inbox(connection: sqlite3.Connection) -> bool:
+    """Return whether the file has the tables of the inbox. An old one that cannot be upgraded has not."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version >= _INBOX_VERSION
+
+
+def connect_for_watching(path: Path) -> sqlite3.Connection:
+    """Return a read-only connection outside a transaction, which does not wait for writers."""
+    with explain_errors(path, "read"):
+        connection = _connect_for_reading(path, "mode=ro")
+        connection.execute("PRAGMA busy_timeout=0")
+        return connection
 
 
 def _connect_for_reading(path: Path, mode: str) -> sqlite3.Connection:

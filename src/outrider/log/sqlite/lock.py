@@ -12,6 +12,7 @@ from pathlib import Path
 
 from outrider.log.holder import BEAT_SECONDS, STALE_SECONDS, Holder
 from outrider.log.sqlite.database import reading
+from outrider.log.sqlite.inbox_rows import forget_inbox
 from outrider.log.sqlite.session_table import find
 from outrider.log.summary import SessionRow
 
@@ -49,6 +50,8 @@ def acquire(found: SessionRow, holder: Holder, mark_opened: bool, connection: sq
         "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
         (holder.encoded, time.time(), found.number, found.fence, found.beat),
     )
+    if cursor.rowcount == 1:
+        forget_inbox(connection, found.number)
     if mark_opened:
         newest = "(SELECT max(opened) + 1 FROM session)"
         connection.execute(f"UPDATE session SET opened = {newest} WHERE number = ?", (found.number,))
@@ -57,7 +60,9 @@ def acquire(found: SessionRow, holder: Holder, mark_opened: bool, connection: sq
 
 def release(number: int, fence: int, connection: sqlite3.Connection) -> None:
     """Clear the holder, if the fence is still ours."""
-    connection.execute("UPDATE session SET holder = '' WHERE number = ? AND fence = ?", (number, fence))
+    cursor = connection.execute("UPDATE session SET holder = '' WHERE number = ? AND fence = ?", (number, fence))
+    if cursor.rowcount == 1:
+        forget_inbox(connection, number)
 
 
 def heartbeat(held: dict[int, int], connection: sqlite3.Connection) -> None:

@@ -1,0 +1,194 @@
+"""The inbox: questions of open sessions, answered from any process of the owner, and messages to those sessions.
+
+A question and a message belong to one holder of a session, known by its fence. They end with it: nothing is asked or
+delivered in the name of a process that is gone. All of it is removed when the session is closed or opened again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+import msgspec
+
+from outrider.errors import LogError
+from outrider.log.backend import Backend
+from outrider.log.inbox_tables import InboxTables, InboxView, QuestionRow, Watcher
+from outrider.log.pending_write import deliver_cancel
+from outrider.log.questions import Answer, Body, Question, Signal, check_answer, check_signal
+from outrider.log.summary import SessionRow
+from outrider.text import clean, clean_value
+
+_decode_body = msgspec.json.Decoder(Body).decode
+_decode_answer = msgspec.json.Decoder(Answer).decode
+_decode_signal = msgspec.json.Decoder(Signal).decode
+
+
+class Inbox:
+    """The questions of all sessions of a log that wait for a person.
+
+    >>> import tempfile
+    >>> from outrider.log.log import Log
+    >>> Log(tempfile.mkdtemp()).inbox.questions()
+    []
+    """
+
+    def __init__(self, backend: Backend, find_session: Callable[[str], SessionRow], held: Mapping[int, int]) -> None:
+        self._tables = backend.inbox_tables()
+        self._find_session = find_session
+        self._held = held
+        """The fence of each session that is open here, by session number."""
+        self._watcher = self._tables.watcher()
+
+    # From any process
+
+    def questions(self, session: str | None = None) -> list[Question]:
+        """Return the questions that wait, of all sessions or of one, the oldest first. Their holders are alive."""
+        if not self._tables.exists():
+            return []
+        number = None if session is None else self._find_session(session).number
+        rows = [row for row in self._tables.waiting() if number in (None, row.number)]
+        alive = {each for each in {row.number for row in rows} if self._lives(each)}
+        found = (_question(row) for row in rows if row.number in alive)
+        return [each for each in found if each]
+
+    def _lives(self, number: int) -> bool:
+        row = self._tables.numbered(number)
+        return row is not None and self._tables.is_alive(row)
+
+    def question(self, id: str) -> Question | None:
+        """Return a question, also one that was answered; None if its session was closed or its turn was cancelled."""
+        found = self._tables.question(id) if self._tables.exists() else None
+        return _question(found) if found else None
+
+    def answer(self, id: str, answer: Answer, by: str) -> bool:
+        """Answer a question. Return False if it was answered before, or its session waits no more.
+
+        The first answer wins; `question(id)` says who gave it. Raises ValidationError if the question does not offer
+        the answer.
+        """
+        found = self.question(id)
+        if found is None or not self._tables.is_alive(self._find_session(found.session)):
+            return False
+        check_answer(found.body, answer)
+        return self._tables.settle(id, _encoded(answer), clean(by))
+
+    def send(self, session: str, signal: Signal) -> int:
+        """Send a message, or the wish to stop, to the process that has a session open. Return its number.
+
+        Raises LogError if no process has it open that takes messages, and ValidationError for an empty message.
+        """
+        check_signal(signal)
+        row = self._find_session(session)
+        if not self.is_listening(session):
+            lives = self._tables.is_alive(row)
+            holder = f"{row.summary.holder} does not take messages" if lives else "no process has it open"
+            raise LogError(f"the session {row.summary.id[:8]} cannot be reached: {holder}")
+        return self._tables.send(row.number, row.fence, _encoded(signal))
+
+    def is_taken(self, number: int) -> bool | None:
+        """Return whether the session has taken a message; None if it was closed, or its process ended, before."""
+        found = self._tables.signal(number)
+        if found is None:
+            return None
+        session, fence, taken = found
+        row = self._tables.numbered(session)
+        waits = row is not None and row.fence == fence and self._tables.is_alive(row)
+        return True if taken else (False if waits else None)
+
+    def is_listening(self, session: str) -> bool:
+        """Return whether a live process has the session open, and takes messages and answers from others."""
+        row = self._find_session(session)
+        return self._tables.is_alive(row) and self._tables.is_listening(row.number, row.fence)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield once now, and then whenever any process has changed the log."""
+        import asyncio
+
+        changed = asyncio.Event()
+        changed.set()
+        stop = self._watcher.watch(lambda _: changed.set(), lambda: True)
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                yield
+        finally:
+            stop()
+
+    # For the holder
+
+    def listen(self, session: str) -> HeldInbox:
+        """Return the inbox of a session that is open here, and let other processes know that it takes messages."""
+        row = self._find_session(session)
+        if (fence := self._held.get(row.number)) is None:
+            raise LogError(f"the session {row.summary.id[:8]} is not open here")
+        return HeldInbox(row.number, fence, self._tables, self._watcher)
+
+    def close(self) -> None:
+        """Stop watching the file."""
+        self._watcher.close()
+
+
+class HeldInbox:
+    """The inbox of one session, for its holder: asks, and takes answers and messages. Used in one event loop."""
+
+    def __init__(self, number: int, fence: int, tables: InboxTables, watcher: Watcher) -> None:
+        self._number, self._fence = number, fence
+        self._tables = tables
+        self._watcher = watcher
+        tables.announce(number, fence)
+
+    def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
+        """Call `look` when the log has changed, soon if `is_busy`. Return a function that ends it."""
+        return self._watcher.watch(look, is_busy)
+
+    async def ask(self, call_id: str, body: Body) -> str:
+        """Store a question, and return its id."""
+        name = os.urandom(16).hex()
+        text = msgspec.json.encode(clean_value(msgspec.to_builtins(body, enc_hook=str))).decode()
+        try:
+            await self._tables.ask(self._number, self._fence, name, clean(call_id), text)
+            await deliver_cancel()
+        except BaseException:
+            self.withdraw(name)
+            raise
+        self._watcher.hurry()
+        return name
+
+    async def answer(self, id: str, answer: Answer, by: str) -> Question | None:
+        """Answer an own question. Return it as it was answered, perhaps by another; None if it is gone."""
+        found = await self._tables.settle_own(id, _encoded(answer), clean(by))
+        return _question(found) if found else None
+
+    def withdraw(self, id: str) -> None:
+        """Remove a question that waits, soon. One that was answered stays, so that others can see by whom."""
+        self._tables.withdraw(id)
+
+    def answered(self, view: InboxView, id: str) -> Question | None:
+        """Return an own question if it was answered."""
+        row = view.question(id)
+        found = _question(row) if row else None
+        return found if found and found.answer else None
+
+    def has_signals(self, view: InboxView) -> bool:
+        """Return whether there are messages to take."""
+        return view.has_signals(self._number, self._fence)
+
+    async def take_signals(self) -> Sequence[Signal]:
+        """Take the messages that wait, in order, each exactly once."""
+        return [_decode_signal(body) for body in await self._tables.take(self._number, self._fence)]
+
+
+def _encoded(value: Answer | Signal) -> str:
+    return msgspec.json.encode(clean_value(msgspec.to_builtins(value))).decode()
+
+
+def _question(row: QuestionRow) -> Question | None:
+    """Return the question of a row; None if it is damaged, or of a kind that this version does not know."""
+    try:
+        given = _decode_answer(row.answer) if row.answer else None
+        body = _decode_body(row.body)
+    except msgspec.MsgspecError:
+        return None
+    return Question(row.id, row.session, row.call_id, row.asked, body, given, row.answered_by)

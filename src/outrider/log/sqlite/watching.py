@@ -1,0 +1,135 @@
+"""Notice that a log has changed, also by another process.
+
+SQLite counts the changes of a file (`PRAGMA data_version`), and reading that number costs a few microseconds. So it is
+polled: often while something is awaited, seldom otherwise, and not at all while no one watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from outrider.errors import LogError
+from outrider.log.inbox_tables import InboxView, QuestionRow
+from outrider.log.sqlite.database import connect_for_watching
+from outrider.log.sqlite.inbox_rows import find_question
+
+BUSY_SECONDS = 0.1
+IDLE_SECONDS = 0.5
+
+
+class _Watch(NamedTuple):
+    look: Callable[[InboxView], None]
+    is_busy: Callable[[], bool]
+
+
+class _View:
+    """What the connection of the watcher sees."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def question(self, id: str) -> QuestionRow | None:
+        return find_question(self._connection, id)
+
+    def has_signals(self, number: int, fence: int) -> bool:
+        query = "SELECT 1 FROM signal WHERE session = ? AND fence = ? AND taken IS NULL LIMIT 1"
+        return self._connection.execute(query, (number, fence)).fetchone() is not None
+
+
+class SqliteWatcher:
+    """Calls functions on the event loop when a log has changed. One timer and one connection serve all of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._watches: list[_Watch] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._version = -1
+
+    def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
+        """Call `look` soon, and after every change. Return a function that ends it.
+
+        It is called within 0.1 s of a change if `is_busy`, else within 0.5 s.
+        """
+        watch = _Watch(look, is_busy)
+        self._watches.append(watch)
+        self._version = -1
+        self._use_loop(asyncio.get_running_loop())
+
+        def stop() -> None:
+            with suppress(ValueError):
+                self._watches.remove(watch)
+            if not self._watches:
+                self.close()
+
+        return stop
+
+    def hurry(self) -> None:
+        """Look again soon: something is awaited from now on."""
+        if self._loop and self._watches:
+            self._schedule(BUSY_SECONDS)
+
+    def close(self) -> None:
+        """Stop watching, and close the file."""
+        self._watches.clear()
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        self._disconnect()
+
+    def _use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._schedule(0)
+
+    def _schedule(self, seconds: float) -> None:
+        assert self._loop
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if self._loop.is_closed() else self._loop.call_later(seconds, self._poll)
+
+    def _poll(self) -> None:
+        self._timer = None
+        try:
+            self._look_if_changed()
+        except (sqlite3.Error, LogError):  # busy, replaced or damaged: look again later, with a new connection
+            self._disconnect()
+        if self._watches:
+            self._schedule(BUSY_SECONDS if any(watch.is_busy() for watch in self._watches) else IDLE_SECONDS)
+
+    def _look_if_changed(self) -> None:
+        connection = self._connect()
+        if connection is None:
+            return
+        version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version == self._version:
+            return
+        for watch in list(self._watches):
+            watch.look(_View(connection))
+        self._version = version
+
+    def _connect(self) -> sqlite3.Connection | None:
+        """Return a connection to the file that is at the path now; a recovery may have replaced it."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            self._disconnect()
+            return None
+        file = found.st_dev, found.st_ino
+        if self._connection is None or self._file != file:
+            self._disconnect()
+            self._connection, self._file = connect_for_watching(self._path), file
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        self._version = -1
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
