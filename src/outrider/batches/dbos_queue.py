@@ -187,7 +187,9 @@ class DbosQueue(PostgresLedger):
 
     @_explaining
     def _migrate(self) -> None:
-        migrate(self.url)
+        """Create the tables of DBOS if there are none. A worker's role may lack the right to change them."""
+        if not self.query("SELECT to_regclass('dbos.workflow_status')::text")[0][0]:
+            migrate(self.url)
 
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
         """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""

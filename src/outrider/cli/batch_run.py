@@ -112,7 +112,8 @@ class BatchRun:
     ) -> int:
         known = sum(task.id in results.ids for task in tasks)
         progress = Progress(len(tasks), known, quiet=self._options.quiet)
-        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note)
+        environment = {**os.environ, "OUTRIDER_LOG": self._options.log} if self._options.log else None
+        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note, environment)
         collector = Collector(queue, batch)
         try:
             with self._catching(pool, progress):
@@ -142,10 +143,9 @@ class BatchRun:
             await asyncio.sleep(0.02)
 
     def _command(self, batch: str, files: list[str]) -> list[str]:
-        log = ["--log", self._options.log] if self._options.log else []
         tools = [part for file in files for part in ("--tools", file)]
         command = [sys.executable, "-m", "outrider", "worker", "--quiet", "--until-eof", "--batch", batch]
-        return [*command, *log, *tools]
+        return [*command, *tools]
 
     @contextmanager
     def _catching(self, pool: WorkerPool, progress: Progress) -> Iterator[None]:
