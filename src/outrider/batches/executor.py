@@ -8,8 +8,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dbos import DBOS
-
 from outrider.batches.patience import patiently
 from outrider.batches.queue import MAX_ATTEMPTS, Run
 from outrider.errors import ConfigError, LogError
@@ -44,6 +42,8 @@ class Executor:
 
         A cancel puts the workflows that run back into their queues.
         """
+        from dbos import DBOS  # imported on use: most programs do without it
+
         await patiently(self._queue.register, self.id)
         self._launch(asyncio.get_running_loop())
         await asyncio.to_thread(DBOS.launch)
@@ -62,6 +62,8 @@ class Executor:
 
     def _launch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Create DBOS with the one workflow that it has."""
+        from dbos import DBOS
+
         from outrider.batches.dbos_queue import VERSION, WORKFLOW, queue_of
 
         if DBOS.executor_id not in ("local", "") and _is_launched():
@@ -120,6 +122,8 @@ class Executor:
 
 
 def _destroy(seconds: int) -> None:
+    from dbos import DBOS
+
     DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=seconds)
 
 

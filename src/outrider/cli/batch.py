@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from outrider.cli.options import Parser, UsageError
+from outrider.cli.options import UsageError
 
 DESCRIPTION = """\
 Run many tasks, each in a session of its own. TASKS.jsonl has one JSON object a line: {"id": "a", "prompt": "…"}, and
