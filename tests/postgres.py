@@ -158,19 +158,22 @@ def in_own_loop(work: Any) -> Any:
 
 
 @contextlib.contextmanager
-def own_server(folder: Path, *, durable: bool = False) -> Iterator[Server]:
-    """Start a server that a test may kill."""
+def own_server(*, durable: bool = False) -> Iterator[Server]:
+    """Start a server that a test may kill. The folders of a test are closed to the user that runs it for root."""
     pytest.importorskip("asyncpg", reason="asyncpg is not installed")
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="outrider-postgres-"))
+    server: Server | None = None
     try:
-        server = Server(folder, durable=durable).create()
-        server.start()
-    except (OSError, RuntimeError) as error:
-        pytest.skip(f"Postgres cannot start here: {error}")
-    try:
+        try:
+            server = Server(folder, durable=durable).create()
+            server.start()
+        except (OSError, RuntimeError) as error:
+            pytest.skip(f"Postgres cannot start here: {error}")
         yield server
     finally:
-        server.kill()
+        if server is not None:
+            server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shared_server(folder: Path) -> int:

@@ -21,6 +21,7 @@ from outrider.runtime.session import Session
 from tests.crash import family, family_sabotage
 from tests.crash import sabotage as sabotages
 from tests.crash.ledger import Ledger
+from tests.crash.places import place_of, url_of
 from tests.crash.points import Points
 from tests.crash.script import agent, converse, ended, show
 
@@ -39,6 +40,8 @@ def play(
     where = Path(folder)
     points = Points(kill_at, Ledger(where, "points", life) if record else None, autocheckpoint)
     points.install()
+    if url_of(where):
+        points.install_in_postgres()
     if sabotage:
         getattr(sabotages, sabotage)()
     if on_network:
@@ -47,7 +50,7 @@ def play(
 
 
 async def _play(folder: Path, life: int, points: Points) -> dict[str, Any]:
-    with Log(folder / "log") as log:
+    with Log(place_of(folder)) as log:
         found = log.sessions()
         who = agent(folder, life, points.passed)
         known = found[0].id if found else None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
+from outrider.cli.log_option import take_log_option, use_log_setting
 from outrider.version import __version__
 
 USAGE = """\
@@ -40,6 +41,7 @@ options:
   -m, --model MODEL   the model to use
   --permissions MODE  which calls run without asking: ask, edits, all, plan
   --effort LEVEL      how much the model thinks: none, low, medium, high, max
+  --log PLACE         keep sessions in this folder or Postgres database (a URL)
   --attach FILE, --tools TOOLS, --cwd DIR, --max-turns N, --max-cost DOLLARS
   -h, --help          show this help
   --version           show the version
@@ -72,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         print(USAGE, end="")
         return 0
+    arguments = take_log_option(arguments)
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
@@ -117,6 +120,7 @@ def _run(name: str, arguments: list[str], *, hidden: bool) -> int:
 
         hide_process()
     try:
+        use_log_setting()
         code = _command(name)(arguments)
         sys.stdout.flush()
         return code

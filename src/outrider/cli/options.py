@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.errors import (
     AttachmentError,
     ConfigError,
@@ -98,6 +99,7 @@ class Parser(argparse.ArgumentParser):
             metavar="RULE",
             help="let these calls run without asking, as in 'Bash(git log:**)'; may be repeated",
         )
+        add("--log", metavar="PLACE", help=LOG_HELP)
         add("--cwd", metavar="DIR", help="work in this folder; paths of other options are relative to the current one")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:

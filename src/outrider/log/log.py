@@ -392,7 +392,12 @@ class Log:
 
 def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
     if isinstance(place, str) and place.startswith(POSTGRES):
-        from outrider.log.postgres.backend import PostgresBackend
+        try:
+            from outrider.log.postgres.backend import PostgresBackend
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
 
         return PostgresBackend(place, held)
     return SqliteBackend(place, held)

@@ -49,6 +49,11 @@ def if_on(why: str) -> ConsentRule:
     return ConsentRule(why, lambda user, project: project and not user)
 
 
+def if_other(why: str) -> ConsentRule:
+    """Need consent for any value that is not the user's."""
+    return ConsentRule(why, lambda user, project: project != user)
+
+
 def if_higher(why: str) -> ConsentRule:
     """Need consent for a number above the user's. None is no limit."""
     return ConsentRule(why, lambda user, project: user is not None and (project is None or project > user))

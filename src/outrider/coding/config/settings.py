@@ -19,6 +19,7 @@ from outrider.coding.config.consent_rules import (
     if_looser,
     if_more_effort,
     if_on,
+    if_other,
     if_other_provider,
 )
 from outrider.coding.config.declaration import Setting
@@ -410,6 +411,17 @@ class Settings(msgspec.Struct, frozen=True):
             consent=if_adds("these files run as programs, with all your rights"),
         ),
     ] = ()
+    log: Annotated[
+        str | None,
+        Setting(
+            variable="OUTRIDER_LOG",
+            flag="--log",
+            help="where sessions are kept: a folder, or the URL of a Postgres database "
+            "(`postgresql://user@host/database`); give its password in `OUTRIDER_LOG`, `PGPASSWORD` or a password file",
+            unset="a folder in the data folder",
+            consent=if_other("your conversations are kept in another place"),
+        ),
+    ] = None
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()

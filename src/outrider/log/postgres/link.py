@@ -154,7 +154,7 @@ class Line:
         self._connection: Connection | None = None
         self._lock: asyncio.Lock | None = None
 
-    async def use(self, work: Callable[[Connection], Coroutine[Any, Any, T]], *, seconds: float = RETRY_SECONDS) -> T:
+    async def use(self, work: Callable[[Connection], Coroutine[Any, Any, T]], *, seconds: float | None = None) -> T:
         """Run work with the connection, again and again while the connection breaks. Raise LogError.
 
         The work is repeated as a whole. It must find out itself whether an earlier attempt was done.
@@ -162,7 +162,7 @@ class Line:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             clock = asyncio.get_running_loop().time
-            deadline = clock() + seconds
+            deadline = clock() + (RETRY_SECONDS if seconds is None else seconds)
             attempt = 0
             while True:
                 try:
@@ -171,7 +171,8 @@ class Line:
                     if not isinstance(error, COLLISION):
                         self._drop()
                     pause = PAUSES[min(attempt, len(PAUSES) - 1)]
-                    if not self._database.was_reached or clock() + pause > deadline:
+                    is_known = self._database.was_reached or isinstance(error, asyncpg.CannotConnectNowError)
+                    if not is_known or clock() + pause > deadline:
                         raise explain(error, self._database.address) from None
                 except Exception as error:  # noqa: BLE001 - whatever asyncpg raises is told as a LogError
                     raise explain(error, self._database.address) from None

@@ -16,6 +16,13 @@ SCHEMA = "outrider"
 MIGRATION_LOCK = 0x4F555452
 """The key of the advisory lock that lets one process at a time migrate."""
 
+# Read from the catalog itself: after a wait for the lock, `to_regclass` would answer from a cache.
+_HAS_SCHEMA = "SELECT true FROM pg_catalog.pg_namespace WHERE nspname = $1"
+_EXISTS = f"""
+    SELECT true FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = '{SCHEMA}' AND relname = 'format'
+"""
+
 MIGRATIONS = (
     """
     CREATE TABLE format (version integer NOT NULL PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
@@ -129,7 +136,7 @@ MIGRATIONS = (
 
 async def version_of(connection: Connection) -> int:
     """Return the version of the log in the database; 0 if there is none."""
-    if await connection.fetchval("SELECT to_regclass('outrider.format')") is None:
+    if not await connection.fetchval(_EXISTS):
         return 0
     found: int | None = await connection.fetchval("SELECT max(version) FROM outrider.format")
     version = found or 0
@@ -147,7 +154,7 @@ async def migrate(connection: Connection) -> None:
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             version = await version_of(connection)
-            if version == 0 and await connection.fetchval("SELECT to_regnamespace($1)", SCHEMA) is None:
+            if version == 0 and not await connection.fetchval(_HAS_SCHEMA, SCHEMA):
                 await connection.execute(f"CREATE SCHEMA {SCHEMA}")
             for number in range(version, len(MIGRATIONS)):
                 await connection.execute(MIGRATIONS[number])
