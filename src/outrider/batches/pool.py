@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from outrider.errors import OutriderError
@@ -30,16 +30,9 @@ class WorkerPool:
     process is killed, the worker finishes its tasks and ends.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        count: int,
-        note: Callable[[str], None],
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        """`note` is called with each line that a worker prints. Secrets belong into the environment: others can read
-        the arguments of a process."""
-        self._command, self._count, self._note, self._environment = command, count, note, environment
+    def __init__(self, command: Sequence[str], count: int, note: Callable[[str], None]) -> None:
+        """`note` is called with each line that a worker prints."""
+        self._command, self._count, self._note = command, count, note
         self._processes: dict[asyncio.subprocess.Process, float] = {}
         """When each process was started."""
         self._readers: set[asyncio.Task[None]] = set()
@@ -83,7 +76,6 @@ class WorkerPool:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                env=self._environment,
             )
         except OSError as error:
             raise WorkerFailedError(f"a worker cannot be started: {error.strerror}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.options import UsageError
 
 DESCRIPTION = """\
@@ -49,17 +50,19 @@ def batch(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        usage="outrider batch TASKS.jsonl --output FILE [options]", description=DESCRIPTION, epilog=EXAMPLES
+    parser = argparse.ArgumentParser(
+        prog="outrider batch",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.prog = "outrider batch"
     add = parser.add_argument
     add("tasks", metavar="TASKS.jsonl", help="the tasks, one JSON object a line; - for standard input")
     add("-o", "--output", required=True, metavar="FILE", help="the file that results are appended to")
     add("--resume", action="store_true", help="continue: run what has no result yet")
     add("--workers", type=int, default=4, metavar="N", help="worker processes on this machine (default 4); 0 for none")
     add("--concurrency", type=int, default=1, metavar="N", help="tasks that each worker runs at once (default 1)")
-    add("--log", metavar="URL", help="the log: postgresql://…, or a folder (default: the data folder)")
+    add("--log", metavar="PLACE", help=LOG_HELP)
     add("--budget", metavar="DOLLARS", help="stop when all tasks together have cost this much")
     add(
         *("--rate",),

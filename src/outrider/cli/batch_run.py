@@ -18,7 +18,6 @@ from outrider.batches.queue import BatchSettings, Queue, open_queue
 from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task
 from outrider.batches.task_file import read_tasks
-from outrider.cli.batch_log import open_log
 from outrider.cli.batch_progress import Progress
 from outrider.cli.options import UsageError, tools_and_files
 from outrider.cli.prompt_input import read_schema
@@ -27,6 +26,7 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.tool_files import load_tools
 from outrider.environment import default_model
+from outrider.sync import default_log
 
 
 class BatchRun:
@@ -43,7 +43,7 @@ class BatchRun:
         tools = tuple(tool.name for tool in load_tools(files))
         tasks = self._read(self._defaults(names))
         settings = BatchSettings(options.budget, options.rates, options.concurrency, tools)
-        log = open_log(options.log)
+        log = default_log()
         queue = open_queue(log)
         try:
             with ResultsFile(options.output, resume=options.resume) as results:
@@ -112,8 +112,7 @@ class BatchRun:
     ) -> int:
         known = sum(task.id in results.ids for task in tasks)
         progress = Progress(len(tasks), known, quiet=self._options.quiet)
-        environment = {**os.environ, "OUTRIDER_LOG": self._options.log} if self._options.log else None
-        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note, environment)
+        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note)
         collector = Collector(queue, batch)
         try:
             with self._catching(pool, progress):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from outrider.cli.log_option import HELP as LOG_HELP
+
 if TYPE_CHECKING:
     from outrider.batches.queue import Claim, Run
     from outrider.batches.task import TaskResult
@@ -52,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--log", metavar="URL", help="the log: postgresql://…, or a folder (default: the data folder)")
+    add("--log", metavar="PLACE", help=LOG_HELP)
     add(
         *("--tools",),
         action="append",
@@ -70,12 +72,12 @@ def _parser() -> argparse.ArgumentParser:
 async def _work(options: argparse.Namespace) -> None:
     from outrider.batches.queue import open_queue
     from outrider.batches.running import TaskRunner
-    from outrider.cli.batch_log import open_log
     from outrider.coding.batch_sessions import CodingSessions
     from outrider.coding.tool_files import load_tools
+    from outrider.sync import default_log
 
     tools = load_tools(options.tools)
-    log = open_log(options.log)
+    log = default_log()
     queue = open_queue(log)
     try:
         run: Run = TaskRunner(CodingSessions(log, tools), queue)
