@@ -60,6 +60,7 @@ def own_data_folder(monkeypatch: pytest.MonkeyPatch, _new_homes: Iterator[Path])
     folder = next(_new_homes)
     folder.mkdir()
     monkeypatch.setenv("OUTRIDER_HOME", str(folder))
+    monkeypatch.setenv("OUTRIDER_TITLES", "false")  # another such question, after the first answer
     monkeypatch.setenv("OUTRIDER_MODEL_LOOKUP", "off")  # a question that no script of a server expects
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))  # what a developer has set is not to be tested
     return folder

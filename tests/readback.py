@@ -108,7 +108,7 @@ def _responses(body: Json) -> Iterator[Item]:
                 yield from (each for each in inner if each.kind == "file")
             case "reasoning":
                 yield Item("thinking", place)
-            case "web_search_call" | "code_interpreter_call":
+            case "web_search_call" | "code_interpreter_call" | "tool_search_call" | "tool_search_output":
                 pass  # the API's own
             case _:
                 content = item["content"]
@@ -127,11 +127,18 @@ def _response_part(part: Json, place: int, within: Any) -> Item:
 def _response_rules(body: Json, _: str) -> Iterator[str]:
     kinds = [item.get("role") or item["type"] for item in body["input"]]
     for kind, following in pairwise([*kinds, "the end"]):
-        own = ("assistant", "function_call", "reasoning", "web_search_call", "code_interpreter_call")
+        own = (
+            "assistant",
+            "function_call",
+            "reasoning",
+            "web_search_call",
+            "code_interpreter_call",
+            "tool_search_call",
+        )
         if kind == "reasoning" and following not in own:
             yield f"a reasoning item without the item that follows it, but {following}"
     for item in body["input"]:
-        if len(item.get("call_id", "")) > 64:
+        if len(item.get("call_id") or "") > 64:
             yield f"the call id {item['call_id']!r} is too long"
         if item.get("type") == "reasoning" and not item.get("encrypted_content"):
             yield "a reasoning item without its encrypted content"

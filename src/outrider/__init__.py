@@ -33,6 +33,10 @@ Tools and results
                         tools that the model's API runs itself
     ServerTool          the type of these three
 
+Hooks
+    Hooks               async functions that a session calls at certain points: `Agent(hooks=Hooks(before_tool=check))`
+    HookResult          what a hook wants: to block, to add context, to change the arguments of a call
+
 MCP servers
     StdioServer         a server that is a program; `Agent(mcp=[StdioServer("time", "uvx", ["mcp-server-time"])])`
     HttpServer          a server at an address
@@ -127,6 +131,8 @@ if TYPE_CHECKING:
     from outrider.runtime.agent import Agent as Agent
     from outrider.runtime.compaction import Compaction as Compaction
     from outrider.runtime.context import ContextUsage as ContextUsage
+    from outrider.runtime.hooks import HookResult as HookResult
+    from outrider.runtime.hooks import Hooks as Hooks
     from outrider.runtime.limits import Limits as Limits
     from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
@@ -178,6 +184,7 @@ _NAMES_OF_MODULES = {
     ),
     "runtime.compaction": ("Compaction",),
     "runtime.context": ("ContextUsage",),
+    "runtime.hooks": ("HookResult", "Hooks"),
     "runtime.limits": ("Limits",),
     "log.log": ("Log",),
     "mcp.running": ("RunningServers",),

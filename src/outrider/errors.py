@@ -21,6 +21,7 @@ OutriderError
 │   ├── McpClosedError         the connection to the server ended
 │   │   └── McpLoginError      the server needs a login, or refuses the one there is
 │   └── McpTimeoutError        the server did not answer in time
+├── HookBlockedError       a hook refused the prompt
 ├── SessionBusyError       a call on a session that is still busy with another one
 ├── SessionCancelledError  a call on a session was cancelled with cancel()
 ├── RewindConflictError    a rewind would overwrite files that someone else changed; names them
@@ -169,6 +170,10 @@ class McpLoginError(McpClosedError):
 
 class McpTimeoutError(McpError):
     """An MCP server did not answer in time."""
+
+
+class HookBlockedError(OutriderError):
+    """A hook refused the prompt; the conversation is unchanged."""
 
 
 class SessionBusyError(OutriderError):

@@ -21,6 +21,7 @@ from outrider.runtime.events import SubagentEvent as SubagentEvent
 from outrider.runtime.events import SubagentStarted as SubagentStarted
 from outrider.runtime.events import TextDelta as TextDelta
 from outrider.runtime.events import ThinkingDelta as ThinkingDelta
+from outrider.runtime.events import TitleMade as TitleMade
 from outrider.runtime.events import ToolCallDelta as ToolCallDelta
 from outrider.runtime.events import ToolFinished as ToolFinished
 from outrider.runtime.events import ToolProgress as ToolProgress

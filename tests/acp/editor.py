@@ -24,7 +24,7 @@ from tests.cli.program import clean_environment, start
 DEADLINE = 60.0
 Json: TypeAlias = dict[str, Any]
 Handler: TypeAlias = Callable[[Json], Any]
-_UNSTABLE = ("session/fork",)
+_UNSTABLE = ("session/fork", "initialize")
 
 
 class Refused(Exception):

@@ -135,3 +135,9 @@ class Seen:
     def lasting(self) -> Json:
         """What must look the same when the session is loaded again."""
         return {"transcript": self.transcript, "calls": self.calls, "plan": self.plan}
+
+
+def diff_at(line: int, path: Any, old: str, new: str) -> Json:
+    """A changed region of a file, as it is sent."""
+    meta = {"outrider": {"line": line}}
+    return {"type": "diff", "path": str(path), "oldText": old, "newText": new, "_meta": meta}

@@ -197,7 +197,10 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
         session = await editor.new(tmp_path)
         seen = editor.seen(session)
         await editor.until(lambda: seen.commands, "the commands")
-        assert " ".join(seen.commands) == "model effort permissions tools context mcp cost compact continue"
+        assert (
+            " ".join(seen.commands)
+            == "model effort permissions tools context mcp cost compact rewind tasks continue init"
+        )
         answers = {}
         for command in ("/model", "/model nobody/knows", "/permissions", "/permissions yolo", "/tools", "/cost"):
             before = len(seen.text())

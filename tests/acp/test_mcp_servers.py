@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ def commands(editor: Editor, session: str) -> list[str]:
 async def test_the_agent_says_which_servers_it_can_use() -> None:
     async with introduced() as editor:
         capabilities = editor.received[0]["result"]["agentCapabilities"]
-    assert capabilities["mcpCapabilities"] == {"http": True}
+    assert capabilities["mcpCapabilities"] == {"http": True, "sse": True}
 
 
 async def test_the_tools_of_the_editors_servers_are_offered_called_and_end_with_the_session(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ async def test_a_session_that_is_opened_again_has_them_too(tmp_path: Path, metho
 
 async def test_a_server_that_cannot_be_used_is_a_notice(tmp_path: Path) -> None:
     servers = [
-        {"type": "sse", "name": "old", "url": "https://example.org/sse", "headers": []},
+        {"type": "pipe", "name": "odd", "url": "https://example.org/sse", "headers": []},
         {"name": "x" * 100, "command": "/bin/true", "args": [], "env": []},
         {"type": "http", "name": "mail", "url": "ftp://example.org", "headers": []},
     ]
@@ -91,9 +93,20 @@ async def test_a_server_that_cannot_be_used_is_a_notice(tmp_path: Path) -> None:
         seen = editor.seen(session)
         await editor.until(lambda: len(seen.notices) >= 3, "the notices")
         said = "\n".join(seen.notices)
-    assert "The MCP server old is not used: its type is 'sse'; stdio and http are supported" in said
+    assert "The MCP server odd is not used: its type is 'pipe'; stdio, http and sse are supported" in said
     assert "has 1 to" in said
     assert "The MCP server mail is not used" in said
+
+
+async def test_a_server_that_ends_between_turns_is_a_notice_at_once(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    server = scripted(pid_file=str(pids))
+    given = {"name": "scripted", "command": server.command, "args": list(server.args), "env": []}
+    async with introduced(capabilities={"session": {"notices": {}}}) as editor:
+        session = await editor.new(tmp_path, mcpServers=[given])
+        await editor.until(lambda: pids.exists() and pids.read_text().strip(), "the program")
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+        await editor.until(lambda: any("signal 9" in note for note in editor.seen(session).notices), "a notice")
 
 
 async def test_a_project_file_is_not_used_without_consent(tmp_path: Path) -> None:

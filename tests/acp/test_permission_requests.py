@@ -11,6 +11,7 @@ import pytest
 from outrider.acp.permission_requests import permission_options
 from outrider.coding.permissions.question import Question
 from tests.acp.editor import Handler, Refused, allowing, introduced, selecting
+from tests.acp.seen import diff_at
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
 
@@ -87,10 +88,10 @@ async def test_an_edit_is_asked_about_with_its_diff_and_place(tmp_path: Path) ->
         (question,) = editor.asked_for("session/request_permission")
     asked = question["toolCall"]
     assert asked["content"] == [
-        {"type": "diff", "path": str(file), "oldText": "two", "newText": "three"},
+        diff_at(1, file, "one\ntwo\n", "one\nthree\n"),
         {"type": "content", "content": {"type": "text", "text": "it writes notes.txt"}},
     ]
-    assert asked["locations"] == [{"path": str(file)}]
+    assert asked["locations"] == [{"path": str(file), "line": 1}]
     assert asked["title"] == "Edit(notes.txt)"
     assert file.read_text() == "one\nthree\n"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acp.editor import Editor, Refused, allowing, introduced
-from tests.acp.seen import FINAL
+from tests.acp.seen import FINAL, diff_at
 from tests.cli.asking import KEY, everywhere, messages
 from tests.modelserver import Answer, Held, ModelServer, Paced, Status
 
@@ -118,13 +118,72 @@ async def test_edits_and_new_files_are_shown_as_diffs(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "one\nthree\n"
     assert (tmp_path / "new.txt").read_text() == "fresh\n"
     path = str(tmp_path / "notes.txt")
-    assert calls["e"]["content"] == [{"type": "diff", "path": path, "oldText": "two", "newText": "three"}]
+    assert calls["e"]["content"] == [diff_at(1, tmp_path / "notes.txt", "one\ntwo\n", "one\nthree\n")]
     assert calls["w"]["content"] == [{"type": "diff", "path": str(tmp_path / "new.txt"), "newText": "fresh\n"}]
-    assert calls["e"]["locations"] == [{"path": path}]
+    assert calls["e"]["locations"] == [{"path": path, "line": 1}]
     assert [calls[each]["kind"] for each in "ew"] == ["edit", "edit"]
     assert calls["f"]["status"] == "failed"
     assert "nowhere" in json.dumps(calls["f"]["content"][0])
     assert calls["f"]["content"][1]["content"]["text"], "why it failed is said beside what was wanted"
+
+
+async def test_a_replaced_file_is_shown_with_its_old_text_at_the_changed_lines(tmp_path: Path) -> None:
+    old = "".join(f"line {number}\n" for number in range(1, 31))
+    new = old.replace("line 10\n", "ten\n").replace("line 25\n", "")
+    (tmp_path / "notes.txt").write_text(old)
+    write = {"file_path": "notes.txt", "content": new}
+    replies = [
+        Answer(calls=(("r", "Read", {"file_path": "notes.txt"}),)),
+        Answer(calls=(("w", "Write", write),)),
+        Answer("Done."),
+    ]
+    async with (
+        ModelServer(replies) as server,
+        introduced("--permissions", "edits", **everywhere(server)) as editor,
+    ):
+        session = await editor.new(tmp_path)
+        await editor.prompt(session, "Change it")
+        live = editor.seen(session).calls["w"]
+    async with introduced() as editor:
+        await editor.load(session, tmp_path)
+        replayed = editor.seen(session).calls["w"]
+    first, second = live["content"]
+    assert (first["_meta"], second["_meta"]) == ({"outrider": {"line": 7}}, {"outrider": {"line": 22}})
+    assert first["oldText"] == "".join(f"line {number}\n" for number in range(7, 14))
+    assert first["newText"] == first["oldText"].replace("line 10", "ten")
+    assert "line 25\n" in second["oldText"]
+    assert "line 25\n" not in second["newText"]
+    assert live["locations"] == [{"path": str(tmp_path / "notes.txt"), "line": 7}]
+    assert (replayed["content"], replayed["locations"]) == (live["content"], live["locations"])
+
+
+async def test_each_file_is_asked_for_once_an_edit_and_a_new_one_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    edit = {"file_path": "notes.txt", "old_string": "two", "new_string": "three"}
+    replies = [
+        Answer(calls=(("r", "Read", {"file_path": "notes.txt"}),)),
+        Answer(calls=(("e", "Edit", edit), ("w", "Write", {"file_path": "new.txt", "content": "fresh\n"}))),
+        Answer("Done."),
+    ]
+
+    def read(params: dict[str, Any]) -> dict[str, Any]:
+        return {"content": Path(params["path"]).read_text()}
+
+    def write(params: dict[str, Any]) -> dict[str, Any]:
+        Path(params["path"]).write_text(params["content"])
+        return {}
+
+    files = {"fs": {"readTextFile": True, "writeTextFile": True}}
+    handlers = {"fs/read_text_file": read, "fs/write_text_file": write}
+    async with (
+        ModelServer(replies) as server,
+        introduced("--permissions", "edits", capabilities=files, handlers=handlers, **everywhere(server)) as editor,
+    ):
+        session = await editor.new(tmp_path)
+        await editor.prompt(session, "Change it")
+        asked = [Path(params["path"]).name for params in editor.asked_for("fs/read_text_file")]
+    assert asked == ["notes.txt", "notes.txt"], "once to read it, once to edit it"
+    assert (tmp_path / "new.txt").read_text() == "fresh\n"
 
 
 async def test_the_title_is_known_while_large_arguments_still_arrive(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,4 +28,4 @@ SHORT = {"session": "a", "status": "done"}
 )
 def test_what_an_editor_gets_of_the_details(details: Any, kept: Any) -> None:
     result = ToolResultBlock("c", (TextBlock("done"),))
-    assert final_fields(CallState("c", "Task"), result, details)["raw_output"] == kept
+    assert final_fields(CallState("c", "Task"), result, details, Path("/"))["raw_output"] == kept

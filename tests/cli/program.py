@@ -73,7 +73,7 @@ def _warm(variables: frozenset[tuple[str, str]]) -> Warm | None:
 def clean_environment() -> dict[str, str]:
     """That of the tests, without what a developer may have set."""
     unwanted = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    kept = ("OUTRIDER_HOME", "OUTRIDER_SANDBOX", "OUTRIDER_WEB_SEARCH", "OUTRIDER_CAPABILITIES")
+    kept = ("OUTRIDER_HOME", "OUTRIDER_SANDBOX", "OUTRIDER_WEB_SEARCH", "OUTRIDER_TITLES", "OUTRIDER_CAPABILITIES")
     return {
         name: value
         for name, value in os.environ.items()

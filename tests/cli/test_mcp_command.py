@@ -160,3 +160,18 @@ def test_the_doctor_names_the_servers_and_starts_none(tmp_path: Path) -> None:
     assert "https://example.org/mcp, no login stored" in said
     assert "not used until you agree: outrider mcp trust" in said
     assert not pids.exists()
+
+
+def test_the_doctor_starts_the_servers_that_may_be_used_if_it_is_asked_to(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (tmp_path / ".mcp.json").write_text(servers_json(scripted("theirs", pid_file=str(theirs))))
+    server = scripted()
+    outrider("mcp", "add", "mine", "--", server.command, *server.args, cwd=tmp_path)
+    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    ended = outrider("doctor", "--mcp", cwd=tmp_path)
+    assert re.search(r"✓ MCP server mine \(.*\): works, 13 tools, ready after", ended.stdout)
+    assert re.search(r"✗ MCP server gone \(.*no-such-program-here", ended.stdout)
+    assert not theirs.exists(), "the project's servers need consent"
+    assert ended.returncode == 1
+    (tmp_path / ".mcp.json").unlink()
+    assert "no MCP servers" not in outrider("doctor", "--mcp", cwd=tmp_path).stdout

@@ -115,6 +115,16 @@ async def test_a_picture_reaches_every_api(project: Path, model: str) -> None:
         assert "A picture:" in body(server, 1)
 
 
+@pytest.mark.parametrize(("model", "heard"), [*((model, False) for model in MODELS), ("openai-chat/gpt-audio", True)])
+async def test_a_sound_reaches_models_that_hear_and_is_named_to_others(project: Path, model: str, heard: bool) -> None:
+    async with ModelServer([call("mcp__scripted__sound"), Answer("I hear.")]) as server:
+        ended = await ask(server, "-p", "Go", "--trust-mcp", *ALLOWED, "--model", model, cwd=project)
+        assert ended.stdout == "I hear.\n", ended.stderr
+        sent = body(server, 1)
+    assert ("UklGRiYAAAB" in sent) is (heard or model.startswith("gemini/"))
+    assert "sound-1.wav" in sent, "its name at least"
+
+
 async def test_a_question_of_a_server_is_refused(project: Path) -> None:
     async with ModelServer([call("mcp__scripted__ask", text="Who?"), Answer("Done.")]) as server:
         ended = await ask(server, "-p", "Go", "--trust-mcp", *ALLOWED, cwd=project)

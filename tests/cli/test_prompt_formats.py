@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.cli.prompt_output import encode_json
 from outrider.conversation.messages import Message
+from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import (
     MessageAdded,
     Notice,

@@ -14,8 +14,9 @@ import pytest
 from PIL import Image
 
 from outrider import Attachment, FolderStore, MemoryStore, Message, ToolResultBlock, ToolUseBlock, dumps, loads
-from outrider.cli.wire import _abbreviated, wire
+from outrider.cli.wire import wire
 from outrider.coding.config.settings import Settings
+from outrider.coding.wire import _abbreviated
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import TextBlock
 from outrider.providers import resolve

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from outrider.conversation.messages import Usage
 from outrider.log.entries import SubagentLinked
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.runtime import structured_output as reports
+from outrider.runtime.run import NO_EARLIER_TURNS
 from outrider.runtime.session import Session
 from outrider.subagents import task
 from outrider.tools import context
@@ -52,4 +52,4 @@ def forgets_the_report() -> None:
 
 def gives_all_turns_again() -> None:
     """A sub-agent that is taken up has the limits of one that begins."""
-    Session._earlier_turns = property(lambda self: (0, Usage(), ""), lambda self, value: None)  # type: ignore[assignment]
+    Session._earlier_turns = property(lambda self: NO_EARLIER_TURNS, lambda self, value: None)  # type: ignore[assignment]

@@ -49,6 +49,7 @@ from outrider.log.entries import (
     SteeringQueued,
     SteeringWithdrawn,
     SubagentLinked,
+    TitleEntry,
     UnknownEntry,
     decode,
     decode_if_known,
@@ -91,6 +92,7 @@ EXAMPLES: list[Entry] = [
     SteeringQueued("q1", Message.user("Use tabs.")),
     SteeringWithdrawn("q1"),
     SteeringDelivered("q1"),
+    TitleEntry("Sums", Usage(input_tokens=3), "demo"),
 ]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -171,6 +173,7 @@ def test_the_kinds_are_those_that_files_out_there_have() -> None:
         "steering_queued",
         "steering_withdrawn",
         "subagent",
+        "titled",
         "tool_finished",
         "tool_started",
     ]

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 ERA = OPTIONS.get("era", "modern")
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQIAAACAgA=="
 TOOLS: list[dict[str, Any]] = [
     {
         "name": name,
@@ -24,6 +26,7 @@ TOOLS: list[dict[str, Any]] = [
     for name in (
         "echo",
         "picture",
+        "sound",
         "progress",
         "ask",
         "slow",
@@ -56,6 +59,15 @@ META = {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1
 listening: Any = None
 opened = 0
 next_id = 1000
+
+
+def instructions() -> str:
+    """Return what the server says about itself; with `instructions_each`, something else each time it is started."""
+    each = OPTIONS.get("instructions_each")
+    if not each:
+        return str(OPTIONS.get("instructions", "Be kind."))
+    with open(OPTIONS["pid_file"]) as file:
+        return str(each[min(len(file.readlines()), len(each)) - 1])
 
 
 def write(message: dict[str, Any]) -> None:
@@ -115,6 +127,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, PLR09
                     {"type": "image", "data": PNG, "mimeType": "image/png"},
                 ]
             }
+        case "sound":
+            return {"content": [{"type": "audio", "data": WAV, "mimeType": "audio/wav"}]}
         case "links":
             return {
                 "content": [
@@ -185,13 +199,13 @@ def result_of(request: dict[str, Any]) -> dict[str, Any] | None:  # noqa: C901, 
                 "protocolVersion": OPTIONS.get("version", "2025-06-18"),
                 "capabilities": CAPABILITIES,
                 "serverInfo": {"name": "scripted", "version": "1"},
-                "instructions": "Be kind.",
+                "instructions": instructions(),
             }
         case "server/discover" if ERA != "legacy":
             return {
                 "supportedVersions": OPTIONS.get("versions", ["2026-07-28"]),
                 "capabilities": CAPABILITIES,
-                "instructions": "Be kind.",
+                "instructions": instructions(),
                 "_meta": META,
                 "ttlMs": 0,
                 "cacheScope": "private",
@@ -251,10 +265,23 @@ def main() -> None:
     if pid_file := OPTIONS.get("pid_file"):
         with open(pid_file, "a") as file:
             file.write(f"{os.getpid()}\n")
+    if gate := OPTIONS.get("ask_after"):
+        threading.Thread(target=ask_by_itself, args=(gate,), daemon=True).start()
     while True:
         message = read()
         if "id" in message and "method" in message:
             handle(message)
+        elif message.get("id") == "unasked":
+            with open(OPTIONS["answer_file"], "w") as file:
+                json.dump(message.get("result") or message.get("error"), file)
+
+
+def ask_by_itself(gate: str) -> None:
+    """Ask something that belongs to no call, once a file exists."""
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    asked = {"message": "Are you there?", "requestedSchema": {"type": "object", "properties": {}}}
+    write({"id": "unasked", "method": "elicitation/create", "params": asked})
 
 
 if __name__ == "__main__":

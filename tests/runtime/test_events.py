@@ -27,6 +27,7 @@ from outrider.runtime.events import (
     SubagentStarted,
     TextDelta,
     ThinkingDelta,
+    TitleMade,
     ToolCallDelta,
     ToolFinished,
     ToolProgress,
@@ -64,6 +65,7 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         Compacted("manual", 9000, 800, "## Goal"),
         {"type": "compacted", "reason": "manual", "tokens_before": 9000, "tokens_after": 800, "summary": "## Goal"},
     ),
+    (TitleMade("Sums"), {"type": "title_made", "title": "Sums"}),
     (ResultsCleared(3, 5000), {"type": "results_cleared", "count": 3, "tokens": 5000}),
     (Retrying(2, 0.5, "torn"), {"type": "retrying", "attempt": 2, "delay": 0.5, "reason": "torn"}),
     (

@@ -53,9 +53,15 @@ PAGE_SIZE = 50
 _CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
-    mcp_capabilities=McpCapabilities(http=True),
-    session_capabilities={"list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {}},
-    meta={"outrider": {"fork": True}},
+    mcp_capabilities=McpCapabilities(http=True, sse=True),
+    session_capabilities={
+        "list": {},
+        "delete": {},
+        "resume": {},
+        "close": {},
+        "additionalDirectories": {},
+        "fork": {},  # not in the stable schema yet; clients look for it here
+    },
 )
 
 

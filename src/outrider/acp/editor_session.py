@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.acp.client import Client
 from outrider.acp.content import to_prompt
 from outrider.acp.editor_files import EditorBuffers
+from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
@@ -18,13 +20,24 @@ from outrider.acp.permission_requests import PermissionRequester
 from outrider.acp.replay import replay_events
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.notifications import (
+    AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
     SessionInfoUpdate,
 )
 from outrider.acp.schema.requests import ConfigOption, OpenSessionResponse, StopReason
-from outrider.acp.slash_commands import CONTINUE, available_commands, focus_of, prompt_command, run_command
+from outrider.acp.slash_commands import (
+    COMPACT,
+    CONTINUE,
+    REWIND,
+    TASKS,
+    argument_of,
+    available_commands,
+    own_commands,
+    prompt_command,
+    run_command,
+)
 from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
@@ -33,10 +46,12 @@ from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, Question
+from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
+from outrider.coding.tasks import run_tasks
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
 from outrider.errors import (
     AuthenticationError,
     ConversationError,
@@ -50,7 +65,7 @@ from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
 from outrider.runtime.context import ContextUsage
-from outrider.runtime.events import Event
+from outrider.runtime.events import Event, TitleMade
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.steering import QueuedMessage
@@ -87,13 +102,22 @@ class EditorSession:
             self._read_attachment,
             session=lambda: self.id,
             engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+            tool_call_id=self._tool_call_id,
         )
         elicit = self._elicitation_requester(client) if servers else None
-        self.bench = bench = Workbench(settings, folder, tools=tools, servers=servers, ask=requester, elicit=elicit)
+        self.bench = bench = Workbench(
+            settings,
+            folder,
+            tools=tools,
+            servers=servers,
+            ask=requester,
+            elicit=elicit,
+            on_server_notice=self._server_notices() if servers else None,
+            front=EditorFront(self),
+        )
         self._client = client
         self._log = log
-        self.session: Session = bench.open(log, id, observer=self._on_event)
+        self.session: Session = bench.open(log, id, observer=self._on_event, titled=True)
         self.id = self.session.id
         self.sender = UpdateSender(client, self.id, self._read_attachment, self._context_usage)
         self.engine = Engine(
@@ -112,6 +136,21 @@ class EditorSession:
         self._run_started = False
         self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _server_notices(self) -> Callable[[str], None]:
+        """Return a function that sends what happens to MCP servers at once, also between turns."""
+        loop = asyncio.get_running_loop()
+
+        def send(text: str) -> None:
+            with contextlib.suppress(RuntimeError):  # the agent has ended
+                loop.call_soon_threadsafe(lambda: self.sender.send_notice(text))
+
+        return send
+
+    def _tool_call_id(self, question: Question) -> str:
+        """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""
+        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.tool_call_id(question.call_id)
 
     def _elicitation_requester(self, client: Client) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
@@ -204,7 +243,7 @@ class EditorSession:
         if self._run:
             raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
         self.session.close()
-        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event)
+        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event, titled=True)
         self._send_config_options()
 
     def set_effort(self, effort: EffortChoice) -> None:
@@ -221,7 +260,7 @@ class EditorSession:
 
     def _send_introduction(self) -> None:
         """Send the available commands, and the notices about the session."""
-        self.sender.send(AvailableCommandsUpdate(available_commands()))
+        self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
         if self.bench.servers:
@@ -232,7 +271,12 @@ class EditorSession:
         with suppress(OutriderError):
             await servers.settled(PROMPT_SECONDS)
             if prompts := await servers.do(list_prompts):
-                self.sender.send(AvailableCommandsUpdate([*available_commands(), *map(prompt_command, prompts)]))
+                self.sender.send(AvailableCommandsUpdate([*self._commands(), *map(prompt_command, prompts)]))
+
+    def _commands(self) -> list[AvailableCommand]:
+        """Return our own commands, then those of the user and the project."""
+        ours = available_commands()
+        return [*ours, *own_commands(self.bench.prompt_commands, {each.name for each in ours})]
 
     # Turns
 
@@ -252,14 +296,16 @@ class EditorSession:
         A prompt during a turn is queued: the turn takes it at its next boundary, and its end answers both.
         """
         parts = to_prompt(blocks)
-        if len(parts) == 1 and isinstance(parts[0], str) and (output := run_command(self, parts[0])) is not None:
-            self.sender.send_text(output)
-            self.sender.flush()
-            return "end_turn"
-        if len(parts) == 1 and isinstance(parts[0], str) and (focus := focus_of(parts[0])) is not None:
-            if self._run:
-                raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
-            return await self._work(self._compact(focus))
+        if len(parts) == 1 and isinstance(parts[0], str):
+            if (output := run_command(self, parts[0])) is not None:
+                return self._say(output)
+            if (words := argument_of(TASKS, parts[0])) is not None:
+                return self._say(await run_tasks(self.bench.workspace.background, words, fenced))
+            if work := self._command(parts[0]):
+                if self._run:
+                    work.close()
+                    raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
+                return await self._work(work)
         while run := self._run:
             try:
                 queued = await self.session.steer(await self._with_servers(parts))
@@ -271,6 +317,33 @@ class EditorSession:
         if parts == [f"/{CONTINUE}"] and self.session.is_unfinished:
             parts = []
         return await self._work(self._run_session(parts))
+
+    def _say(self, text: str) -> StopReason:
+        """Send the output of a command."""
+        self.sender.send_text(text)
+        self.sender.flush()
+        return "end_turn"
+
+    def _command(self, text: str) -> Coroutine[Any, Any, StopReason] | None:
+        """Return the work of a command that changes the conversation; None if the text is none."""
+        if (focus := argument_of(COMPACT, text)) is not None:
+            return self._compact(focus)
+        if (words := argument_of(REWIND, text)) is not None:
+            return self._rewind(words)
+        return None
+
+    async def _rewind(self, words: str) -> StopReason:
+        self._run_started = True
+        wanted = parse_rewind(words)
+        try:
+            report = await run_rewind(self.session, wanted) if wanted else RewindReport([], problem=USAGE)
+        except SessionCancelledError:
+            return "cancelled"
+        except ConversationError as error:  # there is no such message
+            report = RewindReport([], problem=f"{str(error).capitalize()}.")
+        shown = fenced("\n".join(report.lines)) if report.lines else ""
+        quoted = f"The message was:\n\n{fenced(report.message)}" if report.message else ""
+        return self._say("\n\n".join(filter(None, (shown, report.problem, report.hint, quoted))))
 
     async def _answer_to(self, queued: QueuedMessage) -> StopReason:
         """Return the stop reason of the turn that answers a queued prompt, or `cancelled` if none does."""
@@ -323,7 +396,7 @@ class EditorSession:
         first = parts[0] if len(parts) == 1 else None
         if servers and isinstance(first, str) and is_prompt(first, servers):
             return await prompt_parts(first, servers)
-        return await with_resources(parts, servers)
+        return await with_resources(await self.bench.prompt_commands.expanded(parts), servers)
 
     async def _compact(self, focus: str) -> StopReason:
         self._run_started = True
@@ -358,7 +431,11 @@ class EditorSession:
         await asyncio.to_thread(self.bench.close)  # servers have a moment to end
 
     def _on_event(self, event: Event) -> None:
-        self.translator.handle(event)
+        if isinstance(event, TitleMade):
+            self._title_sent = True
+            self.sender.send(SessionInfoUpdate(event.title))
+        else:
+            self.translator.handle(event)
 
     def _stop_reason(self, result: RunResult) -> StopReason:
         if result.status == "error":

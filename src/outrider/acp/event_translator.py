@@ -127,7 +127,8 @@ class EventTranslator:
         if use.id in self._calls and use.id not in self._arguments:
             return
         self._arguments.pop(use.id, None)
-        self._announce(use.id, new_call(self.tool_call_id(use.id), use.name, use.input, self._folder))
+        shown_id, reads_files = self.tool_call_id(use.id), not self.is_replaying
+        self._announce(use.id, new_call(shown_id, use.name, use.input, self._folder, reads_files=reads_files))
 
     def tool_call_id(self, call_id: str) -> str:
         """Return the id by which the editor knows a call."""
@@ -226,7 +227,7 @@ class EventTranslator:
         if self.is_replaying and has_terminal:
             self._engine.append(state.id, event.result.text)  # the log has the result, not the live output
         exit_code = exit_code_of(event.details) if has_terminal else None
-        fields = final_fields(state, event.result, event.details)
+        fields = final_fields(state, event.result, event.details, self._folder)
         self._engine.finish(state.id, status_of(event.result), exit_code=exit_code, **fields)
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._engine.flush()

@@ -39,11 +39,11 @@ def _server(given: Mapping[str, Any], name: str, folder: Path) -> McpServer:
         if not isinstance(given.get("command"), str) or not _are_texts(args):
             raise ConfigError("command must be a text, and args a list of texts")
         return StdioServer(name, given["command"], tuple(args), _pairs(given.get("env") or [], "env"), folder)
-    if kind == "http":
+    if kind in ("http", "sse"):  # the client finds out which of the two it is
         if not isinstance(given.get("url"), str):
             raise ConfigError("url must be a text")
         return HttpServer(name, given["url"], _pairs(given.get("headers") or [], "headers"))
-    raise ConfigError(f"its type is {str(kind)[:40]!r}; stdio and http are supported")
+    raise ConfigError(f"its type is {str(kind)[:40]!r}; stdio, http and sse are supported")
 
 
 def _are_texts(value: Any) -> bool:

@@ -40,11 +40,11 @@ class PermissionRequester:
         *,
         session: Callable[[], str],
         engine: Callable[[], Engine],
-        tool_call_id: Callable[[str], str],
+        tool_call_id: Callable[[Question], str],
     ) -> None:
         """`session`, `engine` and `tool_call_id` are functions because the session is opened later.
 
-        `tool_call_id` returns the id by which the editor knows a call.
+        `tool_call_id` returns the id by which the editor knows the call of a question.
         """
         self._client = client
         self._folder = folder
@@ -58,8 +58,13 @@ class PermissionRequester:
         """Send the request and return the answer. If the editor cannot ask, the answer is no."""
         call = self._show_call(question)
         self._engine().flush()
-        answer = await self._request(call, question)
-        self._restore_call(call, question, answer)
+        try:
+            answer = await self._request(call, question)
+        except asyncio.CancelledError:  # the turn was cancelled, or the question was answered elsewhere
+            self._restore_call(call, question, "Withdrawn.", is_allowed=False)
+            raise
+        is_allowed = answer.verdict != "no"
+        self._restore_call(call, question, "Allowed." if is_allowed else "Not allowed.", is_allowed=is_allowed)
         return answer
 
     async def _request(self, call: CallState, question: Question) -> Answer:
@@ -79,7 +84,7 @@ class PermissionRequester:
         """Show the call with the remarks of the request. A call of a sub-agent is announced for the request alone."""
         call = new_call(question.call_id, question.tool, question.input, self._folder)
         if not question.asker:
-            call = self._with_remarks(replace(call, id=self._tool_call_id(question.call_id)), question)
+            call = self._with_remarks(replace(call, id=self._tool_call_id(question)), question)
             self._engine().change(call.id, title=call.title, content=call.content)
             return call
         self._subagent_requests += 1
@@ -112,7 +117,7 @@ class PermissionRequester:
         fields = to_tool_call_fields(update, self._read_attachment)
         return RequestPermissionRequest(self._session(), fields, permission_options(question))
 
-    def _restore_call(self, call: CallState, question: Question, answer: Answer) -> None:
+    def _restore_call(self, call: CallState, question: Question, text: str, *, is_allowed: bool) -> None:
         """Remove the remarks from the title. Finish a call that was announced for the request alone."""
         engine = self._engine()
         if not question.asker:
@@ -120,8 +125,6 @@ class PermissionRequester:
             if title != call.title:
                 engine.change(call.id, title=title)
             return
-        is_allowed = answer.verdict != "no"
-        text = "Allowed." if is_allowed else "Not allowed."
         status: Status = "completed" if is_allowed else "failed"
         if engine.is_small(call.content):
             engine.finish(call.id, status, content=(*call.content, Text(text)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import UNSET
@@ -10,6 +10,7 @@ from msgspec import UNSET
 from outrider.acp.options import parse_effort, parse_mode
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
+from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.mcp.prompts import ServerPrompt
 from outrider.coding.mcp.states import state_lines
 from outrider.coding.permissions.question import Mode
@@ -24,8 +25,8 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.mcp.supervision import ServerStatus
 
-CONTINUE, COMPACT = "continue", "compact"
-"""The commands that the session runs itself, because they ask the model."""
+CONTINUE, COMPACT, REWIND, TASKS = "continue", "compact", "rewind", "tasks"
+"""The commands that the session runs itself, because they take a while."""
 
 
 class CommandTarget(Protocol):
@@ -84,13 +85,15 @@ def available_commands() -> list[AvailableCommand]:
         for name, (hint, _) in _COMMANDS.items()
     ]
     compact = AvailableCommand(COMPACT, sentences.COMMANDS[COMPACT], AvailableCommandInput("what to keep"))
-    return [*commands, compact, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+    rewind = AvailableCommand(REWIND, sentences.COMMANDS[REWIND], AvailableCommandInput("N, N both, or undo"))
+    tasks = AvailableCommand(TASKS, sentences.COMMANDS[TASKS], AvailableCommandInput("N, or end N"))
+    return [*commands, compact, rewind, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
 
 
-def focus_of(text: str) -> str | None:
-    """Return what a summary must keep if the text is the command for one; None if it is not."""
-    name, _, focus = text.strip().partition(" ")
-    return focus.strip() if name == f"/{COMPACT}" else None
+def argument_of(command: str, text: str) -> str | None:
+    """Return what follows a command in a text, or "" if nothing does; None if the text is not this command."""
+    name, _, argument = text.strip().partition(" ")
+    return argument.strip() if name == f"/{command}" else None
 
 
 def prompt_command(prompt: ServerPrompt) -> AvailableCommand:
@@ -98,6 +101,15 @@ def prompt_command(prompt: ServerPrompt) -> AvailableCommand:
     return AvailableCommand(
         prompt.name, prompt.description, AvailableCommandInput(prompt.usage) if prompt.usage else UNSET
     )
+
+
+def own_commands(commands: PromptCommands, taken: Container[str]) -> list[AvailableCommand]:
+    """Return the commands and skills of the user and the project, as they are announced to the editor."""
+    return [
+        AvailableCommand(name, description or name, AvailableCommandInput(commands.hint(name) or "arguments"))
+        for name, description in commands.descriptions.items()
+        if name not in taken
+    ]
 
 
 def run_command(session: CommandTarget, text: str) -> str | None:

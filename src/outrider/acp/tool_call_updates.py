@@ -61,8 +61,9 @@ def _content(item: Item, read: ReadFile) -> ToolCallContent:
             return ContentItem(TextContent(text))
         case File(attachment=file):
             return ContentItem(file_content(file, read))
-        case Diff(path=path, new=new, old=old):
-            return DiffItem(path, new, UNSET if old is None else old)
+        case Diff(path=path, new=new, old=old, line=line):
+            meta = {"outrider": {"line": line}} if line else UNSET  # the protocol has no place for it
+            return DiffItem(path, new, UNSET if old is None else old, meta)
         case Terminal(id=id):
             return TerminalItem(id)
 

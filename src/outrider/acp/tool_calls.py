@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
 
 from outrider.acp.updates.call_state import CallState, Diff, File, Item, Location, Status, Terminal, Text
+from outrider.coding.toolbox.files.regions import Region, proposed_regions, regions_of
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.runtime.calls import CANCELLED
@@ -38,9 +39,9 @@ _VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash", "Recall")
 _CONTROL_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 MAX_TITLE = 400
 _MAX_RAW_OUTPUT = 2_000
+"""Characters of a tool's details up to which they are sent as `rawOutput`."""
 _MAX_STRUCTURED_OUTPUT = 50_000
 """Characters of reported data, which an editor may want as data."""
-"""Characters of a tool's details up to which they are sent as `rawOutput`."""
 _DIFF_ARGUMENTS = {"Write": ("content",), "Edit": ("old_string", "new_string")}
 """Arguments that the diff of a call repeats."""
 LONG_ARGUMENT, _EXCERPT = 1_024, 200
@@ -52,16 +53,21 @@ def kind_of(name: str) -> str:
     return _KINDS.get(name, "other")
 
 
-def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path) -> CallState:
-    """Return the state of a call that has not started."""
-    content = tuple(proposed_diff(name, input, folder))
+def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path, *, reads_files: bool = True) -> CallState:
+    """Return the state of a call that has not started.
+
+    Without `reads_files`, for a call of the past, its diff shows the arguments alone.
+    """
+    regions = proposed_regions(name, input, folder) if reads_files and name in _DIFF_ARGUMENTS else ()
+    path = input.get("file_path")
+    content = _diffs(str(path), regions, folder) if regions else tuple(proposed_diff(name, input, folder))
     return CallState(
         call_id,
         single_line(title(name, input, folder)),
         name,
         kind_of(name),
         content=content,
-        locations=locations_of(name, input, folder),
+        locations=_at_line(locations_of(name, input, folder), regions),
         raw_input=_without_diff(name, input) if content else dict(input),
     )
 
@@ -103,6 +109,18 @@ def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Loc
     return (Location(_absolute(path, folder), line),)
 
 
+def _diffs(path: str, regions: Iterable[Region], folder: Path) -> tuple[Item, ...]:
+    """Return a diff for each changed region of a file."""
+    return tuple(Diff(_absolute(path, folder), region.new, region.old, region.line) for region in regions)
+
+
+def _at_line(locations: tuple[Location, ...], regions: Sequence[Region]) -> tuple[Location, ...]:
+    """Return the locations with the line of the first change."""
+    if not regions or not regions[0].line:
+        return locations
+    return tuple(Location(location.path, regions[0].line) for location in locations)
+
+
 def proposed_diff(name: str, input: Mapping[str, Any], folder: Path) -> Iterable[Item]:
     """Yield the diff of a call that would change a file."""
     path = input.get("file_path")
@@ -120,13 +138,26 @@ def _absolute(path: str, folder: Path) -> str:
     return str(folder / os.path.expanduser(path))
 
 
-def final_fields(state: CallState, result: ToolResultBlock, details: Any) -> dict[str, Any]:
-    """Return the content and raw output of a finished call."""
-    kept = [item for item in state.content if isinstance(item, Diff | Terminal)]
+def final_fields(state: CallState, result: ToolResultBlock, details: Any, folder: Path) -> dict[str, Any]:
+    """Return the content, the locations and the raw output of a finished call."""
+    kept: list[Item] = [item for item in state.content if isinstance(item, Diff | Terminal)]
+    regions = () if result.is_error else _changed_regions(kept, details)
+    if regions:
+        kept = [*_diffs(details["path"], regions, folder)]
     has_exited = exit_code_of(details) is not None
     is_shown = any(has_exited if isinstance(item, Terminal) else not result.is_error for item in kept)
     items = [] if is_shown else list(_result_items(result, is_verbatim=state.name in _VERBATIM_TOOLS))
-    return {"content": (*kept, *items), "raw_output": _raw_output(details)}
+    fields = {"content": (*kept, *items), "raw_output": _raw_output(details)}
+    return fields | {"locations": _at_line(state.locations, regions)} if regions else fields
+
+
+def _changed_regions(shown: Iterable[Item], details: Any) -> tuple[Region, ...]:
+    """Return the regions that a call has changed, from its details; none if the file is new."""
+    diff = details.get("diff") if isinstance(details, dict) and isinstance(details.get("path"), str) else None
+    if not isinstance(diff, str) or not any(isinstance(item, Diff) for item in shown):
+        return ()
+    regions = regions_of(diff)
+    return () if any(not region.old for region in regions) else regions
 
 
 def status_of(result: ToolResultBlock) -> Status:

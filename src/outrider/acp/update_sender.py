@@ -89,7 +89,7 @@ class UpdateSender:
                 self._client.send_update(self._session, self._chunk(TextContent(text)))
 
     def send_user_message(self, message: Message) -> None:
-        """Send a message of the user, when a session is replayed."""
+        """Send a message of the user, when a session is replayed or someone talks to it from elsewhere."""
         for block in message.content:
             if content := self._content(block):
                 self.send(UserMessageChunk(content))

@@ -29,9 +29,14 @@ commands:
   config       show the settings and where each value comes from
   sessions     list, show, export, import, fork, rewind, rename or delete stored sessions
   mcp          add, list, test and remove MCP servers, and log in to them
+  skills       list the skills, where they come from and what was refused
+  commands     list the commands of your own that a prompt can call, as in -p "/review src"
+  hooks        list the hooks, and approve those of a project
+  plugins      list the plugins, and approve their programs
   models       list the models and show what each can do
   login        enter an API key, which is checked and kept
   logout       remove a key that was kept
+  web          serve a page: look at sessions, search them, answer their questions
   wire         show the exact request for a conversation, for any provider
 
 options:
@@ -49,20 +54,12 @@ options:
 In Python: from outrider import think, run, tool
 """
 COMMANDS = (
-    "acp",
-    "batch",
-    "config",
-    "demo",
-    "doctor",
-    "login",
-    "logout",
-    "mcp",
-    "models",
-    "sessions",
-    "wire",
-    "worker",
+    *("acp", "batch", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
+    *("sessions", "skills", "web", "wire", "worker"),
 )
 """Each is a module in this package with a function of the same name."""
+FRONT_ENDS = ("acp", "web")
+"""Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""
 
@@ -79,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"outrider {__version__}")
         return 0
     if arguments and arguments[0] in COMMANDS:
-        return _run(arguments[0], arguments[1:], hidden=is_program and arguments[0] == "acp")
+        return _run(arguments[0], arguments[1:], hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)
     if arguments and not is_for_print and not arguments[0].startswith("-") and " " not in arguments[0]:
         print(_unknown(arguments[0]), file=sys.stderr)
@@ -164,7 +161,7 @@ def _start_debug_log() -> bool:
 
 
 def _command(name: str) -> Callable[[list[str]], int]:
-    module = "outrider.acp.command" if name == "acp" else f"outrider.cli.{name}"
+    module = f"outrider.{name}.command" if name in FRONT_ENDS else f"outrider.cli.{name}"
     command: Callable[[list[str]], int] = getattr(import_module(module), name)
     return command
 

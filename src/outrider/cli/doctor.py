@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Check the installation: Python, packages, ripgrep, the sandbox, the data folder, settings, the model, API keys (never
 their values), MCP servers, proxies, certificates, optional extras. No request is sent; to contact the providers, use
-outrider models --check.
+outrider models --check. With --mcp the MCP servers are started, to see which work.
 """
 EPILOG = """\
 marks: ✓ ok, · absent and optional, ✗ broken
 exit codes: 0 ready to use, 1 something required is broken, 2 wrong usage
 """
 OLDEST_PYTHON = (3, 11)
+START_SECONDS = 30
+"""How long MCP servers may take to start."""
 _MARKS = {"fine": "✓", "absent": "·", "broken": "✗"}
 PACKAGES = {
     "aiohttp": "requests to model APIs",
@@ -77,22 +79,26 @@ class Finding(msgspec.Struct, frozen=True):
 
 def doctor(arguments: list[str]) -> int:
     """Print the report."""
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="outrider doctor",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args(arguments)
+    )
+    parser.add_argument(
+        "--mcp", action="store_true", help=f"start the MCP servers, all at once, {START_SECONDS} s at most"
+    )
+    given = parser.parse_args(arguments)
     broken = 0
-    for finding in findings():
+    for finding in findings(start_servers=given.mcp):
         broken += finding.state == "broken"
         print(f"{_MARKS[finding.state]} {finding.text}")
     print(f"\n{broken} broken: see the lines with ✗." if broken else "\nOutrider is ready to use.")
     return 1 if broken else 0
 
 
-def findings() -> Iterator[Finding]:
-    """Return all findings, in order."""
+def findings(*, start_servers: bool = False) -> Iterator[Finding]:
+    """Return all findings, in order. With `start_servers` the MCP servers that may be used are started and ended."""
     settings = _loaded()
     return chain(
         _python(),
@@ -103,7 +109,7 @@ def findings() -> Iterator[Finding]:
         _sessions(),
         _settings(settings),
         _subagents(settings),
-        _mcp_servers(),
+        _mcp_servers(start=start_servers),
         _model(settings),
         _keys(),
         _network(),
@@ -120,20 +126,47 @@ def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
         yield from (Finding("absent", safe_line(note)) for note in bench.notes)
 
 
-def _mcp_servers() -> Iterator[Finding]:
-    """Report the servers without starting any: `outrider mcp test` does."""
+def _mcp_servers(*, start: bool) -> Iterator[Finding]:
+    """Report the servers of the user, and those of the project that the user has approved."""
     from outrider.coding.mcp.finding import find_servers
 
     found = find_servers(Path.cwd())
-    for server in found.servers:
-        yield _server_finding(server, found.origins[server.name])
-    if found.servers:
-        yield Finding("fine", "to connect to the MCP servers: outrider mcp test")
-    elif not found.waiting:
+    if start:
+        yield from _started(found.servers, found.origins)
+    else:
+        yield from (_server_finding(server, found.origins[server.name]) for server in found.servers)
+    if found.servers and not start:
+        yield Finding("fine", "to start the MCP servers and see whether they work: outrider doctor --mcp")
+    if not found.servers and not found.waiting:
         yield Finding("absent", "no MCP servers; to add one: outrider mcp add NAME -- COMMAND ARGS…")
     if found.waiting:
         yield Finding("absent", safe_line(str(found.waiting)))
     yield from (Finding("broken", safe_line(note)) for note in found.notes)
+
+
+def _started(servers: Sequence[McpServer], origins: Mapping[str, str]) -> Iterator[Finding]:
+    """Start all servers at once, and report which work."""
+    import asyncio
+
+    from outrider.cli.mcp_report import Report, report_on
+
+    async def report(server: McpServer) -> Report:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                return await report_on(server)
+        except TimeoutError:
+            return Report(server.name, f"it was not ready after {START_SECONDS} seconds")
+
+    async def reports() -> list[Report]:
+        return await asyncio.gather(*map(report, servers))
+
+    for each in asyncio.run(reports()) if servers else ():
+        name = f"MCP server {each.name} ({origins[each.name]})"
+        if each.error:
+            yield Finding("broken", safe_line(f"{name}: {each.error}"))
+        else:
+            tools = counted(len(each.lists["tools"].names), "tool")
+            yield Finding("fine", safe_line(f"{name}: works, {tools}, ready after {each.seconds:.1f} s"))
 
 
 def _server_finding(server: McpServer, origin: str) -> Finding:

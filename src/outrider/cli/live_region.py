@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 from outrider.cli.styles import columns
@@ -24,6 +25,19 @@ class LiveRegion:
         self._stream = stream
         self._size = size or shutil.get_terminal_size
         self._drawn: list[str] = []
+        self._held: list[str] | None = None
+        """Permanent lines that wait while another program has the screen."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Leave the screen to another program until the end of the block. Permanent lines are written then."""
+        self.clear()
+        self._held = []
+        try:
+            yield
+        finally:
+            lines, self._held = self._held, None
+            self.commit(lines)
 
     @property
     def width(self) -> int:
@@ -38,12 +52,14 @@ class LiveRegion:
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the region with these lines; if they do not fit, with the last of them."""
         lines = self._fitting(lines)
-        if lines != self._drawn:
+        if lines != self._drawn and self._held is None:
             self._replace((), lines)
 
     def commit(self, lines: Sequence[str], below: Sequence[str] | None = None) -> None:
         """Write permanent lines above the region, then redraw the region: `below`, or unchanged if that is None."""
-        if lines:
+        if self._held is not None:
+            self._held += lines
+        elif lines:
             self._replace(lines, self._drawn if below is None else self._fitting(below))
 
     def clear(self) -> None:

@@ -61,8 +61,13 @@ def _parser() -> Parser:
     parser.add_common_options(
         prompt="the prompt; piped standard input is appended to it",
         permissions="ask: only read-only calls run (the default); edits: also edits of files in the folder; all: every "
-        "call that no rule denies; plan: nothing that changes anything. -p never asks: calls that need approval are "
+        "call that no rule denies; plan: nothing that changes anything. -p does not ask: calls that need approval are "
         "denied, and the model is told why",
+    )
+    add(
+        *("--ask-elsewhere",),
+        action="store_true",
+        help="ask, and wait until the question is answered on the web page or by another program",
     )
     add(
         *("--output-format",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -17,8 +16,9 @@ from outrider.cli.sanitize import safe_lines
 from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
+from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
-from outrider.text import clean, clean_value
+from outrider.text import clean
 
 _NORMAL_STOPS = ("end", "tool_use")
 _INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exceeded": 5}
@@ -204,19 +204,6 @@ def print_stderr(text: str) -> None:
     """Print a line on standard error; ignore a closed pipe."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
-
-
-def encode_json(value: Any) -> bytes:
-    """Encode an event or an object as JSON, whatever values a tool has put into it."""
-    try:
-        return msgspec.json.encode(value, enc_hook=str)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        pass
-    try:  # the standard library handles large numbers and unusual keys
-        plain = clean_value(msgspec.to_builtins(value, enc_hook=str))
-        return json.dumps(plain, default=str, skipkeys=True, separators=(",", ":")).encode()
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return msgspec.json.encode({"type": "notice", "text": f"an event cannot be shown as JSON: {error}"})
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

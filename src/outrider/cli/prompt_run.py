@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 from outrider.cli.chat.mentions import missing_files, with_mentioned_files
 from outrider.cli.interrupts import Interrupts
 from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
+from outrider.cli.prompt_front import PromptFront
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import Outcome, Output, print_stderr
 from outrider.cli.sanitize import safe_line
@@ -104,11 +106,15 @@ class PromptRun:
         if not parts and not name and not streaming:
             raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
         found = find_servers(folder, os.environ, trust_project=options.trust_mcp)
+        front = PromptFront(lambda text: self._print_note(f"outrider: {text}"))
         bench = Workbench(
             loaded.settings,
             folder,
             tools=tools,
             servers=found.servers,
+            ask=front.ask if options.ask_elsewhere else None,
+            elicit=front.elicit if options.ask_elsewhere else None,
+            front=front,
             start_seconds=loaded.settings.mcp.start_seconds,
             system_prompt=options.system_prompt,
             append_system_prompt=options.append_system_prompt or "",
@@ -120,6 +126,7 @@ class PromptRun:
             log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
         )
         self._session = stack.enter_context(session)
+        front.use(bench, session)
         self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, bench, parts)
@@ -172,8 +179,8 @@ class PromptRun:
         if self._options.input_format == "stream-json":
             from outrider.cli.message_lines import MessageLines, converse
 
-            return await converse(session, parts, MessageLines(), lambda said: with_resources(said, bench.servers))
-        parts = await with_resources(parts, bench.servers)
+            return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench))
+        parts = await _expanded(parts, bench)
         return await (run_to_report(session, self._report, parts) if self._report else session.run(parts))
 
     def _observe(self, event: Event) -> None:
@@ -203,6 +210,11 @@ class PromptRun:
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
         if session.provider.name == "demo" and session.agent.model != "demo":
             self._print_note(DEMO_ANSWERS)
+
+
+async def _expanded(parts: Sequence[str | Attachment], bench: Workbench) -> list[str | Attachment]:
+    """Return the prompt with the command that it calls, and the resources of servers that it mentions."""
+    return await with_resources(await bench.prompt_commands.expanded(parts), bench.servers)
 
 
 def _summary_line(session: Session, result: RunResult) -> str:

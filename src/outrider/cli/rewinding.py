@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.sanitize import safe_line, safe_lines
+from outrider.cli.sanitize import safe_lines
 from outrider.cli.stdin import confirm
+from outrider.coding.rewinding import outcome_lines, point_lines, preview_lines
 from outrider.errors import OutriderError, RewindConflictError
 from outrider.log.log import Log
 from outrider.text import counted
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
-    from outrider.runtime.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
-
-DIFF_LINES = 400
-"""The most lines of diffs that a preview shows."""
-TITLE_CHARACTERS = 70
+    from outrider.runtime.rewinding import Rewinder, RewindPreview, Rewound
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,16 +39,16 @@ def rewind(log: Log, options: argparse.Namespace) -> None:
         rewinder = _rewinder(log, journal, options)
         if options.to is None and not options.undo:
             for line in point_lines(rewinder.points()):
-                print(line)
+                print(safe_lines(line))
             print("To go back to before one of them: --to N", file=sys.stderr)
             return
         preview = rewinder.preview_undo() if options.undo else rewinder.preview(options.to)
         for line in preview_lines(preview, files=not options.conversation, conversation=not options.files):
-            print(line)
+            print(safe_lines(line))
         force = _agreed(preview, options)
         done = rewinder.undo(force=force) if options.undo else _done(rewinder, options, force)
         for line in outcome_lines(done):
-            print(line, file=sys.stderr)
+            print(safe_lines(line), file=sys.stderr)
         if not options.undo:
             print(f"To take it back: outrider sessions rewind {journal.id[:8]} --undo", file=sys.stderr)
     finally:
@@ -90,48 +86,3 @@ def _agreed(preview: RewindPreview, options: argparse.Namespace) -> bool:
     if not options.yes and not confirm("Go back? [y/N] ", "add --yes to rewind without confirmation"):
         raise OutriderError("nothing was changed")
     return bool(options.force)
-
-
-def point_lines(points: list[RewindPoint]) -> Iterator[str]:
-    """Yield the messages of the user with their numbers."""
-    for point in points:
-        yield f"{point.number:>4}  {title(point.message.text)}"
-    if not points:
-        yield "There are no messages yet."
-
-
-def title(text: str) -> str:
-    """Return the beginning of a message in one line."""
-    words = safe_line(" ".join(text.split())) or "(no text)"
-    return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 1]}…"
-
-
-def preview_lines(preview: RewindPreview, *, files: bool = True, conversation: bool = True) -> Iterator[str]:
-    """Yield what a rewind would do."""
-    if preview.message is None:
-        yield f"Takes back the rewind to message {preview.to}."
-    else:
-        yield f"Back to before message {preview.to}: {title(preview.message.text)}"
-        if conversation:
-            yield f"The conversation loses {counted(preview.messages, 'message')}. The log keeps them."
-    if not files:
-        return
-    yield f"{counted(len(preview.files), 'file')} would change." if preview.files else "No file would change."
-    for file in preview.files:
-        remark = " (changed by someone else since)" if file.is_conflict else ""
-        remark += "" if file.is_kept else " (not kept: it stays as it is)"
-        yield f"  {file.action:<7} {safe_line(file.path)}{remark}"
-    lines = [line for file in preview.files for line in file.diff.splitlines()]
-    yield from map(safe_lines, lines[:DIFF_LINES])
-    if len(lines) > DIFF_LINES:
-        yield f"… {counted(len(lines) - DIFF_LINES, 'more line')}"
-
-
-def outcome_lines(done: Rewound) -> Iterator[str]:
-    """Yield what a rewind did."""
-    parts = ["Took back the rewind" if done.message is None else f"Went back to before message {done.to}"]
-    if done.files:
-        parts.append(f"restored {counted(len(done.files), 'file')}")
-    yield f"{'; '.join(parts)}."
-    for path, reason in done.not_restored.items():
-        yield f"Not restored: {safe_line(path)} ({safe_line(reason)})"

@@ -38,6 +38,7 @@ from outrider.log.entries import (
     SteeringQueued,
     SteeringWithdrawn,
     SubagentLinked,
+    TitleEntry,
     UnknownEntry,
 )
 from outrider.log.summary import Summary
@@ -108,6 +109,8 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield format_shortening(entry)
         case SnapshotEntry() | RewindEntry():
             yield _rewinding(entry)
+        case TitleEntry(title=title):
+            yield "titled", title or "(the model gave no title)"
         case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
             yield _format_steering(entry, full)
         case _:

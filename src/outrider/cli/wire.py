@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from outrider.cli.stdin import stdin_bytes
-from outrider.coding.config.settings import Settings, WebSettings
 from outrider.coding.tool_files import read_tools
-from outrider.coding.toolbox import WEB_SEARCH
-from outrider.coding.workbench import Workbench
+from outrider.coding.wire import NOTHING_TO_SEND, pretty, sending_provider, session_request
 from outrider.conversation.codec import from_json
 from outrider.conversation.history import History
 from outrider.conversation.messages import AttachmentBlock
-from outrider.conversation.store import AttachmentStore, FolderStore, MemoryStore
+from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.environment import data_folder
 from outrider.errors import (
     AttachmentError,
@@ -29,20 +23,11 @@ from outrider.errors import (
     UnknownModelError,
     UnknownSessionError,
 )
-from outrider.log.resume import history_of
-from outrider.prompts import prompt
-from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from outrider.providers.environment import without_password
 from outrider.providers.secrets import MASK
-from outrider.runtime.agent import Agent
-from outrider.runtime.agent_settings import cwd_of
-from outrider.runtime.past import RememberedPast
-from outrider.runtime.recall import recall_tool
-from outrider.runtime.toolset import specs_of
 from outrider.sync import default_log
-from outrider.text import human_size
 
 DESCRIPTION = """\
 Print the exact request that would be sent for a conversation, as JSON on standard output. No key is needed, and nothing
@@ -122,59 +107,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def sending_provider(model: str) -> ApiProvider:
-    """Return the provider of that model. Raises UnknownModelError if it does not send requests."""
-    provider = resolve(model)
-    if not isinstance(provider, ApiProvider):
-        raise UnknownModelError(
-            f"{model!r} is {provider.name}, which runs in this process and sends no request; "
-            "give another model, as in anthropic/fast"
-        )
-    return provider
-
-
 def _request(options: argparse.Namespace) -> Request:
-    history, store = _conversation(options.conversation)
-    if not (sendable := history.sendable()):
-        raise ConversationError("the conversation is empty; there is nothing to send")
     system, tools = options.system, read_tools(options.tools)
-    if not _is_session(options.conversation):
-        return Request(sendable, store, system, tools)
-    recorded = _recorded(options.conversation, options.model)
-    served = () if tools else recorded.server_tools
-    own = [*recorded.tools]
-    if history.is_abridged:
-        own.append(recall_tool(RememberedPast(options.conversation, lambda: history.messages, store), store))
-    return Request(sendable, store, system or recorded.instructions, tools or specs_of(own), server_tools=served)
+    if _is_session(options.conversation):
+        with default_log() as log:
+            return session_request(log, options.conversation, options.model, system=system, tools=tools)
+    store = _Files()
+    if not (sendable := History(from_json(_read(options.conversation), store)).sendable()):
+        raise ConversationError(NOTHING_TO_SEND)
+    return Request(sendable, store, system, tools)
 
 
 def _is_session(named: str) -> bool:
     return bool(_ID.fullmatch(named)) and not Path(named).exists()
-
-
-def _recorded(session: str, model: str) -> Agent:
-    """Return the agent of a session: the prompt that the log has, and the built-in tools that it names."""
-    with default_log() as log:
-        settings = log.settings(session)
-    system, names = settings.system or "", settings.tools or ()
-    was_lean = system.startswith(prompt("agent_lean"))
-    wanted = Settings(lean="on" if was_lean else "auto", web=WebSettings(search="on" if WEB_SEARCH in names else "off"))
-    bench = Workbench(wanted, cwd_of(settings) or Path.cwd())
-    try:
-        agent = bench.agent(model=model)
-    finally:
-        bench.close()
-    tools = [tool for tool in agent.tools if tool.name in names]
-    return Agent(model=model, system=system, tools=tools, server_tools=agent.server_tools)
-
-
-def _conversation(named: str) -> tuple[History, AttachmentStore]:
-    """Return the conversation of a session or of a file, with its attachments."""
-    if _is_session(named):
-        with default_log() as log:
-            return history_of(log.replay(named)), log.files(named)
-    store = _Files()
-    return History(from_json(_read(named), store)), store
 
 
 def _read(path: str) -> bytes:
@@ -193,23 +138,6 @@ class _Files(MemoryStore):
             return super().read(reference)
         except AttachmentError:
             return FolderStore(data_folder() / "attachments").read(reference)
-
-
-def pretty(body: bytes, *, full: bool = False) -> bytes:
-    """Return an indented request body; files are shortened unless `full` is set."""
-    if full:
-        return msgspec.json.format(body, indent=2)
-    return json.dumps(_abbreviated(json.loads(body)), indent=2, ensure_ascii=False).encode()
-
-
-def _abbreviated(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _abbreviated(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_abbreviated(item) for item in value]
-    if isinstance(value, str) and (found := _BASE64.fullmatch(value)):
-        return f"{found[1] or ''}{found[2][:_SHOWN]}… ({human_size(len(found[2]))} of base64)"
-    return value
 
 
 def _show_headers(provider: ApiProvider) -> None:

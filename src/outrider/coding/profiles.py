@@ -33,16 +33,23 @@ class FoundProfiles(msgspec.Struct, frozen=True):
 
 
 def find_profiles(
-    folder: Path, users: Sequence[Path], built_in: Iterable[Profile], *, tools: Iterable[str], home: Path | None = None
+    folder: Path,
+    users: Sequence[Path],
+    built_in: Iterable[Profile],
+    *,
+    tools: Iterable[str],
+    home: Path | None = None,
+    plugins: Sequence[Path] = (),
 ) -> FoundProfiles:
-    """Return the built-in profiles, those in the user's folders and those of the project; later ones win."""
+    """Return the built-in profiles, those of plugins, of the user's folders and of the project; later ones win."""
     profiles = {profile.name: profile for profile in built_in}
     notes: list[str] = []
     known = frozenset(tools)
     foreign = project_texts(folder, _names, home=home)
     own = [text for each in users for text in texts_of(each, _markdown_names(each))]
     own_paths = {text.path.resolve() for text in own}
-    files = [(text, False) for text in own]
+    files = [(text, True) for each in plugins for text in texts_of(each, _markdown_names(each))]
+    files += [(text, False) for text in own]
     files += [(text, True) for text in foreign if text.path.resolve() not in own_paths]
     for text, is_foreign in files:
         try:

@@ -33,8 +33,8 @@ def project_texts(
     users, and links that lead out of the repository or, without one, out of their folder.
     """
     folder = Path(os.path.realpath(folder))
-    folders = _folders(folder, Path(os.path.realpath(home or os.path.expanduser("~"))))
-    owners = _owners(folder)
+    folders = folders_to_search(folder, home)
+    owners = trusted_owners(folder)
     is_repository = os.path.lexists(folders[0] / ".git")
     return [
         ProjectText(each / name, text)
@@ -51,8 +51,9 @@ def texts_of(folder: Path, names: Iterable[str]) -> list[ProjectText]:
     return [ProjectText(path, text) for path, text in read if text]
 
 
-def _folders(folder: Path, home: Path) -> list[Path]:
-    """Return the folders to search, the outermost first."""
+def folders_to_search(folder: Path, home: Path | None = None) -> list[Path]:
+    """Return the folders of a project, the outermost first: up to the root of its repository, or to the home."""
+    home = Path(os.path.realpath(home or os.path.expanduser("~")))
     upwards = [folder, *folder.parents]
     top = next((each for each in upwards if os.path.lexists(each / ".git")), None)
     if top is None:
@@ -61,7 +62,7 @@ def _folders(folder: Path, home: Path) -> list[Path]:
     return upwards[upwards.index(top) :: -1]
 
 
-def _owners(folder: Path) -> frozenset[int]:
+def trusted_owners(folder: Path) -> frozenset[int]:
     """Return the user ids whose files count: in a folder like /tmp, any user can put a file above the project."""
     try:
         return frozenset({0, os.getuid(), folder.stat().st_uid})

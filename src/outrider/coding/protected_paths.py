@@ -37,7 +37,16 @@ OWN_SETTINGS = (".outrider/", ".config/outrider/", "Library/Application Support/
 
 CONFIGURATION = (
     *(".envrc", ".mise.toml", "mise.toml", ".vscode", ".idea", ".zed", ".cursor", ".fleet", ".exrc", ".nvimrc"),
-    *(".nvim.lua", ".dir-locals.el", ".devcontainer", ".devcontainer.json", ".claude", ".mcp.json", ".husky"),
+    *(
+        ".nvim.lua",
+        ".dir-locals.el",
+        ".devcontainer",
+        ".devcontainer.json",
+        ".claude",
+        ".agents",
+        ".mcp.json",
+        ".husky",
+    ),
     *(".pre-commit-config.yaml", "lefthook.yml", ".github/workflows", ".github/actions", ".gitlab-ci.yml"),
     *(".circleci", ".buildkite", ".woodpecker", ".travis.yml", ".drone.yml", "azure-pipelines.yml"),
     *("bitbucket-pipelines.yml", "Jenkinsfile"),

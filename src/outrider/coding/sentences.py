@@ -20,6 +20,8 @@ COMMANDS = {
     "compact": "summarise the conversation to make room",
     "mcp": "show the MCP servers and their state",
     "cost": "show the tokens and cost of this session",
+    "tasks": "list commands that run in the background; /tasks N follows one, /tasks end N ends it",
+    "rewind": "go back to an earlier message; /rewind N shows what it does, /rewind undo",
     "continue": "continue an interrupted turn",
 }
 """What the commands do that the chat and editors both have."""

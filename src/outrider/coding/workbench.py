@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import sys
@@ -10,33 +11,40 @@ from contextlib import contextmanager
 from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
+from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
+from outrider.coding.extensions import Extensions
 from outrider.coding.instructions import as_prompt, project_instructions
 from outrider.coding.lean import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.files import is_hidden
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Ask
+from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.remote.control import RemoteControl
+from outrider.coding.remote.front import Front
 from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host_filter import filter_hosts
 from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.skills.finding import FoundSkills
+from outrider.coding.skills.prompting import index_folder, readable_rules, skills_section
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.search import ripgrep
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder, default_model
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, OutriderError
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers import resolve
@@ -46,8 +54,10 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
+from outrider.runtime.hooks import NO_HOOKS, HookResult, Hooks, Notification, run_hooks
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import Report
+from outrider.runtime.titling import Titler
 from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
@@ -55,7 +65,7 @@ from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
-    from outrider.mcp.elicitation import OnElicit
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
     from outrider.runtime.session_servers import Mcp
@@ -78,12 +88,17 @@ class Workbench:
         servers: Sequence[McpServer] = (),
         ask: Ask | None = None,
         elicit: OnElicit | None = None,
+        on_server_notice: Callable[[str], None] | None = None,
+        front: Front | None = None,
         start_seconds: float = 1.0,
         system_prompt: str | None = None,
         append_system_prompt: str = "",
         meter: Callable[[Provider], Provider] | None = None,
     ) -> None:
         """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
+
+        `on_server_notice` is told at once, in another thread, what happens to servers. Without it, runs tell it.
+        With a `front`, other processes of the user can answer questions, talk to the session, stop it and watch it.
 
         `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it. `meter` wraps
         each provider, also those of sub-agents.
@@ -92,7 +107,8 @@ class Workbench:
         self.workspace = Workspace(folder)
         self._own_tools = tools
         self._servers = servers
-        self._elicit = elicit
+        self._ask, self._elicit = ask, elicit
+        self._on_server_notice = on_server_notice
         self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._append_system_prompt = append_system_prompt
@@ -100,16 +116,23 @@ class Workbench:
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
+        self._titlers: list[Titler] = []
         self.effort: Effort | None = None
         """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
+        self._session = ""
+        """The id of the session that was opened last."""
+        self._notifying: set[asyncio.Future[HookResult]] = set()
         remembered = RememberedRules(data_folder(), self.folder)
         self.permissions = PermissionApprover(
             _policy(settings, self.workspace, remembered.rules()),
-            ask=ask,
+            ask=self._ask_anywhere if ask else None,
             remember=remembered.add,
             cwd=lambda: self.workspace.shell_cwd,
         )
         self.workspace.confirm = self.permissions.confirm
+        self.extensions = Extensions(self.folder, settings.hooks.files)
+        """What the user and the project add: skills, commands and hooks."""
+        self._remote = RemoteControl(front, self.folder) if front else None
         self._web_search = WebSearch(settings.web.search, self.permissions)
 
     @property
@@ -119,8 +142,15 @@ class Workbench:
 
     def close(self) -> None:
         """End the commands and the MCP servers that still run."""
+        if self._remote:
+            self._remote.detach()
+        for titler in self._titlers:
+            titler.close()
+        self._titlers.clear()
         if "servers" in vars(self) and self.servers:
             self.servers.close()
+        if "_hook_workspace" in vars(self):
+            self._hook_workspace.close()
         self.workspace.close()
 
     def use_servers(self, servers: Sequence[McpServer]) -> None:
@@ -132,14 +162,16 @@ class Workbench:
     @cached_property
     def servers(self) -> RunningServers | None:
         """The MCP servers, for the session and its sub-agents, starting in the background; None if there are none."""
-        if not self._servers:
+        servers = self._with_plugins(self._servers)
+        if not servers:
             return None
         from outrider.coding.mcp.authorization import authorize
         from outrider.mcp.running import RunningServers
 
         running = RunningServers(
-            self._servers,
-            on_elicit=self._elicit,
+            servers,
+            on_elicit=self._elicit_anywhere if self._elicit else None,
+            on_notice=self._on_server_notice,
             authorize=authorize,
             environment=command_environment(os.environ, self.settings.sandbox.pass_env),
             grace=self._start_seconds,
@@ -147,6 +179,11 @@ class Workbench:
         )
         running.start()
         return running
+
+    def _with_plugins(self, servers: Sequence[McpServer]) -> list[McpServer]:
+        """Return the servers, and those of plugins whose names are free."""
+        found = {server.name: server for server in (*self.extensions.plugins.servers, *servers)}
+        return list(found.values())
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
@@ -179,8 +216,9 @@ class Workbench:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user about the sub-agent profiles that were found."""
-        return self._found_profiles.notes if "Task" in self._enabled_tools else ()
+        """Notes for the user about the sub-agent profiles, skills, commands, hooks and plugins that were found."""
+        profiles = self._found_profiles.notes if "Task" in self._enabled_tools else ()
+        return (*profiles, *self.extensions.notes)
 
     @property
     def sandbox_note(self) -> str:
@@ -208,10 +246,11 @@ class Workbench:
         agent = Agent(
             model=self._meter(provider) if self._meter else model,
             server_tools=() if lean else self._server_tools(provider),
-            system=self._agent_system(prompt("agent_lean" if lean else "agent")),
+            system=self._agent_system(prompt("agent_lean" if lean else "agent"), with_skills=not lean),
             situation=self._environment_section(),
             tools=tools,
             mcp=self.servers or (),
+            hooks=self.hooks,
             limits=self.settings.limits,
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
@@ -229,11 +268,13 @@ class Workbench:
         effort: EffortChoice | None = None,
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
+        titled: bool = False,
         create: bool = False,
     ) -> Session:
         """Open a session in the log. A resumed session keeps its model and effort unless others are given.
 
-        `create`: a session with this id is created if the log has none.
+        `titled`: a new session gets a title by a model, if the settings say so. `create`: a session with this id is
+        created if the log has none.
 
         Raises RequestRefusedError if the model does not have the given effort.
         """
@@ -248,9 +289,93 @@ class Workbench:
         session = Session.open(
             log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions, create=create
         ).now()
-        session.before_run = partial(self._ask_about_search, session)
-        session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        session.before_run = partial(self._before_run, session)
+        if self.settings.sessions.snapshots:
+            session.use_folder(FolderSnapshots(self.folder, log, session.id))
+        if titled and self.settings.sessions.titles:
+            self._titlers.append(Titler(session, self._title_model))
+            session.observe(self._titlers[-1])
+        self._session = session.id
+        if self._remote:
+            self._remote.attach(log, session)
         return session
+
+    def _title_model(self, provider: Provider) -> Provider | None:
+        """Return the fast model of the session's vendor; None if that is not known."""
+        try:
+            model = model_for("fast", provider)
+            return self._provider_of(model) if isinstance(model, str) else None
+        except OutriderError:
+            return None
+
+    # Skills and commands
+
+    @property
+    def skills(self) -> FoundSkills:
+        """The skills of the user and the project."""
+        return self.extensions.skills
+
+    @cached_property
+    def prompt_commands(self) -> PromptCommands:
+        """The commands and skills that a person can call by name."""
+        return PromptCommands(self.extensions.commands, self.skills, self.permissions, lambda: self.tools, self.folder)
+
+    @cached_property
+    def _skills_section(self) -> str:
+        """The skills in the system prompt. Their files may be read without a question, wherever they are."""
+        if "Read" not in self._enabled_tools or not self.skills.found:
+            return ""
+        section = skills_section(self.skills.skills, data_folder())
+        self.permissions.allow(readable_rules(self.skills, self.folder, index_folder(data_folder())))
+        return section
+
+    # Hooks
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        """The hooks of the user, and those of the project that the user has agreed to."""
+        if not self.extensions.hooks.hooks:
+            return NO_HOOKS
+        from outrider.coding.hooks.running import HookRunner  # most folders have no hooks
+
+        environment = command_environment(os.environ, self.settings.sandbox.pass_env)
+        shell = Shell(self._hook_workspace, self.sandbox, environment, **self._confinement)
+        runner = HookRunner(shell, environment, self.settings.hooks.access, lambda: self.permissions.mode)
+        return runner.hooks(self.extensions.hooks.hooks)
+
+    @cached_property
+    def _hook_workspace(self) -> Workspace:
+        """A workspace of their own: hooks run in the folder, wherever the shell of the agent is."""
+        return self.workspace.for_subagent()
+
+    def _tell_hooks(self, question: Question) -> None:
+        """Tell the hooks that a question waits for the person."""
+        if self.hooks.notification:
+            event = Notification(session=self._session, cwd=self.folder, message=f"{question.tool}: {question.reason}")
+            telling = asyncio.ensure_future(run_hooks(self.hooks.notification, event, lambda _: None))
+            self._notifying.add(telling)
+            telling.add_done_callback(self._notifying.discard)
+
+    async def _before_run(self, session: Session) -> AgentSpec | None:
+        if self._remote:
+            self._remote.begin_run()
+        return await self._ask_about_search(session)
+
+    # Questions
+
+    async def _ask_anywhere(self, question: Question) -> Answer:
+        """Ask in the front end, and other processes as well."""
+        assert self._ask
+        self._tell_hooks(question)
+        if self._remote is None:
+            return await self._ask(question)
+        return await self._remote.questions.ask(question, self._ask, self.permissions.mode)
+
+    async def _elicit_anywhere(self, question: Elicitation) -> ElicitationAnswer:
+        assert self._elicit
+        if self._remote is None:
+            return await self._elicit(question)
+        return await self._remote.questions.elicit(question, self._elicit)
 
     # Web search
 
@@ -277,7 +402,8 @@ class Workbench:
     @cached_property
     def _found_profiles(self) -> FoundProfiles:
         users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
-        return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home())
+        plugins = [each.path / "agents" for each in self.extensions.plugins.places]
+        return find_profiles(self.folder, users, built_in(), tools=self._tool_names, home=Path.home(), plugins=plugins)
 
     @contextmanager
     def _start_subagent(self, profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
@@ -285,10 +411,11 @@ class Workbench:
         workspace = self.workspace.for_subagent()
         agent = Agent(
             model=self._model_of(profile, tier),
-            system=self._system(prompt("subagent"), profile.prompt),
+            system=self._system(prompt("subagent"), profile.prompt, self._skills_of(profile)),
             situation=self._environment_section(),
             tools=self._tools_in(workspace, self._tool_names if profile.tools is None else profile.tools),
             mcp=self._servers_of(profile),
+            hooks=self.hooks,
             limits=profile.limits_within(self.settings.limits),
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
@@ -306,6 +433,9 @@ class Workbench:
         finally:
             workspace.close()
 
+    def _skills_of(self, profile: Profile) -> str:
+        return self._skills_section if profile.tools is None or "Read" in profile.tools else ""
+
     def _servers_of(self, profile: Profile) -> Mcp:
         """Return the session's servers with the tools that a profile names."""
         if self.servers is None or profile.server_tools == ():
@@ -316,8 +446,9 @@ class Workbench:
         """Return the provider of a sub-agent, one for each model. A project's profile cannot choose another vendor."""
         own_provider = self._provider or resolve(self.settings.model or default_model())
         model = model_for(tier or profile.model, own_provider, from_project=profile.from_project)
-        if not isinstance(model, str):
-            return model
+        return self._provider_of(model) if isinstance(model, str) else model
+
+    def _provider_of(self, model: str) -> Provider:
         if model not in self._providers:
             provider = resolve(model)
             self._providers[model] = self._meter(provider) if self._meter else provider
@@ -339,18 +470,26 @@ class Workbench:
             private_addresses=self.settings.web.private_addresses,
             hidden=lambda path: is_hidden(self.permissions.policy, path),
             unset=unset_variables(os.environ, self.settings.sandbox.pass_env),
-            writable=self.permissions.policy.folders,
-            masked=lambda: self.permissions.policy.masked,
-            kept=tuple(_protected_files(self.settings, self.folder)),
+            **self._confinement,
         )
         return [*toolbox, *(tool for tool in self._own_tools if tool.name in names)]
+
+    @property
+    def _confinement(self) -> dict[str, Any]:
+        """What commands in the sandbox may write, may not read, and may not change."""
+        return {
+            "writable": self.permissions.policy.folders,
+            "masked": lambda: self.permissions.policy.masked,
+            "kept": tuple(_protected_files(self.settings, self.folder)),
+        }
 
     @property
     def _tool_names(self) -> list[str]:
         return [*TOOL_NAMES, *(tool.name for tool in self._own_tools)]
 
-    def _agent_system(self, usual: str) -> str:
-        system = self._system(usual if self._system_prompt is None else self._system_prompt)
+    def _agent_system(self, usual: str, *, with_skills: bool) -> str:
+        skills = self._skills_section if with_skills else ""
+        system = self._system(usual if self._system_prompt is None else self._system_prompt, skills)
         return "\n\n".join(filter(None, (system, self._append_system_prompt)))
 
     def _system(self, *prompts: str) -> str:
@@ -377,7 +516,7 @@ def _protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
     yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
     yield config_file().resolve()
-    yield config_file().parent.resolve() / "mcp.json"
+    yield from (config_file().parent.resolve() / name for name in ("mcp.json", "hooks.json"))
     yield data_folder().resolve()
     yield from (Path(file).resolve() for file in settings.tool_files)
     package = Path(__file__).resolve().parents[1]

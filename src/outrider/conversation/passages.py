@@ -52,6 +52,8 @@ class Found(msgspec.Struct, frozen=True):
     time: float
     snippet: str
     """The surroundings of the match in one line."""
+    seq: int = 0
+    """The entry of the log that has the passage."""
 
 
 class PassageReader:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from outrider.log.inbox_tables import InboxTables
     from outrider.log.passage_tables import PassageTables
     from outrider.log.pending_write import PendingWrite
+    from outrider.log.session_filter import SessionFilter
     from outrider.log.snapshot_store import SnapshotStore
 
 LOST = "the session was taken over by another process, or deleted; open it again to continue from the disk"
@@ -60,12 +61,16 @@ class Backend(Protocol):
 
     # Reading
 
-    def listed(self, limit: int | None) -> list[SessionRow]:
+    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
         """Return the sessions that have a title and no parent, the most recently opened first."""
         ...
 
-    def everything(self) -> list[SessionRow]:
-        """Return all sessions."""
+    def matching(self, where: SessionFilter) -> list[SessionRow]:
+        """Return all sessions that the filter describes."""
+        ...
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of the sessions that have a title and no parent, sorted."""
         ...
 
     def with_prefix(self, prefix: str) -> list[SessionRow]:
@@ -86,6 +91,10 @@ class Backend(Protocol):
 
     def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
         """Iterate over the next rows after a seq. Raise DamagedLogError if any is missing or damaged."""
+        ...
+
+    def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
+        """Return the rows before a seq, oldest first. Raise DamagedLogError if any is missing or damaged."""
         ...
 
     def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:

@@ -50,6 +50,8 @@ class SessionSettings(Entry, frozen=True):
     cwd: str | None = None
     effort: str | None = None
     """How much the model thinks. Empty for the provider's default."""
+    made_title: str | None = None
+    """The title that was made from the first exchange. It is derived from its entry and only kept in the summary."""
     abridged: bool | None = None
     """Whether the log has a compaction or a clearing. It is derived from these entries and only kept in the summary."""
     rewound: bool | None = None
@@ -66,6 +68,8 @@ class MessageEntry(Entry, frozen=True):
     stop_reason: str = ""
     model: str = ""
     """The model that wrote a reply."""
+    first_token: float | None = None
+    """Seconds from the request to the first delta of a reply, where it was measured."""
 
 
 class Intent(Entry, frozen=True):
@@ -220,6 +224,16 @@ class SteeringDelivered(Entry, frozen=True):
     id: str
 
 
+class TitleEntry(Entry, frozen=True):
+    """A model has made the title of the session. One that a person has set wins."""
+
+    kind: ClassVar[str] = "titled"
+    title: str
+    """Empty if the model gave none."""
+    usage: Usage | None = None
+    model: str = ""
+
+
 class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
 
@@ -255,6 +269,7 @@ KINDS: dict[str, type[Entry]] = {
         SteeringQueued,
         SteeringWithdrawn,
         SteeringDelivered,
+        TitleEntry,
     )
 }
 MAX_DEPTH = 200

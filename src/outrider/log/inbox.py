@@ -153,13 +153,17 @@ class HeldInbox:
         except BaseException:
             self.withdraw(name)
             raise
-        self._watcher.hurry()
         return name
 
+    def look_soon(self) -> None:
+        """Let the watchers look soon, whether or not the log has changed."""
+        self._watcher.look_soon()
+
     async def answer(self, id: str, answer: Answer, by: str) -> Question | None:
-        """Answer an own question. Return it as it was answered, perhaps by another; None if it is gone."""
-        found = await self._tables.settle_own(id, _encoded(answer), clean(by))
-        return _question(found) if found else None
+        """Answer an own question. Return None if this answer counts, else the question with the one before it."""
+        earlier = await self._tables.settle_own(id, _encoded(answer), clean(by))
+        found = _question(earlier) if earlier else None
+        return found if found and found.answer else None
 
     def withdraw(self, id: str) -> None:
         """Remove a question that waits, soon. One that was answered stays, so that others can see by whom."""

@@ -10,6 +10,8 @@ from outrider.log.summary import SessionRow
 ANSWERED_SECONDS = 600.0
 """How long a question stays in the log after its answer, for those who look at it elsewhere."""
 
+CLOSED = "the session was closed, taken over by another process, or deleted; open it again"
+
 
 class QuestionRow(NamedTuple):
     """A question with its session, which the holder that asked still has."""
@@ -47,8 +49,8 @@ class Watcher(Protocol):
         """
         ...
 
-    def hurry(self) -> None:
-        """Look again soon: something is awaited from now on."""
+    def look_soon(self) -> None:
+        """Look again, whether or not the log has changed: something is awaited from now on."""
         ...
 
     def close(self) -> None:
@@ -110,7 +112,7 @@ class InboxTables(Protocol):
         ...
 
     async def settle_own(self, id: str, answer: str, by: str) -> QuestionRow | None:
-        """Store an answer if it is the first. Return the question as it is then."""
+        """Store an answer. Return None if it is the first, else the question as it is."""
         ...
 
     async def take(self, number: int, fence: int) -> list[str]:

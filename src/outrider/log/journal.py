@@ -45,14 +45,16 @@ class Journal:
 
     def write(self, *entries: Entry) -> PendingWrite:
         """Queue entries, all or none. The write is done when they are on disk, and fails only with a LogError."""
-        new = self.files.pop_new()
+        new, before = self.files.pop_new(), self.settings
         try:
             append = self._append([*new, *entries] if new else entries)
             write = self._backend.submit(append)
         except LogError as error:
             write = PendingWrite.failed(error)
         else:
-            write.then(lambda: self._written(append, write.error))
+            if append.update.settings_changed:  # at once: another write may follow before this one is on disk
+                self.settings = append.update.settings
+                write.then(lambda: self._take_back(append, before) if write.error else None)
         if new:
             write.then(lambda: self.files.restore_new(new) if write.error else None)
         return write
@@ -66,7 +68,8 @@ class Journal:
         except BaseException:
             self.files.restore_new(new)
             raise
-        self._written(append)
+        if append.update.settings_changed:
+            self.settings = append.update.settings
 
     def appending(self, *entries: Entry) -> Append:
         """Return entries to append, to combine with others in one commit."""
@@ -82,6 +85,6 @@ class Journal:
             raise LogError("the session was closed; open it again to continue")
         return Append(self.extent.session, self._fence, entries, self.settings)
 
-    def _written(self, append: Append, error: BaseException | None = None) -> None:
-        if error is None and append.update.settings_changed:
-            self.settings = append.update.settings
+    def _take_back(self, append: Append, before: SessionSettings) -> None:
+        if self.settings is append.update.settings:
+            self.settings = before

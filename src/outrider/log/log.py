@@ -32,8 +32,10 @@ from outrider.log.holder import Holder
 from outrider.log.journal import Journal
 from outrider.log.replay import Replay, start_of_tail
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
+from outrider.log.session_filter import SessionFilter
 from outrider.log.sqlite.backend import SqliteBackend
 from outrider.log.summary import SessionRow, Summary
+from outrider.log.used import USED_KINDS, Used, used_in
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -47,6 +49,7 @@ ID = re.compile("[0-9a-f]{32}")
 POSTGRES = ("postgresql://", "postgres://")
 PAGE = 200
 """The number of entries in one read from the end of a session."""
+ALL_SESSIONS = SessionFilter()
 
 
 class Log:
@@ -104,10 +107,19 @@ class Log:
 
     # Reading
 
-    def sessions(self, limit: int | None = None) -> list[Summary]:
-        """Return the sessions that have a title, the most recently opened first, without those of sub-agents."""
-        rows = self._backend.listed(limit) if self._backend.exists() else []
+    def sessions(
+        self, limit: int | None = None, *, offset: int = 0, where: SessionFilter = ALL_SESSIONS
+    ) -> list[Summary]:
+        """Return the sessions that have a title, the most recently opened first, without those of sub-agents.
+
+        `limit` and `offset` choose a page of them.
+        """
+        rows = self._backend.listed(where, limit, offset) if self._backend.exists() else []
         return [row.summary for row in rows]
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of all sessions, sorted."""
+        return self._backend.folders_and_models() if self._backend.exists() else ([], [])
 
     def session(self, id: str) -> Summary:
         """Return the summary of a session, given its id or a unique prefix of it."""
@@ -148,6 +160,17 @@ class Log:
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """Return the newest entries of a session, oldest first."""
         return list(known_records(self._backend.newest_rows(self._find(id).extent, count)))
+
+    def before(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
+        """Return the entries before one of them, oldest first."""
+        return list(known_records(self._backend.rows_before(self._find(id).extent, seq, count)))
+
+    def after(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
+        """Return the next entries after one of them."""
+        extent = self._find(id).extent
+        if seq >= extent.last:
+            return []
+        return list(known_records(self._backend.rows_after(extent, seq, count)))
 
     def rows(self, id: str) -> Iterator[Row]:
         """Iterate over the stored rows of a session."""
@@ -205,6 +228,20 @@ class Log:
         """Return the total usage of a session's sub-agents."""
         return sum((child.usage for child in self.children(id)), Usage())
 
+    def used_since(self, moment: float) -> Iterator[tuple[Summary, Iterator[Used]]]:
+        """Iterate over the sessions that were changed at this time or later, each with its requests and their usage.
+
+        Sub-agents are sessions, too. The usage of all requests of a session adds up to that of its summary.
+        """
+        if not self._backend.exists():
+            return
+        for row in self._backend.matching(SessionFilter(since=moment)):
+            yield row.summary, used_in(self._backend.rows_of_kinds(row.extent, USED_KINDS))
+
+    def used(self, id: str) -> list[Used]:
+        """Return the requests of a session with their usage, in order."""
+        return list(used_in(self._backend.rows_of_kinds(self._find(id).extent, USED_KINDS)))
+
     # Searching
 
     def search(
@@ -214,16 +251,17 @@ class Log:
         *,
         limit: int = 20,
         without: str = "",
+        where: SessionFilter = ALL_SESSIONS,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Found]:
         """Return what was said, called or returned that contains all words of the query, the newest first.
 
-        It covers one session by its id, or all. Words in double quotes are one phrase. `without` is a tool whose calls
-        and results are left out. `progress` is called between steps with the number of new entries that are indexed,
-        and of all that must be.
+        It covers one session by its id, or all that `where` describes. Words in double quotes are one phrase. `without`
+        is a tool whose calls and results are left out. `progress` is called between steps with the number of new
+        entries that are indexed, and of all that must be.
         """
         if session is None:
-            rows = self._backend.everything() if self._backend.exists() else []
+            rows = self._backend.matching(where) if self._backend.exists() else []
         else:
             rows = [self._find(session)]
         return self._index.search(SearchQuery(query), rows, limit, progress, without)
@@ -316,6 +354,8 @@ class Log:
         for each in doomed:
             self._check_free(each)
         self._backend.delete(doomed)
+        for each in doomed:
+            self.live_socket(each.summary.id).unlink(missing_ok=True)
         self._index.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
@@ -328,6 +368,10 @@ class Log:
         from outrider.log.inbox import Inbox  # few programs use it
 
         return Inbox(self._backend, self._find, self._held)
+
+    def live_socket(self, id: str) -> Path:
+        """Return where a process that has a session open may show its events live."""
+        return self.folder / "run" / f"{id}.sock"
 
     # Internals
 

@@ -82,7 +82,7 @@ class Question(msgspec.Struct, frozen=True):
     answer: Answer | None = None
     """None while it waits."""
     answered_by: str = ""
-    """Where it was answered, such as `the terminal`."""
+    """Where it was answered, as in `on the web page`."""
 
 
 class Say(msgspec.Struct, frozen=True, tag="say", tag_field="kind"):

@@ -155,7 +155,7 @@ class SearchIndex:
             for entry in dict(self._entries(row, [hit.seq])).values():
                 text = self._original(entry, hit)
                 where = row.summary.id, hit.reference, hit.message, hit.kind, hit.tool, hit.time
-                yield Found(*where, query.snippet(text))
+                yield Found(*where, query.snippet(text), hit.seq)
 
     def _original(self, entry: Entry, hit: Hit) -> str:
         reader = PassageReader(hit.message - 1, {hit.reference: hit.tool})

@@ -41,6 +41,8 @@ class Summary(msgspec.Struct, frozen=True):
     """For a sub-agent's session, the session that started it."""
     holder: Holder | None = None
     """The process that has it open, or that ended without closing it."""
+    folder: str = ""
+    """The working folder. Empty if it has none."""
 
 
 class SessionRow(msgspec.Struct, frozen=True):
@@ -98,7 +100,7 @@ def session_row(row: Sequence[Any]) -> SessionRow:
         settings = msgspec.json.decode(columns.settings, type=SessionSettings)
         return SessionRow(
             columns.number,
-            _summary(columns),
+            _summary(columns, settings.cwd or ""),
             settings,
             columns.entries,
             columns.fence,
@@ -111,13 +113,14 @@ def session_row(row: Sequence[Any]) -> SessionRow:
         ) from None
 
 
-def _summary(row: _Columns) -> Summary:
+def _summary(row: _Columns, folder: str) -> Summary:
     usage = Usage(
         row.input_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens, row.reasoning_tokens, row.cost
     )
     holder = msgspec.json.decode(row.holder, type=Holder) if row.holder else None
+    times = row.created, row.updated
     return Summary(
-        row.id, row.title, row.model, row.created, row.updated, row.turns, usage, row.size, row.last, row.parent, holder
+        row.id, row.title, row.model, *times, row.turns, usage, row.size, row.last, row.parent, holder, folder
     )
 
 

@@ -12,6 +12,7 @@ from outrider.log.entries import (
     ResultsClearedEntry,
     RewindEntry,
     SessionSettings,
+    TitleEntry,
 )
 from outrider.log.replay import merged
 from outrider.text import clean
@@ -35,6 +36,13 @@ class SummaryUpdate:
         """The hashes of the files that were added."""
         self.settings = settings or SessionSettings()
         self.settings_changed = False
+
+    @property
+    def set_title(self) -> str | None:
+        """The title that the user or a model has set; None if that did not change."""
+        settings = self.settings
+        title = settings.made_title if settings.title is None else settings.title
+        return (title or None) if self.settings_changed else None
 
     def absorb(self, later: SummaryUpdate) -> None:
         """Add the changes of entries that come after these."""
@@ -70,6 +78,10 @@ class SummaryUpdate:
             case CompactionEntry() | ResultsClearedEntry():
                 self.usage += getattr(entry, "usage", None) or Usage()
                 self.settings = merged(self.settings, SessionSettings(abridged=True))
+                self.settings_changed = True
+            case TitleEntry(title=title, usage=usage):
+                self.usage += usage or Usage()
+                self.settings = merged(self.settings, SessionSettings(made_title=clean(title)))
                 self.settings_changed = True
             case RewindEntry(conversation=True):
                 self.settings = merged(self.settings, SessionSettings(rewound=True))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from outrider.errors import McpClosedError, McpError
+from outrider.errors import McpClosedError, McpError, McpLoginError
 from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.channel import Authorization, Channel, Progress
 from outrider.mcp.elicitation import OnElicit, elicit
@@ -206,9 +206,30 @@ class Client:
         except McpClosedError:
             if not isinstance(self.server, StdioServer) or self._handshake_first:
                 raise
+        except McpError as error:
+            if not getattr(channel, "is_refused", False):
+                raise
+            return await self._agree_over_sse(error, capabilities)
         # Some old servers end when the first request is not `initialize`.
         await channel.close()
         return await agree_on_handshake(await self._open(), name, capabilities, seconds)
+
+    async def _agree_over_sse(self, refusal: McpError, capabilities: dict[str, Any]) -> Agreement:
+        """Agree over the transport of 2024-11-05. Raises the refusal of the newer one if the server has neither."""
+        from outrider.mcp.legacy_sse import LegacySseChannel
+
+        assert isinstance(self.server, HttpServer)
+        if self._channel:
+            await self._channel.close()
+        channel = LegacySseChannel(self.server, self, authorization=self._authorization, bounds=self._bounds)
+        self._channel = channel
+        try:
+            await channel.open()
+        except McpLoginError:
+            raise
+        except McpError:
+            raise refusal from None
+        return await agree_on_handshake(channel, self.server.name, capabilities, self.server.startup_timeout)
 
     async def _open(self) -> Channel:
         self._channel = channel = self._new_channel()

@@ -38,6 +38,7 @@ from outrider.mcp.wording import one_line
 from outrider.providers.transport import Response
 
 _ERROR_BYTES = 64 * 1024
+_NOT_STREAMABLE = (400, 404, 405, 406, 415)
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 300.0
 _CLOSE_SECONDS = 2.0
@@ -56,6 +57,8 @@ class HttpChannel:
         bounds: Bounds,
     ) -> None:
         self.protocol_version = ""
+        self.is_refused = False
+        """Whether the address takes no messages at all, as one of the older transport of 2024-11-05."""
         self._server = server
         self._receiver = receiver
         self._endpoint = Endpoint(server, authorization)
@@ -250,6 +253,7 @@ class HttpChannel:
         error = self._error_in(body, pending)
         if session and self._is_session_lost(response.status, error):
             return _SessionLostError(f"The MCP server {self._server.name} has lost the session.")
+        self.is_refused = error is None and pending.method == INITIALIZE and response.status in _NOT_STREAMABLE
         return error or self._endpoint.status_error(response, body)
 
     def _error_in(self, body: bytes, pending: PendingRequest) -> McpError | None:

@@ -82,6 +82,10 @@ class ServerPool:
         """Return the tools of the servers that were ready at least once, in the order of the servers."""
         return tuple(tool for server in self._servers.values() for tool in server.tools)
 
+    def instructions(self) -> dict[str, str]:
+        """Return what each server that is ready says about the use of its tools, by name."""
+        return {name: server.instructions for name, server in self._servers.items() if server.is_ready}
+
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the state of each server."""
         return tuple(server.status for server in self._servers.values())

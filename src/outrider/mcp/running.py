@@ -19,7 +19,7 @@ import msgspec
 from outrider.errors import McpClosedError, McpError
 from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
-from outrider.mcp.pool import Authorize, ServerPool
+from outrider.mcp.pool import Authorize, OnNotice, ServerPool
 from outrider.mcp.servers import McpServer
 from outrider.mcp.supervision import Restarts, ServerStatus
 from outrider.tools.result import ToolResult
@@ -46,6 +46,7 @@ class RunningServers:
         servers: Iterable[McpServer],
         *,
         on_elicit: OnElicit | None = None,
+        on_notice: OnNotice | None = None,
         authorize: Authorize | None = None,
         environment: Mapping[str, str] | None = None,
         grace: float = GRACE,
@@ -53,14 +54,17 @@ class RunningServers:
         restarts: Restarts | None = None,
         bounds: Bounds = DEFAULT,
     ) -> None:
-        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit."""
+        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit.
+
+        `on_notice` gets each notice at once, in the thread of the servers. Without it, sessions take them.
+        """
         self.servers = tuple(servers)
         self.grace = grace
         self.tools_share = tools_share
         self._pool = ServerPool(
             self.servers,
             on_elicit=self._elicit if on_elicit else None,
-            on_notice=self._keep_notice,
+            on_notice=on_notice or self._keep_notice,
             authorize=authorize,
             environment=environment,
             restarts=restarts,
@@ -99,6 +103,10 @@ class RunningServers:
             return tuple(tools)
         return tuple(tool for tool in tools if any(fnmatchcase(tool.name, name) for name in names))
 
+    def instructions(self) -> dict[str, str]:
+        """Return what each server that is ready says about the use of its tools, by name."""
+        return self._pool.instructions()
+
     def statuses(self) -> tuple[ServerStatus, ...]:
         """Return the state of each server."""
         return self._pool.statuses()
@@ -115,6 +123,10 @@ class RunningServers:
             while True:
                 taken.append(self._notices.popleft())
         return taken
+
+    def answer_here(self) -> None:
+        """Ask the questions of servers in the running event loop, also before a session has used them."""
+        self._asking = asyncio.get_running_loop()
 
     async def settled(self, timeout: float | None = None) -> bool:
         """Wait until every server is ready or has failed. Return False if the time is over first."""

@@ -27,6 +27,8 @@ class EventReader:
         """The id of the last event that has one: the stream can be resumed after it."""
         self.retry: float | None = None
         """The seconds that the server asks to wait before the stream is resumed."""
+        self.has_skipped = False
+        """Whether an event was over the limit."""
         self._limit = limit
         self._lines = LineSplitter(limit)
         self._data: list[bytes] = []
@@ -43,6 +45,7 @@ class EventReader:
             else:
                 event = Event(b"\n".join(self._data), self._name)
                 is_usable = event.data and not self.is_too_long
+                self.has_skipped = self.has_skipped or self.is_too_long
                 self._data, self._bytes, self._name = [], 0, "message"
                 if is_usable:
                     yield event

@@ -99,6 +99,12 @@ class SupervisedServer:
             self.server.name, self._state, self._error, agreed.version if agreed else "", len(self.tools)
         )
 
+    @property
+    def instructions(self) -> str:
+        """What the server says about the use of its tools, cleaned and limited. Empty if it is not connected."""
+        agreed = self._client.agreement if self._client else None
+        return agreed.instructions if agreed else ""
+
     def start(self) -> None:
         """Start the server in the background. A closed or failed one is started anew."""
         if self._task is None or self._task.done():

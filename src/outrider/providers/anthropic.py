@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -17,14 +17,16 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import AttachmentStore
+from outrider.providers.anthropic_server_tools import tools_found
 from outrider.providers.anthropic_stream import IncomingReply
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request
+from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.output_schemas import ANTHROPIC
 from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.server_tools import described
 from outrider.providers.stream import Incoming
+from outrider.providers.tool_search import GONE
 from outrider.providers.transcript import Transcript
 from outrider.providers.wire_names import object_schema, safe_id, safe_name
 
@@ -38,6 +40,8 @@ _SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "web_fetch": ({"type": "web_fetch_20250910", "name": "web_fetch", "citations": {"enabled": True}}, _DOMAINS),
     "code_execution": ({"type": "code_execution_20250825", "name": "code_execution"}, ()),
 }
+_SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+_SEARCH_RESULT = b'"tool_search_tool_result"'
 _LEAST_BUDGET = 1024
 """The smallest budget for thinking that the API takes."""
 
@@ -71,8 +75,9 @@ class Anthropic(ApiProvider):
         head = self._head()
         if request.system:
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
-        if request.tools or request.server_tools:
-            head["tools"] = self.tools_once(request, _tools)
+        gone = self._tools_gone(request, transcript)
+        if request.tools or request.server_tools or gone:
+            head["tools"] = self.tools_once(request, lambda request: _tools(request, gone), gone)
         head |= self._settings(request.settings) | self._options | request.settings.options
         if schema := self.output_schema(request):
             # From the first turn on: changing it invalidates the prompt cache. Calls and thinking are not held to it.
@@ -84,6 +89,13 @@ class Anthropic(ApiProvider):
             text = {"type": "text", "text": reminder_text(request.reminder)}
             extra = msgspec.json.encode({"role": "user", "content": [text]})
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
+
+    def _tools_gone(self, request: Request, transcript: Transcript) -> tuple[str, ...]:
+        """Return the tools that searches found and the request does not have. The API refuses it without them."""
+        if not transcript.contains(_SEARCH_RESULT):
+            return ()
+        found = tools_found(request.messages, self.is_own)
+        return tuple(sorted(found - {safe_name(spec.name) for spec in request.tools}))
 
     def _head(self) -> dict[str, Any]:
         """Return the fields that every request has."""
@@ -169,14 +181,21 @@ def provider(model: str) -> Anthropic:
     return Anthropic(model)
 
 
-def _tools(request: Request) -> Iterator[dict[str, Any]]:
+def _tools(request: Request, gone: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the tools, those last that the API searches: they are no part of the cached prefix."""
     tools = described(request.server_tools, "Anthropic", _SERVER_TOOLS)
-    for spec in request.tools:
-        tools.append(
-            {"name": spec.name, "description": spec.description, "input_schema": object_schema(spec.parameters)}
-        )
+    tools += [_function(spec) for spec in request.tools if not spec.deferred]
+    later = [_function(spec) for spec in request.tools if spec.deferred]
+    later += [{"name": name, "description": GONE, "input_schema": {"type": "object"}} for name in gone]
+    if later:
+        tools.append(_SEARCH)
     yield from tools[:-1]
     yield tools[-1] | {"cache_control": EPHEMERAL}
+    yield from (tool | {"defer_loading": True} for tool in later)
+
+
+def _function(spec: ToolSpec) -> dict[str, Any]:
+    return {"name": spec.name, "description": spec.description, "input_schema": object_schema(spec.parameters)}
 
 
 def _result(result: Result) -> dict[str, Any]:

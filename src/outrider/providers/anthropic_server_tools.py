@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from outrider.conversation.messages import Citation
+from outrider.conversation.messages import Citation, Message, ProviderState, ServerToolResultBlock
 from outrider.providers.server_tools import result_text, source_lines, text_field
 
 
@@ -16,6 +16,24 @@ def citation_of(raw: Any) -> Citation | None:
     url = text_field(raw, "url") or text_field(raw, "source")
     title = text_field(raw, "title") or text_field(raw, "document_title")
     return Citation(url, title, text_field(raw, "cited_text")) if url or title else None
+
+
+def tools_found(messages: Iterable[Message], is_own: Callable[[ProviderState | None], bool]) -> set[str]:
+    """Return the tools that searches of this model have found. The API refuses a request that does not have them."""
+    found: set[str] = set()
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, ServerToolResultBlock) and is_own(block.state) and block.state:
+                kept = block.state.data.get("block") if isinstance(block.state.data, dict) else None
+                found.update(_references(kept.get("content")) if isinstance(kept, dict) else ())
+    return found
+
+
+def _references(content: Any) -> list[str]:
+    """Return the tools that the result of a search names."""
+    listed = content.get("tool_references") if isinstance(content, dict) else None
+    names = [text_field(each, "tool_name") for each in listed] if isinstance(listed, list) else []
+    return [name for name in names if name]
 
 
 def is_error_result(content: Any) -> bool:
@@ -38,6 +56,7 @@ def _lines(content: Any) -> Iterator[str]:
         return
     if code := text_field(content, "error_code"):
         yield f"error: {code}"
+    yield from (f"- {name}" for name in _references(content))
     if url := text_field(content, "url"):
         yield url
     document = content.get("content")

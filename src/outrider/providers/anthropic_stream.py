@@ -31,6 +31,7 @@ from outrider.providers.deltas import (
     ToolCallDelta,
 )
 from outrider.providers.stream import CallAssembler, finished_call, take_each
+from outrider.providers.tool_search import SHOWN_NAME
 
 _STOP_REASONS = {
     "end_turn": StopReason.END,
@@ -107,6 +108,11 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 def _is_server_block(kind: str) -> bool:
     """Return whether a block belongs to a tool that the API runs."""
     return kind in ("server_tool_use", "mcp_tool_use", "container_upload") or kind.endswith("_tool_result")
+
+
+def _shown(name: Any) -> str:
+    """Return the name under which a server tool is shown."""
+    return SHOWN_NAME if str(name).startswith("tool_search_tool_") else str(name or "")
 
 
 def _decoded(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
@@ -198,7 +204,7 @@ class IncomingReply:
     def _server_tool(self, call_id: str) -> str:
         """Return the name of the tool that a result belongs to. A paused reply has the call in an earlier message."""
         named = (each.get("name") for each in self._server_blocks.values() if each.get("id") == call_id)
-        return str(next(named, "") or "")
+        return _shown(next(named, ""))
 
     def _start(self, index: int, block: _Block) -> Iterator[Delta]:
         self._blocks[index] = block
@@ -279,7 +285,7 @@ class IncomingReply:
             kept = self._state({"block": block}) if self._is_whole(index, block) else None
             given = block.get("input")
             called_with = given if isinstance(given, dict) else {}
-            return ServerToolUseBlock(str(block.get("id") or ""), str(block.get("name") or ""), called_with, kept)
+            return ServerToolUseBlock(str(block.get("id") or ""), _shown(block.get("name")), called_with, kept)
         content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
         kept = self._state({"block": block})
         return ServerToolResultBlock(call_id, result_text_of(content), is_error_result(content), kept)

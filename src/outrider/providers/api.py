@@ -46,6 +46,7 @@ from outrider.providers.transport import ErrorResponse, Timeouts, Transport, ret
 _URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
 """Words in the error of an API that could not fetch a file."""
 NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
+NO_GROUPS: Mapping[str, str] = {}
 MAX_IMAGE_RETRIES = 2
 """How often one request is sent again with fewer images."""
 
@@ -169,6 +170,13 @@ class ApiProvider(ABC):
             return ""
 
     @property
+    def searches_tools(self) -> bool:
+        """Whether the API searches deferred tools itself. Servers that only resemble it drop such tools silently."""
+        is_vendor = self.host == urlsplit(self.default_base).hostname
+        said = partial(is_overridden, self.prefix, self.model, self.base_url, "tool_search")
+        return self.capabilities.tool_search and (is_vendor or said())
+
+    @property
     def window(self) -> int | None:
         """The context window of the model in tokens, or None if it is unknown. What the user says counts most."""
         said = self.capabilities.context_tokens
@@ -222,29 +230,50 @@ class ApiProvider(ABC):
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
         check_server_tools(self.capabilities, request, self.name)
         renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles, self.replays)
-        render = partial(self._render_message, renderer, bool(rendering.left_out))
+        groups = self.call_groups(request)
+        rendering.depend_on(groups)
+        render = partial(self._render_message, renderer, bool(rendering.left_out), groups)
         rendering.update(request.messages, render)
         return self.body(request, rendering.transcript)
 
     def _render_message(
-        self, renderer: Renderer, prefix_changed: bool, message: Message, previous: Message | None, text_bytes: int
+        self,
+        renderer: Renderer,
+        prefix_changed: bool,
+        groups: Mapping[str, str],
+        message: Message,
+        previous: Message | None,
+        text_bytes: int,
     ) -> Rendered:
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
             files = renderer.pictures(message)
-            message = portable(message, self.is_own)
+            message = self.grouped(portable(message, self.is_own), groups)
             return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
 
-    def tools_once(self, request: Request, describe: Callable[[Request], Iterable[Any]]) -> msgspec.Raw:
-        """Return the tools as this API describes them. They are encoded once a session: there may be many."""
+    def call_groups(self, request: Request) -> Mapping[str, str]:
+        """Return the groups of deferred tools by tool, if calls in the history must name them."""
+        return NO_GROUPS
+
+    def grouped(self, message: Message, groups: Mapping[str, str]) -> Message:
+        """Return a model's message whose calls name their groups."""
+        return message
+
+    def tools_once(
+        self, request: Request, describe: Callable[[Request], Iterable[Any]], found: tuple[str, ...] = ()
+    ) -> msgspec.Raw:
+        """Return the tools as this API describes them. They are encoded once a session: there may be many.
+
+        `found` is what the description depends on beside the tools of the request.
+        """
         name = f"{self._memory_key} tools"
-        known: tuple[Any, Any, msgspec.Raw] | None = request.memory.get(name)
-        if known is None or known[0] is not request.tools or known[1] != request.server_tools:
-            known = request.tools, request.server_tools, msgspec.Raw(msgspec.json.encode(list(describe(request))))
-            request.memory[name] = known
-        return known[2]
+        known: tuple[Any, Any, Any, msgspec.Raw] | None = request.memory.get(name)
+        if known is None or known[0] is not request.tools or known[1:3] != (request.server_tools, found):
+            encoded = msgspec.Raw(msgspec.json.encode(list(describe(request))))
+            request.memory[name] = known = request.tools, request.server_tools, found, encoded
+        return known[3]
 
     def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""

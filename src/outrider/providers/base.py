@@ -82,6 +82,11 @@ class ToolSpec(msgspec.Struct, frozen=True):
     """The JSON Schema of the arguments. Its root is an object."""
     is_answer: bool = False
     """Whether the call is the answer that the run is for, such as a report."""
+    deferred: str = ""
+    """The group in which the API searches for this tool, such as its server. Empty: the model sees it at once.
+
+    Only for a provider that `searches_tools`.
+    """
 
 
 class Request(msgspec.Struct, frozen=True):

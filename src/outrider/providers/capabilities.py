@@ -67,6 +67,8 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
     server_tools_with_functions: bool = True
     """Whether a request may have them beside other tools."""
+    tool_search: bool = False
+    """Whether the API searches deferred tools itself, so that very many of them do not fill the context window."""
 
 
 SAFE = Capabilities()
@@ -86,9 +88,10 @@ def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
     return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities) if changes else known
 
 
-def is_overridden(provider: str, model: str, base_url: str = "") -> bool:
-    """Return whether the file in `OUTRIDER_CAPABILITIES` says anything about a model."""
-    return bool(_changes(provider, model, f"{base_url.rstrip('/')}#{model}"))
+def is_overridden(provider: str, model: str, base_url: str = "", field: str = "") -> bool:
+    """Return whether the file in `OUTRIDER_CAPABILITIES` says anything about a model, or about a field of it."""
+    changes = _changes(provider, model, f"{base_url.rstrip('/')}#{model}")
+    return field in changes if field else bool(changes)
 
 
 def _changes(provider: str, model: str, url: str) -> dict[str, Any]:

@@ -183,6 +183,15 @@ def pdf_pictures(data: bytes, pixels: int) -> tuple[list[bytes], int]:
         return [_picture(document[number], pixels) for number in range(min(total, MAX_PAGES_AS_PICTURES))], total
 
 
+def pdf_page(data: bytes, number: int, pixels: int) -> tuple[bytes, int]:
+    """Return one page of a PDF, counted from 1, as a PNG image, and the number of all pages."""
+    with _document(data) as document:
+        total = len(document)
+        if not 1 <= number <= total:
+            raise AttachmentError(f"the PDF has {total} pages, and no page {number}")
+        return _picture(document[number - 1], pixels), total
+
+
 def _picture(page: Any, pixels: int) -> bytes:
     output = io.BytesIO()
     scale = min(PAGE_SCALE, pixels / max(page.get_size()))

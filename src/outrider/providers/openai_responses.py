@@ -11,6 +11,7 @@ from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
     Message,
+    ProviderState,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -19,13 +20,14 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request
+from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
 from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, is_own, reminder_text
 from outrider.providers.server_tools import as_text, check_options
 from outrider.providers.stream import Incoming
+from outrider.providers.tool_search import by_group, group_description
 from outrider.providers.transcript import Transcript
 from outrider.providers.wire_names import object_schema, safe_id, safe_name
 from outrider.tools.server_tool import ServerTool
@@ -108,6 +110,24 @@ class OpenAIResponses(ApiProvider):
                     told.add(block.id)
             elif isinstance(block, ServerToolResultBlock) and block.tool_use_id in told:
                 yield {"type": "message", "role": "assistant", "content": as_text(block, {})}
+            elif isinstance(block, ServerToolResultBlock) and isinstance(own.get("item"), dict):
+                yield own["item"]
+
+    def call_groups(self, request: Request) -> Mapping[str, str]:
+        """Return the groups of deferred tools. The API refuses a call of one that does not name its group."""
+        return {safe_name(spec.name): spec.deferred for spec in request.tools if spec.deferred}
+
+    def grouped(self, message: Message, groups: Mapping[str, str]) -> Message:
+        """Return the message with the group in the state of each call that has none."""
+        if not groups or not message.tool_calls:
+            return message
+        return Message(message.role, tuple(self._in_group(block, groups) for block in message.content))
+
+    def _in_group(self, block: Block, groups: Mapping[str, str]) -> Block:
+        if not isinstance(block, ToolUseBlock) or not (group := groups.get(safe_name(block.name))):
+            return block
+        state = ProviderState(self.prefix, self.model, {"namespace": group} | self._own_state(block))
+        return msgspec.structs.replace(block, state=state)
 
     def _own_state(self, block: Block) -> dict[str, Any]:
         """Return the state of a block that this model wrote. Empty for a block of another model."""
@@ -153,17 +173,27 @@ def _server_tool(tool: ServerTool) -> dict[str, Any]:
 
 
 def _tools(request: Request) -> Iterator[dict[str, Any]]:
+    """Yield the tools, those last that the API searches. Of these the model sees the groups first."""
     yield from map(_server_tool, request.server_tools)
-    for spec in request.tools:
-        parameters = object_schema(spec.parameters)
-        yield {
-            "type": "function",
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": parameters,
-            # Only a schema that is strict as it is: a rewritten one would give tools nulls that they do not expect.
-            "strict": expressed(parameters, OPENAI) == parameters,
-        }
+    yield from (_function(spec) for spec in request.tools if not spec.deferred)
+    groups = by_group(request.tools)
+    if groups:
+        yield {"type": "tool_search"}
+    for name, specs in groups.items():
+        deferred = [_function(spec) | {"defer_loading": True} for spec in specs]
+        yield {"type": "namespace", "name": name, "description": group_description(name, specs), "tools": deferred}
+
+
+def _function(spec: ToolSpec) -> dict[str, Any]:
+    parameters = object_schema(spec.parameters)
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": parameters,
+        # Only a schema that is strict as it is: a rewritten one would give tools nulls that they do not expect.
+        "strict": expressed(parameters, OPENAI) == parameters,
+    }
 
 
 def _is_in(block: Block, files: Mapping[str, File]) -> bool:
@@ -204,6 +234,8 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
         # The result tells the model what it had written.
         "arguments": msgspec.json.encode(block.input).decode(),
     }
+    if own.get("namespace"):
+        item["namespace"] = own["namespace"]
     if reasoned and own.get("id"):
         item |= {"id": own["id"], "status": own.get("status", "completed")}
     return item

@@ -40,6 +40,7 @@ from outrider.providers.deltas import (
 from outrider.providers.pictures import picture, picture_at
 from outrider.providers.server_tools import result_text, source_lines, text_field
 from outrider.providers.stream import finished_call, take_each
+from outrider.providers.tool_search import SHOWN_NAME
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
 _THINKING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -97,6 +98,8 @@ class _Item(msgspec.Struct, gc=False):
     phase: str | None = None
     call_id: str | None = None
     name: str | None = None
+    namespace: str | None = None
+    """The group of a deferred tool."""
     arguments: str | None = None
     summary: list[_Part] | None = None
     content: list[_Part] | None = None
@@ -131,7 +134,8 @@ _KIND = msgspec.json.Decoder(_Kind)
 _ITEM = msgspec.json.Decoder(_Item)
 _RAW = msgspec.json.Decoder(dict[str, Any])
 _FAILED = ("failed", "incomplete")
-_SERVER_ITEMS = ("web_search_call", "code_interpreter_call")
+_SEARCH_CALL, _SEARCH_OUTPUT = "tool_search_call", "tool_search_output"
+_SERVER_ITEMS = ("web_search_call", "code_interpreter_call", _SEARCH_CALL, _SEARCH_OUTPUT)
 _DELTA_OF_ITEM = {"message": _TEXT_DELTAS[0], "reasoning": _THINKING_DELTAS[0], "function_call": _CALL_DELTA}
 
 
@@ -194,12 +198,26 @@ class IncomingReply:
         """Take a finished item. Yield its content now if there were no deltas of it."""
         self._items[index] = item
         if item.type in _SERVER_ITEMS:
-            (name, given), (text, _) = _server_call(item.raw or {}), _server_result(item.raw or {})
-            yield ServerToolStarted(item.id or "", name, given)
-            yield ServerToolFinished(item.id or "", name, result_text(text), item.status in _FAILED)
+            yield from self._shown(index, item)
         if index not in self._pieces and item.type in _DELTA_OF_ITEM:
             self._started[index] = item
             yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
+
+    def _shown(self, index: int, item: _Item) -> Iterator[Delta]:
+        """Yield the beginning and the end of a call that the API runs. Two items tell of a search for tools."""
+        (name, given), (text, _) = _server_call(item.raw or {}), _server_result(item.raw or {})
+        call_id = item.id or ""
+        if item.type == _SEARCH_OUTPUT:
+            call_id = self._searched(index)
+        else:
+            yield ServerToolStarted(call_id, name, given)
+        if item.type != _SEARCH_CALL:
+            yield ServerToolFinished(call_id, name, result_text(text), item.status in _FAILED)
+
+    def _searched(self, index: int) -> str:
+        """Return the id of the search for tools that an output belongs to: the last one before it."""
+        calls = [item.id for place, item in sorted(self._items.items()) if place < index and item.type == _SEARCH_CALL]
+        return (calls[-1] if calls else "") or ""
 
     def _end(self, kind: str, response: _Response) -> Iterator[Delta]:
         self._usage = response.usage or {}
@@ -222,6 +240,7 @@ class IncomingReply:
         """Return an unfinished item with its deltas so far, and without its state, which may be incomplete."""
         item, text = self._started[index], "".join(self._pieces.get(index, ()))
         cut = _Item(item.type, call_id=item.tool_use_id, name=item.name, status="incomplete")
+        cut.namespace = item.namespace
         cut.arguments, cut.content = text, [_Part(text=text)]
         return cut
 
@@ -232,7 +251,7 @@ class IncomingReply:
 
     def end(self) -> Iterator[Reply]:
         """Yield the complete reply."""
-        items = [item for _, item in sorted(self._items.items())]
+        items = self._settled_items()
         reasoned = any(item.type == "reasoning" for item in items)
         blocks: list[Block] = []
         follows = ""
@@ -253,6 +272,16 @@ class IncomingReply:
             follows = item.id or "" if isinstance(block, ThinkingBlock) else ""
         yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), self.usage)
 
+    def _settled_items(self) -> list[_Item]:
+        """Return the items in order, without a search for tools that has no output: the API refuses one alone."""
+        placed = sorted(self._items.items())
+        answered = {self._searched(place) for place, item in placed if item.type == _SEARCH_OUTPUT} - {""}
+        for place, item in placed:
+            if item.type == _SEARCH_OUTPUT:
+                item.call_id = self._searched(place)
+        pair = (_SEARCH_CALL, _SEARCH_OUTPUT)
+        return [item for _, item in placed if item.type not in pair or (item.call_id or item.id) in answered]
+
     @property
     def usage(self) -> Usage:
         """The usage that the API has reported so far."""
@@ -270,6 +299,10 @@ class IncomingReply:
             kept = None  # the API would refuse it
         name, given = _server_call(raw)
         text, pictures = _server_result(raw)
+        if item.type == _SEARCH_CALL:
+            return [ServerToolUseBlock(item.id or "", name, given, kept)]
+        if item.type == _SEARCH_OUTPUT:
+            return [ServerToolResultBlock(item.call_id or "", result_text(text), item.status in _FAILED, kept)]
         own = self._state({"item": None}) if kept else None
         return [
             ServerToolUseBlock(item.id or "", name, given, kept),
@@ -335,6 +368,7 @@ def _item(raw: msgspec.Raw) -> _Item:
     kind = _decoded(raw, _KIND).type
     if kind in _SERVER_ITEMS:
         found = _decoded(raw, _RAW)
+        found.pop("created_by", None)  # a field of replies that requests do not take
         return _Item(kind, text_field(found, "id"), text_field(found, "status"), raw=found)
     if kind not in _DELTA_OF_ITEM and kind != "image_generation_call":
         return _Item(kind)
@@ -347,6 +381,9 @@ def _server_call(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the tool that an item is a call of, and its arguments."""
     if raw.get("type") == "code_interpreter_call":
         return "code_execution", {"code": text_field(raw, "code")}
+    if raw.get("type") in (_SEARCH_CALL, _SEARCH_OUTPUT):
+        searched = raw.get("arguments")
+        return SHOWN_NAME, searched if isinstance(searched, dict) else {}
     action = raw.get("action")
     names = ("query", "queries", "url", "pattern")
     given = {name: action[name] for name in names if action.get(name)} if isinstance(action, dict) else {}
@@ -357,6 +394,8 @@ def _server_call(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _server_result(raw: dict[str, Any]) -> tuple[str, list[str]]:
     """Return the text of a result, and the addresses of the pictures."""
+    if raw.get("type") == _SEARCH_OUTPUT:
+        return "\n".join(f"- {name}" for name in _loaded(raw.get("tools"))), []
     outputs = raw.get("outputs")
     printed = [each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else []
     action = raw.get("action")
@@ -364,6 +403,15 @@ def _server_result(raw: dict[str, Any]) -> tuple[str, list[str]]:
     found = [Citation(text_field(each, "url")) for each in sources] if isinstance(sources, list) else []
     text = "\n".join([*(text_field(each, "logs") for each in printed), source_lines(found)])
     return text.strip("\n"), [url for each in printed if (url := text_field(each, "url"))]
+
+
+def _loaded(tools: Any) -> Iterator[str]:
+    """Yield the names of the tools that a search has found, also of those in groups."""
+    for tool in tools if isinstance(tools, list) else ():
+        if text_field(tool, "type") == "namespace":
+            yield from _loaded(tool.get("tools"))
+        elif name := text_field(tool, "name"):
+            yield name
 
 
 def _citation(raw: dict[str, Any], before: int) -> Citation | None:
@@ -386,8 +434,8 @@ def _call(item: _Item, state: ProviderState | None) -> ToolUseBlock:
 
 
 def _state_data(item: _Item, follows: str, reasoned: bool) -> dict[str, Any]:
-    """Return the state to send back with a text or a call: its phase, and beside reasoning its id and position."""
-    kept = {"phase": item.phase}
+    """Return the state to send back with a text or a call: phase, group, and beside reasoning its id and position."""
+    kept = {"phase": item.phase, "namespace": item.namespace}
     if reasoned:
         kept |= {"id": item.id, "status": item.status, "follows": follows}
     return {name: value for name, value in kept.items() if value}

@@ -33,6 +33,11 @@ def offers(provider: Provider, name: str) -> bool:
     return isinstance(capabilities, Capabilities) and name in capabilities.server_tools
 
 
+def searches_tools(provider: Provider) -> bool:
+    """Return whether a provider's API searches deferred tools itself."""
+    return bool(getattr(provider, "searches_tools", False))
+
+
 def check_server_tools(capabilities: Capabilities, request: Request, model: str) -> None:
     """Raise RequestRefusedError if a model does not have a server tool of the request.
 

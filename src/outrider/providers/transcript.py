@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 
 import msgspec
@@ -113,6 +113,10 @@ class Transcript:
             return False
         return not any(map(files_in, self._messages))
 
+    def contains(self, text: bytes) -> bool:
+        """Return whether the JSON of any message has this text."""
+        return text in self._buffer
+
     def enclosed(self, before: bytes, after: bytes, extra: bytes = b"") -> Body:
         """Return all messages between `before` and `after`. `extra` are items for this request only.
 
@@ -144,6 +148,8 @@ class Rendering:
         self.transcript = Transcript()
         self.left_out: list[LeftOut] = []
         """Files of the oldest messages if a request was too large, and images that the API refused."""
+        self._groups: Mapping[str, str] = {}
+        """What messages were rendered with beside themselves: the groups of deferred tools."""
         self._notices: list[str] = []
         self._known_notices: set[str] = set()
 
@@ -151,8 +157,14 @@ class Rendering:
         """Return an independent copy."""
         other = Rendering()
         other.transcript, other.left_out = self.transcript.copy(), self.left_out.copy()
+        other._groups = self._groups
         other._notices, other._known_notices = self._notices.copy(), self._known_notices.copy()
         return other
+
+    def depend_on(self, groups: Mapping[str, str]) -> None:
+        """Render all messages again if the groups of deferred tools changed, which calls name."""
+        if groups != self._groups:
+            self.transcript, self._groups = Transcript(), groups
 
     def update(self, messages: Sequence[Message], render: Render) -> None:
         """Render what is new. Each notice is kept once: messages that are rendered again repeat theirs."""

@@ -13,6 +13,7 @@ from outrider.providers.base import Effort, Provider
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.events import Event
+from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
@@ -23,6 +24,7 @@ from outrider.tools.server_tool import ServerTool
 
 if TYPE_CHECKING:
     from outrider.runtime.session_servers import Mcp
+    from outrider.skills.skill import Skill
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ class Agent(AgentSpec, frozen=True, dict=True):
             tools: Iterable[Callable[..., Any]] = (),
             server_tools: Iterable[ServerTool] = (),
             mcp: Mcp = (),
+            skills: Iterable[Skill | str | Path] = (),
+            hooks: Hooks = ...,
             limits: Limits = ...,
             compaction: Compaction = ...,
             retry: Retry = ...,

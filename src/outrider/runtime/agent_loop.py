@@ -24,6 +24,8 @@ from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.calls import Call
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.events import Compacted, MessageAdded, Notice, ReplyDiscarded, RunStatus, TurnStarted
+from outrider.runtime.hook_points import HookPoints
+from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.prompt_files import stored_message
 from outrider.runtime.record import SessionRecord
@@ -51,13 +53,16 @@ class AgentLoop:
         self.environment = environment
         """What the calls share."""
         self.model = ModelClient(agent, record)
-        self.compactor = Compactor(record, self.model)
+        self.compactor = Compactor(record, self.model, environment.cwd)
+        self.hook_points = HookPoints()
 
     def use(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent."""
         self.model.use(agent)
         self.compactor.use_model()
-        self.environment = msgspec.structs.replace(self.environment, limits=agent.limits, deps=agent.deps)
+        self.environment = msgspec.structs.replace(
+            self.environment, limits=agent.limits, deps=agent.deps, hooks=agent.hooks
+        )
 
     def resume(self) -> None:
         """Take the conversation from the log."""
@@ -67,7 +72,7 @@ class AgentLoop:
 
     async def think(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]]) -> Reply:
         """Add the prompt and results, and request one reply."""
-        await self._add(prompt, tool_results)
+        await self._add(await self.submitted(prompt), tool_results)
         self._record.check_answerable()
         return await self._reply()
 
@@ -97,7 +102,7 @@ class AgentLoop:
             self._record.progress = None
 
     async def _turns(self, prompt: Prompt, progress: Progress, before: Callable[[], Awaitable[None]]) -> RunStatus:
-        await self._add(prompt)
+        await self._add(await self.submitted(prompt))
         await before()
         await self._act_if_called()
         while True:
@@ -106,7 +111,9 @@ class AgentLoop:
                 await self._record.deliver()
             correction = self._correction(progress)
             if not correction and self._has_ended(progress):
-                return "done"
+                correction = "" if reached else await self._stop_hooks(progress)
+                if not correction:
+                    return "done"
             if reached:
                 return reached
             if correction:
@@ -121,6 +128,22 @@ class AgentLoop:
             await self._act_if_called()
             if (last := self._record.history.last) is not None:
                 progress.count_calls(reply.message.tool_calls, last.tool_results)
+
+    async def submitted(self, prompt: Prompt) -> Prompt:
+        """Return the prompt with what hooks add to it. Raises HookBlockedError if one refuses it."""
+        if self.environment.hooks is NO_HOOKS:
+            return prompt
+        is_resumed = self._record.history.last is not None
+        return await self.hook_points.submit(prompt, self.environment, is_resumed=is_resumed)
+
+    async def _stop_hooks(self, progress: Progress) -> str:
+        """Return what hooks say if they want the run to go on. A final result ends it all the same."""
+        if self.environment.hooks is NO_HOOKS or self._record.calls.final:
+            return ""
+        name = self.model.agent.name
+        said = await self.hook_points.stop(progress.text, self.environment, name, progress.continued)
+        progress.continued += bool(said)
+        return said
 
     def _correction(self, progress: Progress) -> str:
         """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
 from outrider.runtime.answer_schema import AnswerSchema
 from outrider.runtime.compaction import Compaction
+from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.tools.server_tool import ServerTool, separate
@@ -20,8 +22,9 @@ from outrider.tools.tool import Tool, check_tool_list, make_tools
 
 if TYPE_CHECKING:
     from outrider.runtime.session_servers import Mcp
+    from outrider.skills.skill import Skill
 else:
-    Mcp = Any  # tools that evaluate annotations, such as help(), need not import MCP
+    Mcp = Skill = Any  # tools that evaluate annotations, such as help(), need not import MCP
 
 Self = TypeVar("Self", bound="AgentSpec")
 
@@ -48,6 +51,11 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     mcp: Mcp = ()
     """MCP servers, whose tools join the agent's: descriptions, which each session starts for itself, or
     `RunningServers`, which sessions share."""
+    skills: tuple[Skill, ...] = ()
+    """Skills, which the model reads when a task needs one; folders that are given here are read. Without a tool named
+    Read the agent gets one that reads the files of its skills."""
+    hooks: Hooks = NO_HOOKS
+    """Async functions that are called at certain points, such as before each call of a tool."""
     limits: Limits = Limits()
     """Where a run stops."""
     compaction: Compaction = Compaction()
@@ -73,8 +81,15 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         functions, served = separate((*self.server_tools, *check_tool_list(self.tools)))
-        msgspec.structs.force_setattr(self, "tools", make_tools(functions))
+        tools = make_tools(functions)
+        if self.skills:
+            skills, reading = _skills_with_tools(self.skills, [tool.name for tool in tools])
+            msgspec.structs.force_setattr(self, "skills", skills)
+            tools = make_tools((*tools, *reading))
+        msgspec.structs.force_setattr(self, "tools", tools)
         msgspec.structs.force_setattr(self, "server_tools", tuple(served))
+        if not isinstance(self.hooks, Hooks):
+            raise TypeError("hooks must be Hooks(…), as in Hooks(before_tool=check)")
         if self.mcp:
             msgspec.structs.force_setattr(self, "mcp", _checked_servers(self.mcp))
         choice = self.tool_choice
@@ -95,7 +110,16 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
         """The system prompt, with the guidance of the tools."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
         answer = prompt_text("output_answer") if self.answer else ""
-        return "\n\n".join(part for part in (self.system, *guidance, answer, self.situation) if part.strip())
+        parts = (self.system, *guidance, self._skills_section(), answer, self.situation)
+        return "\n\n".join(part for part in parts if part.strip())
+
+    def _skills_section(self) -> str:
+        if not self.skills:
+            return ""
+        from outrider.skills.listing import list_skills  # most agents have no skills
+        from outrider.skills.reading import INDEX
+
+        return list_skills(self.skills, INDEX).text
 
     @cached_property
     def provider(self) -> Provider:
@@ -109,6 +133,20 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
         'Be brief.'
         """
         return msgspec.structs.replace(self, **changes)
+
+
+def _skills_with_tools(
+    skills: Sequence[Skill | str | Path], names: Sequence[str]
+) -> tuple[tuple[Skill, ...], list[Tool]]:
+    """Return the skills, read from their folders, and the tools that the agent lacks to read them."""
+    from outrider.skills.listing import list_skills  # most agents have no skills
+    from outrider.skills.reading import INDEX, skill_tools
+    from outrider.skills.skill import Skill
+
+    if isinstance(skills, str | Path):
+        raise TypeError("skills must be a list of folders, as in skills=['skills/pdf']")
+    found = tuple(map(Skill.of, skills))
+    return found, [tool for tool in skill_tools(found, list_skills(found, INDEX).unlisted) if tool.name not in names]
 
 
 def _checked_servers(mcp: Mcp) -> Mcp:

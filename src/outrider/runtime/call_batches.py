@@ -38,8 +38,8 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
 
 
 async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
-    # With an approver each call starts once it is approved, so that it cannot change meanwhile.
-    for together in [[call] for call in batch] if batch[0].around.approve else [batch]:
+    # With an approver or hooks each call starts once it is approved, so that it cannot change meanwhile.
+    for together in [[call] for call in batch] if batch[0].around.decides else [batch]:
         await together[0].ask()
         await _record_intents(together)
         for call in together:
@@ -51,10 +51,11 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
 def first_intents(calls: Sequence[Call]) -> list[Intent]:
     """Return the intents of the calls that start first: they are stored together with the reply.
 
-    With an approver there are none: an intent says that the call is running. Nor with snapshots, which come before it.
+    With an approver or hooks there are none: an intent says that the call is running. Nor with snapshots, which come
+    before it.
     """
     for batch in _batches(calls):
-        if batch[0].around.approve or batch[0].around.watch:
+        if batch[0].around.decides or batch[0].around.watch:
             break
         return [intent for call in batch if (intent := call.intent())]
     return []

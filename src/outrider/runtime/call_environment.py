@@ -10,6 +10,7 @@ import msgspec
 
 from outrider.conversation.store import AttachmentStore
 from outrider.runtime.events import Event
+from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
 from outrider.tools.approval import Approver
 from outrider.tools.context import OpenChild
@@ -40,3 +41,15 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     """Takes snapshots of the working folder around calls that may write, in a session that can rewind its files."""
     deps: Any = None
     """The dependencies that tools receive."""
+    hooks: Hooks = NO_HOOKS
+    """The hooks of the agent."""
+
+    @property
+    def is_subagent(self) -> bool:
+        """Whether this is the session of a sub-agent."""
+        return self.open_child is None
+
+    @property
+    def decides(self) -> bool:
+        """Whether something is asked before a call runs: an approver, or hooks."""
+        return self.approve is not None or bool(self.hooks.before_tool)

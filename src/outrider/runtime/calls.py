@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from outrider.log.entries import CallResult, Intent
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.call_results import ResultBuilder, described, error_result, result_block, stopped_result
 from outrider.runtime.events import Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.runtime.hooks import AfterTool, BeforeTool, run_hooks
 from outrider.text import clean, shorten
 from outrider.tools.approval import denial_of
 from outrider.tools.context import ToolContext
@@ -70,6 +72,8 @@ class Call:
         self._timers: list[asyncio.TimerHandle] = []
         self._stopped = ""
         """Why the call was stopped, if it was."""
+        self._hook_context = ""
+        """What hooks before the call have said to the model."""
         self._came_through = False
         """Whether the tool itself has returned."""
         self._loop_thread = threading.get_ident()
@@ -109,9 +113,14 @@ class Call:
         return Intent(use.id, tool.name, tool.effect, self._key, use.input)
 
     async def ask(self) -> None:
-        """Ask the approver. A denial becomes the result."""
-        approve, tool = self.around.approve, self._tool
-        if approve is None or tool is None or self.intent() is None:
+        """Ask the hooks, then the approver. A denial becomes the result."""
+        tool = self._tool
+        if not self.around.decides or tool is None or self.intent() is None:
+            return
+        if self.around.hooks.before_tool:
+            await self._ask_hooks(tool)
+        approve = self.around.approve
+        if approve is None or self.answer:
             return
         try:
             tool.check(self.use.input)
@@ -123,6 +132,39 @@ class Call:
             reason = f"the approver failed: {described(error)}"
         if reason and not self.answer:
             self._finish(error_result(self.use.id, f"{tool.name} was not run: {clean(reason)}"))
+
+    async def _ask_hooks(self, tool: Tool) -> None:
+        """Ask the hooks. They may block the call, or change its arguments; the approver sees those."""
+        around, use = self.around, self.use
+        event = BeforeTool(session=around.session, cwd=around.cwd, call_id=use.id, tool=tool.name, input=use.input)
+        wanted = await run_hooks(around.hooks.before_tool, event, self._report)
+        if wanted.block:
+            self._finish(error_result(use.id, f"{tool.name} was not run: a hook blocked it: {clean(wanted.block)}"))
+        elif wanted.input is not None:
+            self.use = msgspec.structs.replace(use, input=wanted.input)
+        if wanted.context:
+            self._hook_context = clean(wanted.context)
+
+    async def _after_hooks(self, tool: Tool, answer: CallResult) -> CallResult:
+        """Return the result with what the hooks before and after the call add to it."""
+        around, use, result = self.around, self.use, answer.result
+        said = [self._hook_context] if self._hook_context else []
+        if around.hooks.after_tool:
+            event = AfterTool(
+                session=around.session,
+                cwd=around.cwd,
+                call_id=use.id,
+                tool=tool.name,
+                input=use.input,
+                result=result.text,
+                is_error=result.is_error,
+            )
+            wanted = await run_hooks(around.hooks.after_tool, event, self._report)
+            said += [clean(text) for text in (wanted.block, wanted.context) if text]
+        if not said:
+            return answer
+        blocks = (*result.content, *(TextBlock(f"[A hook says:]\n{text}") for text in said))
+        return msgspec.structs.replace(answer, result=msgspec.structs.replace(result, content=blocks))
 
     def recall(self, answer: CallResult, *, recorded: bool) -> None:
         """Take a result from before: from another process, or one that could not be stored."""
@@ -184,6 +226,10 @@ class Call:
 
     async def _run(self, tool: Tool) -> None:
         answer = await self._work(tool)
+        if (self.around.hooks.after_tool or self._hook_context) and not self._stopped:
+            self._cancel_timers()  # the tool has done its work
+            with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
+                answer = await self._after_hooks(tool, answer)
         self._finish(stopped_result(answer, self._stopped) if self._stopped else answer)
 
     async def _work(self, tool: Tool) -> CallResult:

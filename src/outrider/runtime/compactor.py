@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -20,8 +21,10 @@ from outrider.runtime.events import (
     Compacted,
     CompactionReason,
     CompactionStarted,
+    Notice,
     ResultsCleared,
 )
+from outrider.runtime.hooks import BeforeCompaction, run_hooks
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.summary import request_text, summary_message, summary_without_model
@@ -35,8 +38,9 @@ LEAST_SAVING = 0.1
 class Compactor:
     """Counts the tokens of a session, clears old results, and replaces old messages by a summary."""
 
-    def __init__(self, record: SessionRecord, model: ModelClient) -> None:
+    def __init__(self, record: SessionRecord, model: ModelClient, cwd: Path) -> None:
         self._record = record
+        self._cwd = cwd
         self._model = model
         self.meter = ContextMeter()
         self._window: int | None = None
@@ -73,7 +77,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._model.agent.instructions, self._model.tools.specs
+        system, specs = self._model.tools.instructions(self._model.agent), self._model.tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
@@ -182,6 +186,8 @@ class Compactor:
         kept = kept_messages(messages, tail)
         if kept == len(messages):
             raise ConversationError("there is nothing to compact: the conversation has only its newest messages")
+        if agent.hooks.before_compaction:
+            await self._ask_hooks(reason, focus)
         old, new = messages[: len(messages) - kept], messages[len(messages) - kept :]
         self._record.emit(CompactionStarted(reason, before))
         text, usage, model = await self._summary(room, old, focus)
@@ -195,6 +201,15 @@ class Compactor:
         done = Compacted(reason, before, after, summary.text, usage)
         self._record.emit(done)
         return done
+
+    async def _ask_hooks(self, reason: CompactionReason, focus: str) -> None:
+        """Ask the hooks. Raises ConversationError if one prevents the compaction."""
+        event = BeforeCompaction(session=self._record.id, cwd=self._cwd, reason=reason, focus=focus)
+        wanted = await run_hooks(
+            self._model.agent.hooks.before_compaction, event, lambda problem: self._record.emit(Notice(problem))
+        )
+        if wanted.block:
+            raise ConversationError(f"a hook prevents the compaction: {wanted.block}")
 
     def _tokens_after(self, before: int, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages, in the measure in which it has `before` tokens now."""

@@ -110,8 +110,9 @@ class ContextMeter:
 
 
 def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
-    """Return about how many tokens the descriptions of tools have."""
-    return json_tokens(tools) if tools else 0
+    """Return about how many tokens the descriptions of tools have. Those that the API searches take none."""
+    seen = tuple(tool for tool in tools if not tool.deferred)
+    return json_tokens(seen) if seen else 0
 
 
 def usage_of(history: History, used: int, window: int | None, system: int, tools: int) -> ContextUsage:

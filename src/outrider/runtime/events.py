@@ -138,6 +138,12 @@ class ResultsCleared(msgspec.Struct, frozen=True, gc=False, tag_field="type", ta
     """The estimated tokens that it saves in each request."""
 
 
+class TitleMade(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="title_made"):
+    """The session has a title that was made from its first exchange. It comes some time after the first run."""
+
+    title: str
+
+
 class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="run_finished"):
     """The run is over. The history can be continued, whatever the status."""
 
@@ -180,6 +186,7 @@ OwnEvent: TypeAlias = (
     | CompactionStarted
     | Compacted
     | ResultsCleared
+    | TitleMade
     | RunFinished
 )
 """The events of the session itself."""

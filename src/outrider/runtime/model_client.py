@@ -12,7 +12,6 @@ from outrider.conversation.messages import Message
 from outrider.errors import ConversationError
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
-from outrider.providers.windows import window_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event, Notice, Retrying
 from outrider.runtime.recall import recall_tool
@@ -57,7 +56,7 @@ class ModelClient:
     async def join_servers(self) -> None:
         """Offer the tools of the MCP servers that are ready."""
         if servers := self.tools.servers:
-            if await self.tools.join_servers(window_of(self.provider)):
+            if await self.tools.join_servers(self.provider):
                 self.offer_tools()
             for notice in servers.take_notices():
                 self._record.emit(Notice(notice))
@@ -69,7 +68,9 @@ class ModelClient:
             raise ConversationError("there is nothing to answer: the messages are blank")
         receiver = Receiver(self.provider, self._record.emit, self.agent.retry, self._record.add_failure)
         try:
-            return await receiver.receive(self._request(messages, reminder, settings))
+            reply = await receiver.receive(self._request(messages, reminder, settings))
+            self._record.first_token = receiver.first_token
+            return reply
         except asyncio.CancelledError:
             await self._record.keep_partial_reply(clean(receiver.words))
             raise
@@ -97,7 +98,7 @@ class ModelClient:
         return Request(
             messages,
             self._record.store,
-            self.agent.instructions,
+            self.tools.instructions(self.agent),
             self.tools.specs,
             reminder,
             self.memory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -62,6 +63,8 @@ class Receiver:
         self._words: list[str] = []
         self._has_shown = False
         """Whether observers have seen a delta of the current attempt."""
+        self.first_token: float | None = None
+        """Seconds from the last attempt to its first delta; None before it."""
 
     @property
     def words(self) -> str:
@@ -109,8 +112,11 @@ class Receiver:
 
     async def _receive(self, stream: AsyncIterator[Any]) -> Reply:
         reply: Reply | None = None
+        began, self.first_token = monotonic(), None
         try:
             async for item in stream:
+                if self.first_token is None:
+                    self.first_token = round(monotonic() - began, 3)
                 if reply is not None:
                     raise ProviderError(f"{self._provider.name} sent more after its reply: {type(item).__name__}")
                 if type(item) is TextDelta:  # the most frequent by far

@@ -52,6 +52,8 @@ class SessionRecord:
         self.steering = Steering(emit)
         self.usage = Usage()
         """The usage of all requests of the session, without those of its sub-agents."""
+        self.first_token: float | None = None
+        """Seconds from the request of the newest reply to its first delta."""
         self.progress: Progress | None = None
         """The progress of the current run, if there is one."""
         self.store = store
@@ -106,6 +108,11 @@ class SessionRecord:
             raise LogError("a title must not be empty")
         if self.journal:
             self.journal.write_now(SessionSettings(title=title))
+
+    @property
+    def has_own_title(self) -> bool:
+        """Whether a person has set the title."""
+        return self.journal is not None and self.journal.settings.title is not None
 
     def close(self) -> None:
         """Release the session, so that others can open it."""
@@ -221,7 +228,7 @@ class SessionRecord:
     async def store_reply(self, reply: Reply, model: str, intents: Sequence[Intent]) -> None:
         """Store a reply together with the intents of its calls that start at once. It is not in memory yet."""
         if self.journal:
-            entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model)
+            entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model, self.first_token)
             await self.journal.write(entry, *intents, *self.steering.restated()).finished()
             self.calls.start(intents)
 

@@ -110,6 +110,8 @@ class Progress:
         self._limits = limits
         self._within = within
         """The run of the parent session, whose budget this one uses as well."""
+        self.continued = 0
+        """How often hooks have kept the run going."""
         self._repetition = Repetition()
         self._subagents = 0
 

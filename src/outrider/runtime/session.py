@@ -17,6 +17,7 @@ from outrider.conversation.prompt import Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import (
     ConversationError,
+    HookBlockedError,
     LogError,
     ProviderError,
     SessionBusyError,
@@ -31,6 +32,7 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.children import Children, child_title
 from outrider.runtime.context import ContextUsage
+from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import (
     Compacted,
     Event,
@@ -101,6 +103,7 @@ class Session:
             approve=approve,
             open_child=self._open_child,
             deps=agent.deps,
+            hooks=agent.hooks,
         )
         self._loop = AgentLoop(agent, self._record, environment)
         self._parent_progress: Progress | None = None
@@ -213,6 +216,8 @@ class Session:
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
         self.cancel()
+        if self._loop.hook_points.must_end(self._loop.environment):
+            run_sync(self._loop.hook_points.end(self._loop.environment))
         if self._loop.model.tools.servers:
             self._loop.model.tools.servers.close()
         self._record.close()
@@ -220,6 +225,7 @@ class Session:
     async def aclose(self) -> None:
         """Close the session without blocking the loop."""
         self.cancel()
+        await self._loop.hook_points.end(self._loop.environment)
         if self._loop.model.tools.servers or self._record.journal:
             await asyncio.to_thread(self.close)
 
@@ -356,7 +362,7 @@ class Session:
         try:
             work = self._loop.run(prompt, progress, limits.max_seconds, self._before_run)
             status = await self._run_exclusively(work)
-        except (ProviderError, LogError) as failure:
+        except (ProviderError, LogError, HookBlockedError) as failure:
             status, error = "error", str(failure)
         except TimeoutError:
             # A final result that came before the time-out of a call beside it ends the run all the same.
@@ -399,8 +405,9 @@ class Session:
         """
         if self._record.progress is None:
             raise ConversationError("no run is under way that could take a message; send it with run()")
-        if not (parts := parts_of(prompt)):
+        if not parts_of(prompt):
             raise ConversationError("the message is empty; give text or a file")
+        parts = parts_of(await self._loop.submitted(prompt))
         return await self._record.steering.add(stored_message(parts, self._loop.environment))
 
     async def unsteer(self, queued: QueuedMessage | None = None) -> QueuedMessage | None:

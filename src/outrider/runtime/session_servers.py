@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from outrider.mcp.deferred import CALL, DeferredTools
+from outrider.mcp.guidance import Guidance
 from outrider.mcp.pool import distinct
 from outrider.mcp.running import RunningServers, ServerTools
-from outrider.mcp.servers import HttpServer, McpServer, StdioServer
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
 from outrider.providers.windows import estimated_tokens
 from outrider.tools.tool import Tool
 
@@ -35,30 +36,57 @@ class SessionServers:
                 self.running, self._is_owner = RunningServers(mcp), True
         self._deferred: DeferredTools | None = None
         """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
+        self._groups: dict[str, str] = {}
+        self._guidance = Guidance()
         self.grace = self.running.grace
         """Seconds that the first request waits for servers that are still starting."""
         self._has_waited = False
         self._late: tuple[str, ...] = ()
         self.running.start()
 
-    async def ready_tools(self, window: int | None) -> tuple[Tool, ...]:
+    async def ready_tools(self, window: int | None, *, searched_by_api: bool = False) -> tuple[Tool, ...]:
         """Return the tools to offer. The first request waits a moment for servers that are still starting.
 
-        Tools that would take more than their share of the context window are found by `search_tools` instead.
+        Tools that would take more than their share of the context window are deferred: the API searches them, or the
+        model finds them with `search_tools`.
         """
         if not self._has_waited:
             self._has_waited = True
             if self.running.starting and not await self.running.settled(self.grace):
                 self._late = self.running.starting
         tools = self._current()
+        self._guidance.join(self._said(tools))
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
-        return _judged_by_the_real_tool(self._deferred) if self._deferred else tools
+        self._groups = self._grouped(tools) if self._deferred and searched_by_api else {}
+        return _judged_by_the_real_tool(self._deferred) if self._deferred and not self._groups else tools
 
     @property
     def deferred_tools(self) -> tuple[Tool, ...]:
         """The tools that `search_tools` finds; a model that has found one may call it by its name."""
         return self._current() if self._deferred else ()
+
+    @property
+    def guidance(self) -> str:
+        """What the servers say about the use of their tools, for the system prompt."""
+        return self._guidance.text
+
+    def _said(self, tools: Sequence[Tool]) -> dict[str, str]:
+        """Return the instructions of the servers whose tools this session has."""
+        said = self.running.instructions()
+        return {
+            name: text for name, text in said.items() if any(tool.name.startswith(tool_prefix(name)) for tool in tools)
+        }
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The tools that the API searches, with the group of each: its server."""
+        return self._groups
+
+    def _grouped(self, tools: Iterable[Tool]) -> dict[str, str]:
+        prefixes = [tool_prefix(server.name) for server in self.running.servers]
+        found = {tool.name: next(filter(tool.name.startswith, prefixes), "") for tool in tools}
+        return {name: prefix.rstrip("_") for name, prefix in found.items() if prefix}
 
     def _current(self) -> tuple[Tool, ...]:
         return self.running.tools(self._names)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from outrider.providers.base import ToolSpec
+from outrider.providers.base import Provider, ToolSpec
+from outrider.providers.server_tools import searches_tools
+from outrider.providers.windows import window_of
 from outrider.runtime.recall import TOOL as RECALL
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.runtime.agent_spec import AgentSpec
     from outrider.runtime.session_servers import Mcp, SessionServers
+
+NO_GROUPS: Mapping[str, str] = {}
 
 
 class Toolset:
@@ -27,9 +31,12 @@ class Toolset:
         self._recall = recall
         self._own: Sequence[Tool] = ()
         self._joined: tuple[Tool, ...] = ()
+        self._groups: Mapping[str, str] = {}
+        """Tools that are in requests for the API to search, with the group of each."""
         self._found: dict[str, Tool] = {}
         """Tools of servers that are not in requests: the model searches for them."""
         self._mcp: Mcp = ()
+        self._instructions = "", "", ""
 
     @property
     def callable(self) -> dict[str, Tool]:
@@ -40,6 +47,15 @@ class Toolset:
     def specs_to_come(self) -> tuple[ToolSpec, ...]:
         """What a compaction adds to the tools: Recall, unless it is offered already."""
         return () if RECALL in self.offered else specs_of([self._recall()])
+
+    def instructions(self, agent: AgentSpec) -> str:
+        """Return the system prompt of the next request: the agent's, and what servers say about their tools."""
+        said = self.servers.guidance if self.servers else ""
+        if not said:
+            return agent.instructions
+        if self._instructions[:2] != (agent.instructions, said):
+            self._instructions = agent.instructions, said, "\n\n".join(filter(None, (agent.instructions, said)))
+        return self._instructions[2]
 
     def use(self, agent: AgentSpec) -> None:
         """Take the tools and servers of an agent. The servers start in the background, instead of earlier ones."""
@@ -57,30 +73,35 @@ class Toolset:
             tools.setdefault(tool.name, tool)
         if is_abridged and RECALL not in tools:
             tools[RECALL] = self._recall()
-        self.offered, self.specs = tools, specs_of(tools.values())
+        self.offered, self.specs = tools, specs_of(tools.values(), self._groups)
 
-    async def join_servers(self, window: int | None) -> bool:
+    async def join_servers(self, provider: Provider) -> bool:
         """Take the tools of all servers that are ready, together: each change costs the prompt cache.
 
         Return whether they differ from those before.
         """
         if self.servers is None:
             return False
-        before, self._joined = self._joined, tuple(await self.servers.ready_tools(window))
+        before = self._joined, self._groups
+        self._joined = await self.servers.ready_tools(window_of(provider), searched_by_api=searches_tools(provider))
+        self._groups = self.servers.groups
         self._found = {tool.name: tool for tool in self.servers.deferred_tools}
-        return self._joined != before
+        return (self._joined, self._groups) != before
 
     def _connect(self, mcp: Mcp) -> None:
         from outrider.runtime.session_servers import SessionServers  # imports MCP, which most sessions do not need
 
         if self.servers:
             self.servers.stop()
-        self._joined, self._found = (), {}
+        self._joined, self._found, self._groups = (), {}, {}
         self._mcp, self.servers = mcp, SessionServers(mcp) if mcp else None
         if self.servers:
             weakref.finalize(self, self.servers.stop)
 
 
-def specs_of(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:
-    """Return the tools as a model sees them."""
-    return tuple(ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn)) for tool in tools)
+def specs_of(tools: Iterable[Tool], groups: Mapping[str, str] = NO_GROUPS) -> tuple[ToolSpec, ...]:
+    """Return the tools as a model sees them. `groups` has those that the API searches."""
+    return tuple(
+        ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn), groups.get(tool.name, ""))
+        for tool in tools
+    )

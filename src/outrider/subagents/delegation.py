@@ -46,6 +46,7 @@ def with_subagents(
                 system=profile.prompt,
                 tools=profile.tools_of(tools),
                 mcp=_servers_for(profile, agent.mcp),
+                hooks=agent.hooks,
                 limits=profile.limits_within(agent.limits),
                 retry=agent.retry,
                 compaction=agent.compaction,

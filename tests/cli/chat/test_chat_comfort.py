@@ -19,6 +19,7 @@ from tests.modelserver import ModelServer
 from tests.streams import Answer
 
 EDIT = {"file_path": "notes.txt", "old_string": "Buy milk.", "new_string": "Buy oats."}
+FULL = {"access": "full"}
 READ = ("call_1", "Read", {"file_path": "notes.txt"})
 
 
@@ -134,6 +135,39 @@ async def test_control_o_opens_the_whole_output(project: Path) -> None:
         await until(lambda: paged.exists() and "    50\n" in paged.read_text(), what="the pager")
         assert [int(line) for line in paged.read_text().split("\n") if line.strip().isdigit()] == list(range(1, 51))
         await terminal.wait_for_prompt()
+
+
+async def test_control_o_opens_the_output_during_a_turn_and_loses_nothing(project: Path) -> None:
+    """The pager reads from the terminal until a key is pressed; the agent works on meanwhile, and ends."""
+    pager, paged = project.parent / "pager", project.parent / "paged"
+    pager.write_text(f"#!/bin/sh\ncat > '{paged}'\necho PAGER; read key </dev/tty; echo \"key:$key:\" >> '{paged}'\n")
+    pager.chmod(0o755)
+    calls = [
+        Answer(calls=(("call_1", "Bash", {"command": "seq 1 50", "access": "read"}),)),
+        Answer(calls=(("call_2", "Bash", {"command": "until [ -e go ]; do sleep 0.02; done; echo late", **FULL}),)),
+        Answer("Counted."),
+    ]
+    async with (
+        ModelServer(calls) as server,
+        Terminal("--permissions", "all", cwd=project, PAGER=str(pager), **answered_by(server)) as terminal,
+    ):
+        await terminal.wait_for_prompt()
+        terminal.say("Count.")
+        await terminal.wait_for("until [ -e go ]")
+        terminal.type("\x0f")
+        await terminal.wait_for("PAGER")
+        assert "    50\n" in paged.read_text()
+        (project / "go").touch()
+        await until(lambda: len(server.requests) == 3, what="the agent works on")
+        assert "Counted." not in terminal.screen
+        terminal.type("q\n")
+        await terminal.wait_for("Counted.")
+        await terminal.wait_for_prompt()
+        assert paged.read_text().endswith("key:q:\n"), "the key is for the pager"
+        assert terminal.transcript.count("late") == 2, "the call and its output, once each"
+        assert terminal.transcript.count("Counted.") == 1
+        await at_the_prompt_with(terminal, "/tasks")
+        assert "No commands run in the background." in terminal.screen
 
 
 async def test_diffs_and_refusals_are_there_after_a_resume(project: Path) -> None:

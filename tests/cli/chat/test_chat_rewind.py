@@ -29,7 +29,9 @@ async def test_going_back_with_a_preview_and_taking_it_back(project: Path) -> No
         await until(lambda: not (project / "two.txt").exists(), what="the file to go")
         await until(lambda: "› make two" in terminal.screen.rstrip().rsplit("To take it back", 1)[-1])
         assert (project / "one.txt").exists()
+        before = terminal.prompts
         terminal.press("c-c")  # clears the line, which has the message
+        await until(lambda: terminal.prompts > before, what="an empty line")
         await at_the_prompt_with(terminal, "/rewind undo")
         assert (project / "two.txt").read_text() == "made\n"
 

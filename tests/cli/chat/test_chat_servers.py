@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,43 @@ async def test_a_question_can_be_declined_and_cancelled(users_server: Path) -> N
         terminal.press("escape")
         await terminal.wait_for("Interrupted.")
         await terminal.wait_for_prompt()
+
+
+async def test_a_question_between_turns_waits_for_the_next_enter(project: Path, tmp_path: Path) -> None:
+    gate, answer = tmp_path / "gate", tmp_path / "answer"
+    folder = project.parent / "home" / ".config" / "outrider"
+    folder.mkdir(parents=True)
+    server = scripted(era="legacy", ask_after=str(gate), answer_file=str(answer))
+    (folder / "mcp.json").write_text(servers_json(server))
+    async with (
+        ModelServer([Answer("Hello.")]) as model,
+        Terminal(cwd=project, columns=100, **answered_by(model)) as terminal,
+    ):
+        await ready(terminal)
+        terminal.type("Hel")
+        gate.touch()
+        await terminal.wait_for("The MCP server scripted asks something. Press Enter to see it.")
+        terminal.say("lo")
+        await terminal.wait_for("Are you there?")
+        await terminal.wait_for("y answer")
+        terminal.press("y")
+        await terminal.wait_for("Hello.")
+        await terminal.wait_for_prompt()
+        assert '"Hello"' in body(model, 0), "the line that was being written is sent"
+    assert json.loads(answer.read_text()) == {"action": "accept", "content": {}}
+
+
+async def test_the_end_of_a_server_is_shown_at_once(project: Path, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    folder = project.parent / "home" / ".config" / "outrider"
+    folder.mkdir(parents=True)
+    (folder / "mcp.json").write_text(servers_json(scripted(pid_file=str(pids))))
+    async with Terminal(cwd=project, columns=100) as terminal:
+        await ready(terminal)
+        terminal.type("half a line")
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+        await terminal.wait_for("The MCP server scripted ended (signal 9).")
+        await terminal.wait_for("half a line")
 
 
 async def test_the_permission_question_names_server_and_tool(users_server: Path) -> None:

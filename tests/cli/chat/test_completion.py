@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def completed(text: str, folder: Path) -> list[str]:
     """What the line would become."""
-    found = ChatCompleter(folder, COMMANDS).get_completions(Document(text), CompleteEvent())
+    found = ChatCompleter(folder, lambda: COMMANDS).get_completions(Document(text), CompleteEvent())
     return [text[: len(text) + each.start_position] + each.text for each in found]
 
 

@@ -14,7 +14,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.permission_prompt import PermissionPrompt
-from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.session_view import Footer, SessionView
 from outrider.cli.live_region import LiveRegion
 from outrider.coding.permissions.question import Answer, Question
 from tests.cli.chat.terminal import until
@@ -28,7 +28,7 @@ class Person:
         self.keys = keys
         self.terminal = Screen(columns, lines)
         self.view = SessionView(LiveRegion(self.terminal, lambda: (columns, lines)), Path("/work"))  # type: ignore[arg-type]
-        self.view.status = lambda: "the status"
+        self.view.footer = Footer(lambda: "the status")
         self.interrupts: list[bool] = []
         self.keyboard = Keyboard(self.interrupts.append)
         self.asker = PermissionPrompt(self.view, self.keyboard, Path("/work"), self.interrupts.append)
@@ -218,7 +218,7 @@ async def test_a_question_in_a_narrow_window_leaves_nothing_behind(columns: int,
     person = Person(keys, columns, 24)
     person.view.write(["said before"])
     async with person.asked("Bash", ("Bash(git commit *)",), command="git commit -m x") as task:
-        person.view.status = lambda: "another status"
+        person.view.footer = Footer(lambda: "another status")
         person.view.draw()
         keys.send_text("n")
         await answer(task)

@@ -33,7 +33,19 @@ FREE = {
 def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> None:
     assert list(SETTINGS) == list(DEFAULTS) == list(flatten(Settings()))
     assert {key for key, setting in SETTINGS.items() if setting.consent is None} == FREE
-    sections = {"permissions", "sandbox", "web", "limits", "retry", "context", "subagents", "mcp", "chat", "acp"}
+    sections = {
+        "permissions",
+        "sandbox",
+        "web",
+        "limits",
+        "retry",
+        "context",
+        "subagents",
+        "mcp",
+        "sessions",
+        "chat",
+        "acp",
+    }
     assert set(SECTIONS) == sections
 
 

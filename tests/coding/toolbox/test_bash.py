@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.toolbox.shell.bash import bash
+from outrider.coding.toolbox.shell.newest_output import NewestOutput
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import MAX_BYTES
 from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import call
 from outrider.runtime.limits import Limits
+from outrider.tools.context import ToolContext
+from outrider.tools.threads import Threads
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
 
@@ -371,6 +374,62 @@ async def test_a_background_command_does_not_change_the_folder(shelling: Shellin
     (shelling.workspace.folder / "a").mkdir()
     await shelling.run("cd a", run_in_background=True)
     assert shelling.workspace.shell_cwd == shelling.workspace.folder
+
+
+async def test_the_file_of_a_background_command_keeps_the_newest_output(
+    shelling: Shelling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NewestOutput.__init__, "__defaults__", (100_000,))
+    await shelling.run("seq 1 200000", run_in_background=True)
+    [command] = shelling.workspace.background
+    await until(lambda: not command.running)
+    first, *numbers, _, last = command.path.read_text().splitlines()
+    assert command.path.stat().st_size < 2 * 100_000 + 100
+    assert first.endswith("of older output are dropped.]")
+    assert last == "[The command has ended. Exit code 0.]"
+    assert numbers == [str(each) for each in range(200_001 - len(numbers), 200_001)]
+    assert len(numbers) > 100_000 / 7 - 2
+    assert os.stat(command.path).st_mode & 0o777 == 0o600
+
+
+async def test_a_process_that_a_background_command_leaves_behind_can_still_print(shelling: Shelling) -> None:
+    await shelling.run(
+        "(until [ -e gate ]; do sleep 0.02; done; echo late) & echo early; exit 3", run_in_background=True
+    )
+    [command] = shelling.workspace.background
+    await until(lambda: command.exit_code == 3)
+    assert command.running
+    (shelling.workspace.folder / "gate").touch()
+    await until(lambda: not command.running)
+    assert command.path.read_text() == "early\n\n[The command has ended. Exit code 3.]\nlate\n"
+
+
+async def test_background_commands_are_listed_and_the_user_can_end_one(shelling: Shelling) -> None:
+    nap = new_nap()
+    await shelling.run(f"echo one; trap '' TERM; sleep {nap} & wait", run_in_background=True)
+    await shelling.run("echo two", run_in_background=True)
+    subagent = shelling.workspace.for_subagent()
+    assert [each.number for each in subagent.background] == [1, 2]
+    one = shelling.workspace.background.find(1)
+    assert one is not None
+    assert (one.running, one.exit_code, one.newest_output(2)) == (True, None, b"e\n")
+    assert shelling.workspace.background.running == 1
+    await asyncio.to_thread(one.end)
+    await until(lambda: not one.running)
+    assert sleepers(nap) == []
+    assert one.path.read_text() == "one\n\n[The user has ended the command.]\n"
+    assert shelling.workspace.background.running == 0
+    shelling.workspace.close()
+    assert list(shelling.workspace.background) == []
+
+
+async def test_the_background_commands_of_a_subagent_are_listed_until_it_ends(shelling: Shelling) -> None:
+    workspace = shelling.workspace.for_subagent()
+    context = ToolContext("call", workspace.folder, Threads(), lambda content: None)
+    await bash(workspace).invoke({"command": f"sleep {new_nap()}", "run_in_background": True}, context)
+    assert [each.running for each in shelling.workspace.background] == [True]
+    workspace.close()
+    assert list(shelling.workspace.background) == []
 
 
 async def test_the_limit_of_the_session_holds_for_a_result_too(tmp_path: Path) -> None:

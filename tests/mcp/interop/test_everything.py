@@ -46,7 +46,7 @@ class Session:
 
 
 @asynccontextmanager
-async def over_http(server: StdioServer) -> AsyncIterator[HttpServer]:
+async def over_http(server: StdioServer, transport: str) -> AsyncIterator[HttpServer]:
     """Start the server on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -54,7 +54,7 @@ async def over_http(server: StdioServer) -> AsyncIterator[HttpServer]:
     process = await asyncio.create_subprocess_exec(
         server.command,
         *server.args,
-        "streamableHttp",
+        transport,
         env={**os.environ, "PORT": str(port)},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -62,15 +62,15 @@ async def over_http(server: StdioServer) -> AsyncIterator[HttpServer]:
     )
     try:
         assert process.stderr is not None
-        while b"listening on port" not in (line := await process.stderr.readline()):
+        while b"on port" not in (line := await process.stderr.readline()):
             assert line, "the server ended"
-        yield HttpServer("everything", f"http://127.0.0.1:{port}/mcp")
+        yield HttpServer("everything", f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}")
     finally:
         process.kill()
         await process.wait()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["stdio", "http"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["stdio", "streamableHttp", "sse"])
 async def session(request: pytest.FixtureRequest) -> AsyncIterator[Session]:
     server = from_npm("everything", "@modelcontextprotocol/server-everything", "dist/index.js")
     if request.param == "stdio":
@@ -79,7 +79,7 @@ async def session(request: pytest.FixtureRequest) -> AsyncIterator[Session]:
         yield made
         await made.client.close()
         return
-    async with over_http(server) as address:
+    async with over_http(server, request.param) as address:
         made = Session(address)
         await made.client.connect()
         yield made

@@ -36,6 +36,7 @@ class DiffItem(Wire, frozen=True, tag_field="type", tag="diff"):
     path: str
     new_text: str
     old_text: str | UnsetType = UNSET
+    meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 class TerminalItem(Wire, frozen=True, tag_field="type", tag="terminal"):

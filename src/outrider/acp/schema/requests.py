@@ -101,6 +101,7 @@ class PromptCapabilities(Wire, frozen=True):
 
 class McpCapabilities(Wire, frozen=True):
     http: bool = False
+    sse: bool = False
 
 
 class AgentCapabilities(Wire, frozen=True):

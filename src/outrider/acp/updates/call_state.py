@@ -40,11 +40,13 @@ class File(_CleanStruct, frozen=True, gc=False, tag="file"):
 
 
 class Diff(_CleanStruct, frozen=True, gc=False, tag="diff"):
-    """A file before and after a change; `old` is None for a new file."""
+    """A part of a file before and after a change; `old` is None for a new file."""
 
     path: str
     new: str
     old: str | None = None
+    line: int = 0
+    """The number of its first line; 0 if it is not known."""
 
 
 class Terminal(_CleanStruct, frozen=True, gc=False, tag="terminal"):

@@ -11,7 +11,7 @@ from outrider.acp.updates.json_value import JsonValue
 
 _EXACT_TO = 8_192
 """Characters up to which a text is encoded to get its exact size."""
-_TEXT, _FILE, _DIFF, _TERMINAL, _LOCATION = 55, 120, 50, 45, 20
+_TEXT, _FILE, _DIFF, _LINE, _TERMINAL, _LOCATION = 55, 120, 50, 36, 45, 20
 """Bytes of the keys, braces and quotes of each item."""
 
 
@@ -59,7 +59,8 @@ def _size_of_item(item: Item) -> int:
             return _TEXT + size_of_text(item.text)
         case Diff():
             old = 0 if item.old is None else size_of_text(item.old)
-            return _DIFF + size_of_text(item.path) + size_of_text(item.new) + old
+            line = _LINE if item.line else 0
+            return _DIFF + size_of_text(item.path) + size_of_text(item.new) + old + line
         case File(attachment):
             is_embedded = attachment.mime_type.startswith(("image/", "audio/"))  # other files: the name
             return _FILE + len(attachment.name) + (attachment.size * 4 // 3 if is_embedded else 0)

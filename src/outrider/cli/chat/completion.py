@@ -7,13 +7,14 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from outrider.cli.chat.server_names import ServerNames
+from outrider.cli.sanitize import safe_line
 
 MAX_COMPLETIONS = 50
 REFRESH_SECONDS = 10.0
@@ -25,7 +26,9 @@ _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
 class ChatCompleter(Completer):
     """Completes commands at the start of the line, and files and resources after an @."""
 
-    def __init__(self, folder: Path, commands: Mapping[str, str], servers: ServerNames | None = None) -> None:
+    def __init__(
+        self, folder: Path, commands: Callable[[], Mapping[str, str]], servers: ServerNames | None = None
+    ) -> None:
         self._files = FileNames(folder)
         self._commands = commands
         self._servers = servers
@@ -35,9 +38,9 @@ class ChatCompleter(Completer):
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and "\n" not in before:
             prompts = self._servers.prompts() if self._servers else {}
-            for name, description in {**self._commands, **prompts}.items():
+            for name, description in {**self._commands(), **prompts}.items():
                 if name.startswith(before[1:]):
-                    yield Completion(f"/{name}", -len(before), display_meta=description)
+                    yield Completion(f"/{name}", -len(before), display_meta=safe_line(description))
             return
         if found := _MENTION.search(before):
             for name in self._files.matching(found[1] or found[2]):

@@ -12,6 +12,8 @@ from outrider.coding.config.settings import Settings
 if TYPE_CHECKING:
     from outrider.coding.mcp.finding import FoundServers
     from outrider.coding.permissions.question import Ask, Mode
+    from outrider.coding.remote.front import Front
+    from outrider.coding.toolbox.background_commands import BackgroundCommands
     from outrider.coding.workbench import Workbench
     from outrider.conversation.messages import Usage
     from outrider.log.log import Log
@@ -36,9 +38,11 @@ class CurrentSession:
         ask: Ask,
         effort: EffortChoice | None = None,
         elicit: OnElicit | None = None,
+        on_server_notice: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = folder
         self._elicit = elicit
+        self._on_server_notice = on_server_notice
         self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
         self.model = model
@@ -46,6 +50,8 @@ class CurrentSession:
         self._effort: EffortChoice | None = effort
         """The effort chosen by the user; None uses that of the session or of the settings."""
         self.session: Session | None = None
+        self.front: Front | None = None
+        """What other processes can do with the session. Set it before the workbench is made."""
         self._settings = settings
         self._observer = observer
         self._ask = ask
@@ -91,6 +97,8 @@ class CurrentSession:
             servers=self.found_servers.servers,
             ask=self._ask,
             elicit=self._elicit,
+            on_server_notice=self._on_server_notice,
+            front=self.front,
         )
 
     @property
@@ -116,10 +124,24 @@ class CurrentSession:
         """The MCP servers that run, once the workbench is ready."""
         return self._bench.servers if self._bench else None
 
+    @property
+    def prompt_commands(self) -> dict[str, str]:
+        """The commands and skills of the user and the project with their descriptions, once the workbench is ready."""
+        return self._bench.prompt_commands.descriptions if self._bench else {}
+
+    @property
+    def background(self) -> BackgroundCommands:
+        """The commands that run in the background."""
+        from outrider.coding.toolbox.background_commands import BackgroundCommands
+
+        return self._bench.workspace.background if self._bench else BackgroundCommands()
+
     def open(self) -> Session:
         """Return the open session, or a new one."""
         if self.session is None:
-            self.session = self.bench.open(self.log, model=self.model, effort=self._effort, observer=self._observer)
+            self.session = self.bench.open(
+                self.log, model=self.model, effort=self._effort, observer=self._observer, titled=True
+            )
         self.bench.permissions.mode = self.mode  # it may have changed while the bench was being created
         return self.session
 

@@ -40,6 +40,7 @@ class Keyboard:
         interrupt: Callable[[bool], None],
         send: Callable[[str], bool] | None = None,
         take_back: Callable[[], None] = lambda: None,
+        show_output: Callable[[], None] = lambda: None,
     ) -> None:
         self._interrupt = interrupt
         """Called with True for Ctrl-C and False for Escape."""
@@ -48,6 +49,10 @@ class Keyboard:
         break."""
         self._take_back = take_back
         """Called on ↑ in an empty line."""
+        self._show_output = show_output
+        """Called on Ctrl-O."""
+        self.is_paused = False
+        """Whether another program has the terminal."""
         self._input = create_input()
         self._queue: asyncio.Queue[Key] | None = None
         self._flush: asyncio.TimerHandle | None = None
@@ -67,6 +72,16 @@ class Keyboard:
             finally:
                 if self._flush:
                     self._flush.cancel()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to another program until the end of the block."""
+        with self._input.detach(), self._input.cooked_mode():
+            self.is_paused = True
+            try:
+                yield
+            finally:
+                self.is_paused = False
 
     @contextmanager
     def capturing(self) -> Iterator[None]:
@@ -109,7 +124,9 @@ class Keyboard:
         if time.monotonic() - self._last_typed >= TYPING_PAUSE_SECONDS:
             self._is_typing = False
         interrupts = key.name in ("escape", "c-c")
-        if self._queue is not None and (interrupts or not self._is_typing):
+        if key.name == "c-o":
+            self._show_output()
+        elif self._queue is not None and (interrupts or not self._is_typing):
             self._queue.put_nowait(key)
         elif interrupts:
             self._interrupt(key.name == "c-c")

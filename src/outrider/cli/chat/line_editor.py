@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.enums import EditingMode
@@ -49,6 +50,15 @@ class Actions:
     """Returns the text that Ctrl-O opens."""
 
 
+class LineInterrupted(Exception):  # noqa: N818 - not an error: the program has something to do before
+    """The chat has something to do before the user finishes the line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        """What the user has typed so far."""
+
+
 class LineEditor:
     """Reads the user's next message."""
 
@@ -56,7 +66,7 @@ class LineEditor:
         self,
         folder: Path,
         history: Path,
-        commands: Mapping[str, str],
+        commands: Callable[[], Mapping[str, str]],
         status: Callable[[], str],
         actions: Actions,
         servers: Callable[[], RunningServers | None] = lambda: None,
@@ -85,10 +95,23 @@ class LineEditor:
             output=ScreenOutput.from_pty(sys.stdout),
         )
 
-    async def read(self, default: str = "") -> str:
-        """Return the next text. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D in an empty line."""
+    async def read(self, default: str = "", unless: Callable[[], bool] = lambda: False) -> str:
+        """Return the next text.
+
+        Raises KeyboardInterrupt on Ctrl-C, EOFError on Ctrl-D in an empty line, and LineInterrupted after `interrupt`
+        or if `unless` is true when the line is ready.
+        """
         default = self._pastes.collapse(default)
-        return self._pastes.expand(await self._session.prompt_async(default=default, handle_sigint=False))
+        text = await self._session.prompt_async(
+            default=default, handle_sigint=False, pre_run=lambda: self.interrupt() if unless() else None
+        )
+        return self._pastes.expand(text)
+
+    def interrupt(self) -> None:
+        """Let the read that goes on, if any, raise LineInterrupted with what the user has typed."""
+        app = self._session.app
+        if app.future and not app.future.done():
+            app.exit(exception=LineInterrupted(self._pastes.expand(self._session.default_buffer.text)))
 
     def type_ahead(self, text: str) -> None:
         """Let the next line begin with keys that the user has typed before it."""
@@ -100,6 +123,15 @@ class LineEditor:
     def refresh(self) -> None:
         """Redraw the status line. Call this in the event loop's thread."""
         self._session.app.invalidate()
+
+    def above(self, write: Callable[[], None]) -> None:
+        """Write lines above the one that is being edited. Call this in the event loop's thread."""
+        app = self._session.app
+        if not app.is_running:
+            write()
+            return
+        with set_app(app):
+            run_in_terminal(write)
 
     def close(self) -> None:
         """Delete the pictures that were pasted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.sanitize import reveal_hidden, safe_line, safe_lines
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
-from outrider.coding.permissions.question import Answer, Mode, Question
+from outrider.coding.permissions.question import ALL_EDITS, Answer, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
+from outrider.coding.remote.bodies import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
 
 PREVIEW_LINES = 12
-ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
 
 class PermissionPrompt:
@@ -32,14 +31,12 @@ class PermissionPrompt:
         folder: Path,
         interrupt: Callable[[bool], None],
         mode: Callable[[], Mode] = lambda: "ask",
-        use_mode: Callable[[Mode], None] = lambda _: None,
     ) -> None:
         self._view = view
         self._keyboard = keyboard
         self._folder = folder
         self._interrupt = interrupt
         self._mode = mode
-        self._use_mode = use_mode
 
     async def __call__(self, question: Question) -> Answer:
         """Show the question and wait for the answer."""
@@ -58,8 +55,7 @@ class PermissionPrompt:
             if name == "a" and question.always:
                 return Answer("always")
             if name == "e" and self._is_edit(question):
-                self._use_mode("edits")
-                return Answer("once")
+                return Answer("edits")
             if name == "n":
                 return Answer("no")
             if name == "t":
@@ -69,8 +65,7 @@ class PermissionPrompt:
                 return Answer("no")
 
     def _is_edit(self, question: Question) -> bool:
-        """Return whether the mode `edits` would change the answer to questions like this."""
-        return question.tool in ("Edit", "Write") and self._mode() == "ask"
+        return offers_edits(question, self._mode())
 
     async def _read_reason(self) -> str:
         reason = ""
@@ -126,7 +121,7 @@ def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:
     given = question.input
     if question.tool in ("Edit", "Write"):
         yield from _argument("file_path", given, width) if is_cut else ()
-        yield from coloured_diff(_changed_lines(question.tool, given), width)
+        yield from coloured_diff(changed_lines(question.tool, given, reveal_hidden), width)
         if given.get("replace_all"):
             yield styled("    (all occurrences are replaced)", DIM)
     elif question.tool == "Bash" and isinstance(command := given.get("command"), str):
@@ -135,19 +130,6 @@ def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:
     elif is_cut or len(str(given)) > 40:
         for name in given:
             yield from _argument(name, given, width)
-
-
-def _changed_lines(tool: str, input: dict[str, Any]) -> list[str]:
-    if tool == "Write":
-        return [f"+{line}" for line in _lines(input.get("content"))]
-    old, new = _lines(input.get("old_string")), _lines(input.get("new_string"))
-    # Drop the file names and line numbers of the diff: the place in the file is not known yet.
-    return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
-
-
-def _lines(value: Any) -> list[str]:
-    text = reveal_hidden("" if value is None else str(value))
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _argument(name: str, input: dict[str, Any], width: int) -> Iterator[str]:

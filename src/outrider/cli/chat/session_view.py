@@ -6,9 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from outrider.cli.chat.inline_images import LARGEST, Protocol, image_sequence
 from outrider.cli.chat.markdown import MarkdownStream, rendered
+from outrider.cli.chat.thinking import Thinking
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sanitize import safe_line, safe_lines
@@ -47,38 +49,44 @@ SILENCE_SECONDS = 2.0
 """Seconds without an event after which the waiting time is shown."""
 
 
+class Look(NamedTuple):
+    """How a view looks, by the settings and the terminal."""
+
+    show_thinking: bool = False
+    """Whether the whole reasoning is shown, not only a line about it."""
+    pictures: Protocol = ""
+    """How the terminal draws pictures; empty if it cannot."""
+    links: bool = False
+    """Whether the terminal has links."""
+    light: bool = False
+    """Whether its background is light."""
+
+
+class Footer(NamedTuple):
+    """What stands below everything else while the session works."""
+
+    status: Callable[[], str] = str
+    """Returns the status line."""
+    typed: Callable[[], str] = str
+    """Returns what the user types meanwhile."""
+    queued: Callable[[int], Iterable[str]] = lambda width: ()
+    """Returns the lines of the messages that wait to be delivered."""
+
+
 class SessionView:
     """Draws one session. Events change the state; a timer redraws it."""
 
-    def __init__(
-        self,
-        region: LiveRegion,
-        folder: Path,
-        *,
-        show_thinking: bool = False,
-        pictures: Protocol = "",
-        links: bool = False,
-        light: bool = False,
-    ) -> None:
+    def __init__(self, region: LiveRegion, folder: Path, look: Look = Look()) -> None:  # noqa: B008 - it is frozen
         self.region = region
-        self.status: Callable[[], str] = str
-        """Returns the status line."""
-        self.typed: Callable[[], str] = str
-        """Returns what the user types meanwhile."""
-        self.queued: Callable[[int], Iterable[str]] = lambda width: ()
-        """Returns the lines of the messages that wait to be delivered."""
+        self.footer = Footer()
         self.store: AttachmentStore | None = None
         """Where attached images are read from."""
         self.thoughts = ""
         """The last reasoning of the model."""
         self._folder = folder
-        self._show_thinking = show_thinking
-        self._pictures = pictures
-        self._links = links
-        self._light = light
+        self._look = look
         self._markdown = MarkdownStream()
-        self._thinking: list[str] = []
-        self._thinking_since = 0.0
+        self._thinking = Thinking()
         self._incoming: dict[str, tuple[str, int]] = {}
         """Calls whose arguments are still streaming: the tool, and the characters so far."""
         self._titles: dict[str, str] = {}
@@ -110,8 +118,7 @@ class SessionView:
                 self._fold_thinking()
                 self._write_markdown(self._markdown.feed(text))
             case ThinkingDelta(text=text):
-                self._thinking_since = self._thinking_since or time.monotonic()
-                self._thinking.append(text)
+                self._thinking.add(text)
             case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
                 self._incoming[call_id] = (name, self._incoming.get(call_id, ("", 0))[1] + len(arguments))
             case SubagentStarted() | SubagentEvent():
@@ -177,7 +184,7 @@ class SessionView:
     def _sources(self, message: Message) -> Iterator[str]:
         """Return the sources of a reply, numbered."""
         sources = message.citations
-        return linked_source_lines(sources, self.region.width) if self._links else source_lines(sources)
+        return linked_source_lines(sources, self.region.width) if self._look.links else source_lines(sources)
 
     def _call_finished(self, event: ToolFinished) -> None:
         self._calls.pop(event.call_id, None)
@@ -194,25 +201,23 @@ class SessionView:
             except AttachmentError:
                 data = None
         yield styled(f"    ▣ {fit(caption(file, data), self.region.width - 6)}", CYAN)
-        if data and (drawn := image_sequence(data, file.mime_type, self._pictures)):
+        if data and (drawn := image_sequence(data, file.mime_type, self._look.pictures)):
             yield drawn
 
     def _fold_thinking(self) -> None:
         """Fold the finished reasoning into one line."""
         if not self._thinking:
             return
-        self.thoughts = "".join(self._thinking)
-        seconds = time.monotonic() - self._thinking_since
-        self._thinking, self._thinking_since = [], 0.0
+        self.thoughts, seconds = self._thinking.take()
         words = counted(len(self.thoughts.split()), "word")
-        if self._show_thinking:
+        if self._look.show_thinking:
             self.write(styled(line, DIM, ITALIC) for line in self.rendered(self.thoughts))
         self.write([styled(f"∴ Thought for {seconds:.0f} s, {words} (/thinking shows it)", DIM), ""])
 
     def _discard_reply(self) -> None:
         """Drop what is still live, and mark what cannot be taken back. The reason follows with another event."""
         self._markdown.end()
-        self._thinking, self._thinking_since = [], 0.0
+        self._thinking.take()
         self._incoming.clear()
         self._calls.clear()
         self._titles.clear()
@@ -228,7 +233,7 @@ class SessionView:
 
     def rendered(self, text: str) -> list[str]:
         """Return Markdown as lines of this terminal."""
-        return rendered(text, self.region.width, light=self._light)
+        return rendered(text, self.region.width, light=self._look.light)
 
     # Permanent lines
 
@@ -319,8 +324,7 @@ class SessionView:
         width = self.region.width
         yield from self.rendered(self._markdown.ending(self.region.height))
         if self._thinking:
-            last = safe_line("".join(self._thinking[-20:]))[-(width - 14) :]
-            yield styled(f"∴ Thinking … {fit(last, width - 13)}", DIM, ITALIC)
+            yield styled(f"∴ Thinking … {self._thinking.last_words(width - 13)}", DIM, ITALIC)
         for name, size in self._incoming.values():
             yield styled(f"… {fit(safe_line(name), 40)} ({human_size(size)} of arguments)", DIM)
         for call_id, waiting in self._titles.items():
@@ -332,7 +336,7 @@ class SessionView:
             yield from self._waiting()
         yield from self._panel
         yield ""
-        yield from self.queued(width)
-        if typed := self.typed():
+        yield from self.footer.queued(width)
+        if typed := self.footer.typed():
             yield f"› {fit(safe_line(typed), width - 2)}"
-        yield styled(fit(self.status(), width), DIM)
+        yield styled(fit(self.footer.status(), width), DIM)

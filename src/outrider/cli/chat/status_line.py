@@ -1,18 +1,34 @@
-"""The status line of the chat: model, permission mode, sandbox, context use and cost."""
+"""The status line of the chat: model, permission mode, sandbox, context use and cost, or what the user has set."""
 
 from __future__ import annotations
 
-from outrider.cli.chat.current_session import CurrentSession
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outrider.cli.chat.current_session import CurrentSession, home_relative
 from outrider.cli.chat.expected_model import is_without_key
 from outrider.cli.sanitize import safe_line
-from outrider.text import dollars, thousands
+from outrider.text import counted, dollars, thousands
+
+if TYPE_CHECKING:
+    from outrider.cli.chat.status_command import StatusCommand
+
+BUILT_IN = "{model} · effort: {effort} · permissions: {mode} · {sandbox} · {tasks} · {context} · {cost}"
+"""The most important parts come first, for narrow windows."""
+SEPARATOR = " · "
+LONGEST = 500
+_FIELD = re.compile(r"\{(\w+)\}")
 
 
 class StatusLine:
     """Builds the status line."""
 
-    def __init__(self, current: CurrentSession) -> None:
+    def __init__(self, current: CurrentSession, template: str | None = None) -> None:
         self._current = current
+        self._template = template or BUILT_IN
+        self.command: StatusCommand | None = None
+        """The user's command that makes the line, if there is one."""
         self._window: tuple[str, int | None] = ("", None)
         self._used: tuple[str, int] = ("", 0)
         """The session, and the tokens of its context."""
@@ -20,17 +36,29 @@ class StatusLine:
         """The state of the sandbox, once known."""
 
     def __call__(self) -> str:
-        """Return the line; the most important parts come first, for narrow windows."""
+        """Return the line."""
+        fields = self.fields()
+        if self.command:
+            self.command.update(fields)
+            if self.command.line:
+                return self.command.line[:LONGEST]
+        return filled(self._template, fields)
+
+    def fields(self) -> dict[str, str]:
+        """Return what a template or a command can use. What is not known yet is empty."""
         current = self._current
-        parts = [
-            "demo" if self.is_demo_expected else safe_line(current.model_name.rpartition("/")[2]),
-            f"effort: {current.effort}" if current.effort else "",
-            f"permissions: {current.mode}",
-            self.sandbox,
-            self._context(),
-            self._cost(),
-        ]
-        return " · ".join(part for part in parts if part)
+        running = current.background.running
+        return {
+            "model": "demo" if self.is_demo_expected else current.model_name.rpartition("/")[2],
+            "effort": current.effort or "",
+            "mode": current.mode,
+            "sandbox": self.sandbox,
+            "context": self._context(),
+            "cost": self._cost(),
+            "tasks": counted(running, "task") if running else "",
+            "folder": home_relative(current.folder),
+            "branch": branch_of(current.folder) if self.command or "{branch}" in self._template else "",
+        }
 
     @property
     def is_demo_expected(self) -> bool:
@@ -57,3 +85,30 @@ class StatusLine:
     def _cost(self) -> str:
         usage = self._current.usage
         return dollars(usage.cost) if usage else ""
+
+
+def filled(template: str, fields: dict[str, str]) -> str:
+    """Return a template with its fields. A part between separators whose fields are all empty is left out.
+
+    >>> filled("{model} · effort: {effort} · {folder}", {"model": "demo", "effort": "", "folder": "~"})
+    'demo · ~'
+    """
+    parts = []
+    for part in template.split(SEPARATOR):
+        known = [fields[name] for name in _FIELD.findall(part) if name in fields]
+        if not known or any(known):
+            parts.append(_FIELD.sub(lambda found: fields.get(found[1], found[0]), part))
+    return safe_line(SEPARATOR.join(parts))[:LONGEST]
+
+
+def branch_of(folder: Path) -> str:
+    """Return the git branch of a folder, or ""."""
+    from outrider.coding.protected_paths import git_folders
+
+    for place in git_folders(folder):
+        try:
+            with (place / "HEAD").open(errors="replace") as file:
+                return file.readline(1000).strip().removeprefix("ref: refs/heads/")
+        except OSError:
+            continue
+    return ""

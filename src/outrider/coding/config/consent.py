@@ -1,7 +1,11 @@
-"""The user's consent to files of projects: settings, and MCP servers. It is for the content of a file at the time."""
+"""The user's consent to files of projects: settings, MCP servers, hooks and plugins.
+
+It is for the content of a file at the time.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -71,17 +75,28 @@ class Consents:
         return stored.sha256 if stored.file == _name(project_file) else ()
 
     def _path(self, project_file: Path) -> Path:
-        name = "consent.json" if _is_inside(project_file) else f"consent-{project_file.name.lstrip('.')}"
-        return project_folder(_project(project_file), self._data) / name
-
-
-def _is_inside(project_file: Path) -> bool:
-    """Return whether the file is in the project's `.outrider`, and not in the project's folder itself."""
-    return project_file.parent.name == ".outrider"
+        project = _project(project_file)
+        inside = "-".join(part.lstrip(".") for part in project_file.relative_to(project).parts)
+        name = "consent.json" if inside == "outrider-config.toml" else f"consent-{_file_name(inside)}"
+        return project_folder(project, self._data) / name
 
 
 def _project(project_file: Path) -> Path:
-    return project_file.parent.parent if _is_inside(project_file) else project_file.parent
+    """Return the folder of the project: the one around `.outrider`, `.agents` or `.claude`, if the file is in one."""
+    for folder in project_file.parents:
+        if folder.name in (".outrider", ".agents", ".claude"):
+            return folder.parent
+    return project_file.parent
+
+
+def _file_name(text: str) -> str:
+    """Return a name for the store. It ends with a digest where two files could have the same."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:80]
+    return (
+        plain
+        if plain == text and text.count("-") < 1
+        else f"{plain}-{sha256(text.encode(errors='replace')).hexdigest()[:8]}"
+    )
 
 
 def _name(project_file: Path) -> str:

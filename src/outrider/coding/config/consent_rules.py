@@ -49,9 +49,14 @@ def if_on(why: str) -> ConsentRule:
     return ConsentRule(why, lambda user, project: project and not user)
 
 
-def if_other(why: str) -> ConsentRule:
-    """Need consent for any value that is not the user's."""
-    return ConsentRule(why, lambda user, project: project != user)
+def if_off(why: str) -> ConsentRule:
+    """Need consent to switch off what the user has on."""
+    return ConsentRule(why, lambda user, project: user and not project)
+
+
+def if_set(why: str) -> ConsentRule:
+    """Need consent for any value other than the user's or none."""
+    return ConsentRule(why, lambda user, project: bool(project) and project != user)
 
 
 def if_higher(why: str) -> ConsentRule:

@@ -116,6 +116,19 @@ def digest_of(file: Path) -> str:
         return "cannot be read"
 
 
+def digests_of(words: Iterable[str], root: Path) -> bytes:
+    """Return the digests of the project's files that the words of commands name, as a part of what a consent covers."""
+    digests = sorted((word, digest_of(root / word)) for word in set(words) if _is_file(root / word, root))
+    return b"\0" + repr(digests).encode(errors="backslashreplace") if digests else b""
+
+
+def _is_file(path: Path, root: Path) -> bool:
+    try:
+        return path.is_file() and path.resolve().is_relative_to(root.resolve())
+    except (OSError, ValueError):
+        return False
+
+
 def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)

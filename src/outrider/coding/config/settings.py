@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.access import Access
 from outrider.coding.config.consent_rules import (
     if_adds,
     if_adds_hosts,
@@ -18,14 +19,16 @@ from outrider.coding.config.consent_rules import (
     if_higher,
     if_looser,
     if_more_effort,
+    if_off,
     if_on,
-    if_other,
     if_other_provider,
+    if_set,
 )
 from outrider.coding.config.declaration import Setting
 from outrider.coding.config.value_types import (
     Folders,
     Hosts,
+    JsonFiles,
     PathPatterns,
     PythonFiles,
     Rules,
@@ -304,6 +307,50 @@ class McpSettings(msgspec.Struct, frozen=True):
     ] = 10.0
 
 
+class HookSettings(msgspec.Struct, frozen=True):
+    """How hooks run."""
+
+    access: Annotated[
+        Access,
+        Setting(
+            variable="OUTRIDER_HOOKS_ACCESS",
+            help='what hooks may touch in the sandbox: `"read"`, `"write"` in the folder, `"network"` as well; '
+            '`"full"` runs them without the sandbox',
+            consent=if_looser("read", "write", "network", "full", why="hooks may do more than you have set"),
+        ),
+    ] = "write"
+    files: Annotated[
+        JsonFiles,
+        Setting(
+            help="more JSON files with hooks, beside those that are found; see `outrider hooks`",
+            consent=if_adds("the programs in these files run on their own"),
+        ),
+    ] = ()
+
+
+class SessionsSettings(msgspec.Struct, frozen=True):
+    """What is kept of sessions besides the conversation."""
+
+    titles: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_TITLES",
+            help="whether the fast model of the session's provider makes a title from the first exchange, in the chat "
+            "and in editors; otherwise the title is the beginning of the first prompt",
+            consent=if_on("a small request is sent for the title of each session, at a price"),
+        ),
+    ] = True
+    snapshots: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_SNAPSHOTS",
+            help="whether the files of the folder are recorded before calls that may change them, so that a rewind can "
+            "restore them",
+            consent=if_off("a rewind cannot restore files"),
+        ),
+    ] = True
+
+
 class ChatSettings(msgspec.Struct, frozen=True):
     """How the chat looks."""
 
@@ -327,6 +374,23 @@ class ChatSettings(msgspec.Struct, frozen=True):
         ),
     ] = "bell"
     vi_keys: Annotated[bool, Setting(help="whether the line is edited with the keys of vi", consent=None)] = False
+    status_line: Annotated[
+        str | None,
+        Setting(
+            help="the line below the input, with fields in braces: `{model}`, `{effort}`, `{mode}`, `{sandbox}`, "
+            "`{context}`, `{cost}`, `{tasks}`, `{folder}`, `{branch}`. A part between ` · ` without values is left out",
+            unset="built in",
+            consent=if_set("the line below the input may say something else than you expect"),
+        ),
+    ] = None
+    status_command: Annotated[
+        str | None,
+        Setting(
+            help="a shell command whose first line of output is the line below the input; it gets the fields as JSON "
+            "on standard input",
+            consent=if_set("this command runs without asking you, with all your rights"),
+        ),
+    ] = None
 
 
 class AcpSettings(msgspec.Struct, frozen=True):
@@ -419,7 +483,7 @@ class Settings(msgspec.Struct, frozen=True):
             help="where sessions are kept: a folder, or the URL of a Postgres database "
             "(`postgresql://user@host/database`); give its password in `OUTRIDER_LOG`, `PGPASSWORD` or a password file",
             unset="a folder in the data folder",
-            consent=if_other("your conversations are kept in another place"),
+            consent=if_set("your conversations are kept in another place"),
         ),
     ] = None
     permissions: PermissionSettings = PermissionSettings()
@@ -430,6 +494,8 @@ class Settings(msgspec.Struct, frozen=True):
     context: ContextSettings = ContextSettings()
     subagents: SubagentSettings = SubagentSettings()
     mcp: McpSettings = McpSettings()
+    hooks: HookSettings = HookSettings()
+    sessions: SessionsSettings = SessionsSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
 

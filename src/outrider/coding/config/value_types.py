@@ -270,6 +270,8 @@ Folders: TypeAlias = Annotated[tuple[str, ...], PathList("paths of folders")]
 """Absolute paths, links resolved."""
 PythonFiles: TypeAlias = Annotated[tuple[str, ...], PathList("paths of Python files")]
 """Absolute paths, links resolved."""
+JsonFiles: TypeAlias = Annotated[tuple[str, ...], PathList("paths of JSON files")]
+"""Absolute paths, links resolved."""
 
 
 def value_type_of(hint: Any) -> ValueType:

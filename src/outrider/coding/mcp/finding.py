@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.config.consent import Consents
-from outrider.coding.config.loading import digest_of, label_of
+from outrider.coding.config.loading import digests_of, label_of
 from outrider.coding.mcp.entries import ServerEntry
 from outrider.coding.mcp.files import ServersFile, find_project_servers, user_file
 from outrider.environment import data_folder
@@ -120,16 +120,7 @@ class _Finding:
 
 def _fingerprint(entries: list[ServerEntry], root: Path) -> bytes:
     """Return the digests of the project's own programs: a changed script is a changed server."""
-    named = {word for entry in entries for word in entry.words}
-    digests = sorted((word, digest_of(root / word)) for word in named if _is_file(root / word, root))
-    return b"\0" + repr(digests).encode(errors="backslashreplace") if digests else b""
-
-
-def _is_file(path: Path, root: Path) -> bool:
-    try:
-        return path.is_file() and path.resolve().is_relative_to(root.resolve())
-    except (OSError, ValueError):
-        return False
+    return digests_of({word for entry in entries for word in entry.words}, root)
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

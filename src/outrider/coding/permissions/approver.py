@@ -84,6 +84,10 @@ class PermissionApprover:
     def sandboxed(self, sandboxed: bool) -> None:
         self._policy = msgspec.structs.replace(self._policy, sandboxed=sandboxed)
 
+    def allow(self, rules: Sequence[str]) -> None:
+        """Allow more for this session. Deny rules and secrets still win. Raises ConfigError."""
+        self._policy = self._policy.allowing(tuple(rules))
+
     @property
     def can_ask(self) -> bool:
         """Whether there is a user to ask."""
@@ -172,6 +176,8 @@ class PermissionApprover:
         while len(self._answered) >= MOST_ANSWERS:
             self._answered.pop(next(iter(self._answered)))
         self._answered[call.asker, use.id] = decision.resolved_paths
+        if answer.verdict == "edits":
+            self.mode = "edits"
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:

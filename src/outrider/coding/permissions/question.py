@@ -19,6 +19,9 @@ MODE_WORDS: Mapping[Mode, str] = {
 }
 
 
+ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
+
+
 class Question(msgspec.Struct, frozen=True):
     """A call that needs approval."""
 
@@ -40,7 +43,8 @@ class Question(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The user's answer."""
 
-    verdict: Literal["once", "always", "no"]
+    verdict: Literal["once", "edits", "always", "no"]
+    """`edits` allows the call, and all edits in this session."""
     words: str = ""
     """What the model reads with a denial."""
 

@@ -40,8 +40,13 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def roots(self) -> tuple[str, ...]:
-        """The working folders without those that are inside another one."""
-        return tuple(one for one in self.folders if not any(is_inside(one, each) for each in self.folders))
+        """The working folders that commands may change, without those that are inside another one.
+
+        Outrider's own folders, such as that of the log, are none: a command that writes there could approve calls.
+        """
+        kept = [os.path.realpath(each) for each in self.kept]
+        folders = [one for one in self.folders if not any(one == each or is_inside(one, each) for each in kept)]
+        return tuple(one for one in folders if not any(is_inside(one, each) for each in folders))
 
     @property
     def protected(self) -> tuple[str, ...]:

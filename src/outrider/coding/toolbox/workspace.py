@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from outrider.coding.toolbox.background_commands import BackgroundCommands
 from outrider.coding.toolbox.seen_files import SeenFiles
 from outrider.processes.processes import Processes
 
@@ -54,6 +55,8 @@ class Workspace:
         """The plan."""
         self.processes = Processes()
         """The running commands, also those in the background."""
+        self.background: BackgroundCommands = BackgroundCommands(parent.background if parent else None)
+        """The commands in the background, with those of sub-agents."""
         self.buffers: Buffers | None = parent.buffers if parent else None
         """The editor's versions of files, if there is an editor."""
         self.terminals: Terminals | None = parent.terminals if parent else None
@@ -82,6 +85,7 @@ class Workspace:
     def close(self) -> None:
         """End the commands that still run and remove their output. The workspace can be used again."""
         self.processes.close()
+        self.background.clear()
         if self.__dict__.pop("temporary", None):
             self._remove_temporary()
 

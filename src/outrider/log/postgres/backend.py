@@ -27,6 +27,7 @@ from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import NOW, ROW, Addition, add, created_as, insert
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
+from outrider.log.session_filter import SessionFilter
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.summary import COLUMNS, SessionRow, session_row
 
@@ -34,6 +35,7 @@ T = TypeVar("T")
 PAGE = 256
 """The number of rows in one read of a session."""
 STOP_SECONDS = 20.0
+_FOLDER = "settings::json ->> 'cwd'"
 
 
 class PostgresBackend:
@@ -70,13 +72,22 @@ class PostgresBackend:
 
     # Reading
 
-    def listed(self, limit: int | None) -> list[SessionRow]:
+    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
         """Return the sessions that a list shows."""
-        return self._find("parent = '' AND title <> '' ORDER BY opened DESC LIMIT $1", limit)
+        condition, values = _condition(where, first=3)
+        listed = f"parent = '' AND title <> '' AND {condition} ORDER BY opened DESC LIMIT $1 OFFSET $2"
+        return self._find(listed, limit, offset, *values)
 
-    def everything(self) -> list[SessionRow]:
-        """Return all sessions."""
-        return self._find("true ORDER BY number")
+    def matching(self, where: SessionFilter) -> list[SessionRow]:
+        """Return all sessions that the filter describes."""
+        condition, values = _condition(where, first=1)
+        return self._find(f"{condition} ORDER BY number", *values)
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of the sessions that a list shows."""
+        found = self._fetch(f"SELECT DISTINCT {_FOLDER}, model FROM session WHERE parent = '' AND title <> ''")
+        folders, models = {folder for folder, _ in found if folder}, {model for _, model in found if model}
+        return sorted(folders), sorted(models)
 
     def with_prefix(self, prefix: str) -> list[SessionRow]:
         """Return the first two sessions whose ids begin with this."""
@@ -100,6 +111,13 @@ class PostgresBackend:
         """Iterate over the next rows after a seq."""
         rows = self._fetch_rows("session = $1 AND seq > $2 ORDER BY seq LIMIT $3", extent.session, after, count)
         return in_order(rows, extent, after, min(extent.last, after + 1))
+
+    def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
+        """Return the rows before a seq, oldest first."""
+        condition = "session = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3"
+        rows = self._fetch_rows(condition, extent.session, before, count)[::-1]
+        start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
+        return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
 
     def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
         """Return those of the rows that are there."""
@@ -328,6 +346,13 @@ class PostgresBackend:
         from outrider.log.postgres.inbox import PostgresInboxTables  # few programs use them
 
         return PostgresInboxTables(self, self._change, self._writer, self._thread, self._database)
+
+
+def _condition(where: SessionFilter, first: int) -> tuple[str, list[str | float]]:
+    """Return the condition in SQL and its values, whose numbers begin with `first`."""
+    parts = where.conditions(_FOLDER)
+    conditions = [f"{sql} ${number}" for number, (sql, _) in enumerate(parts, first)]
+    return " AND ".join(["true", *conditions]), [value for _, value in parts]
 
 
 async def _forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:

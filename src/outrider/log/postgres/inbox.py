@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from outrider.errors import LogError, SessionLostError
-from outrider.log.backend import LOST, Backend
-from outrider.log.inbox_tables import ANSWERED_SECONDS, InboxView, QuestionRow
+from outrider.log.backend import Backend
+from outrider.log.inbox_tables import ANSWERED_SECONDS, CLOSED, InboxView, QuestionRow
 from outrider.log.postgres.link import Database, Line, LoopThread, Use
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import storable
@@ -55,7 +55,8 @@ class PostgresInboxTables:
 
     def settle(self, id: str, answer: str, by: str) -> bool:
         """Store the first answer."""
-        return self._use(lambda connection: _settle(connection, id, answer, by))
+        now = time.time()
+        return self._use(lambda connection: _settle(connection, id, answer, by, now))
 
     def send(self, number: int, fence: int, body: str) -> int:
         """Store a message."""
@@ -84,7 +85,8 @@ class PostgresInboxTables:
 
         async def work(connection: Connection) -> None:
             await connection.execute(
-                "INSERT INTO listener SELECT number, fence FROM session WHERE number = $1 AND fence = $2 "
+                "INSERT INTO listener SELECT number, fence FROM session "
+                "WHERE number = $1 AND fence = $2 AND holder <> '' "
                 "ON CONFLICT (session) DO UPDATE SET fence = excluded.fence",
                 *(number, fence),
             )
@@ -105,9 +107,7 @@ class PostgresInboxTables:
         async def work(connection: Connection) -> None:
             old = time.time() - ANSWERED_SECONDS
             await connection.execute("DELETE FROM question WHERE session = $1 AND answered < $2", number, old)
-            held = await connection.fetchval("SELECT true FROM session WHERE number = $1 AND fence = $2", number, fence)
-            if not held:
-                raise SessionLostError(LOST)
+            await _check_fence(connection, number, fence)
             await connection.execute(
                 "INSERT INTO question (id, session, fence, call_id, body, asked) VALUES ($1, $2, $3, $4, $5, $6) "
                 "ON CONFLICT DO NOTHING",  # an attempt whose answer was lost
@@ -117,12 +117,13 @@ class PostgresInboxTables:
         await self._writer.submit_work(work).finished()
 
     async def settle_own(self, id: str, answer: str, by: str) -> QuestionRow | None:
-        """Store the first answer. Return the question as it is then."""
+        """Store the first answer. Return the question if another was first."""
         found: list[QuestionRow | None] = []
+        now = time.time()
 
         async def work(connection: Connection) -> None:
-            await _settle(connection, id, answer, by)
-            found[:] = [await _find(connection, id)]
+            is_first = await _settle(connection, id, answer, by, now)
+            found[:] = [None if is_first else await _find(connection, id)]
 
         await self._writer.submit_work(work).finished()
         return found[0]
@@ -133,9 +134,7 @@ class PostgresInboxTables:
         now = time.time()  # tells what this call takes
 
         async def work(connection: Connection) -> None:
-            held = await connection.fetchval("SELECT true FROM session WHERE number = $1 AND fence = $2", number, fence)
-            if not held:
-                raise SessionLostError(LOST)
+            await _check_fence(connection, number, fence)
             scope = "session = $1 AND fence = $2"
             await connection.execute(
                 f"UPDATE signal SET taken = $3 WHERE {scope} AND taken IS NULL", number, fence, now
@@ -156,16 +155,24 @@ async def _find(connection: Connection, id: str) -> QuestionRow | None:
     return QuestionRow(*found) if found else None
 
 
-async def _settle(connection: Connection, id: str, answer: str, by: str) -> bool:
-    # The token finds an answer of this call whose confirmation was lost.
-    now = time.time()
+async def _settle(connection: Connection, id: str, answer: str, by: str, now: float) -> bool:
+    # The second half finds what an attempt has stored whose answer was lost.
+    values = answer, storable(by), now, storable(id)
     settled = await connection.fetchval(
         "UPDATE question SET answer = $1, answered_by = $2, answered = $3 WHERE id = $4 AND answer IS NULL AND EXISTS "
         "(SELECT FROM session WHERE number = question.session AND session.fence = question.fence AND holder <> '') "
         "RETURNING true",
-        *(answer, storable(by), now, storable(id)),
+        *values,
+    ) or await connection.fetchval(
+        "SELECT true FROM question WHERE answer = $1 AND answered_by = $2 AND answered = $3 AND id = $4", *values
     )
     return bool(settled)
+
+
+async def _check_fence(connection: Connection, number: int, fence: int) -> None:
+    query = "SELECT true FROM session WHERE number = $1 AND fence = $2 AND holder <> ''"
+    if not await connection.fetchval(query, number, fence):
+        raise SessionLostError(CLOSED)
 
 
 class _Seen(NamedTuple):
@@ -211,8 +218,9 @@ class PostgresWatcher:
 
         return stop
 
-    def hurry(self) -> None:
-        """Look again soon."""
+    def look_soon(self) -> None:
+        """Look again, whether or not the log has changed."""
+        self._version = ""
         if self._watches:
             self._thread.call(self._start)
 

@@ -89,7 +89,7 @@ class Addition(msgspec.Struct):
     @property
     def _columns(self) -> tuple[Any, ...]:
         update, used = self.update, self.update.usage
-        title = update.settings.title if update.settings_changed else None
+        title = update.set_title
         return (
             *(self.number, self.fence, self.before, self.last, update.size, update.entries, update.turns),
             *(used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens),

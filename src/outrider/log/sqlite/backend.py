@@ -22,15 +22,26 @@ from outrider.log.inbox_tables import InboxTables
 from outrider.log.passage_tables import PassageTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent, Row, row
+from outrider.log.session_filter import SessionFilter
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sqlite.database import explain_errors, reading
-from outrider.log.sqlite.event_table import INSERT, read_after, read_kinds, read_newest, read_row, read_rows
+from outrider.log.sqlite.event_table import (
+    INSERT,
+    read_after,
+    read_before,
+    read_kinds,
+    read_newest,
+    read_row,
+    read_rows,
+)
 from outrider.log.sqlite.filesystem import network_file_system
 from outrider.log.sqlite.inbox_rows import forget_inbox
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
 from outrider.log.sqlite.session_table import find, insert, references, write_update
 from outrider.log.sqlite.writer import Writer
 from outrider.log.summary import SessionRow
+
+_FOLDER = "json_extract(settings, '$.cwd')"
 
 
 class SqliteBackend:
@@ -69,13 +80,28 @@ class SqliteBackend:
 
     # Reading
 
-    def listed(self, limit: int | None) -> list[SessionRow]:
+    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
         """Return the sessions that a list shows."""
-        return self._find("parent = '' AND title != '' ORDER BY opened DESC LIMIT ?", -1 if limit is None else limit)
+        condition, values = _condition(where)
+        listed = f"parent = '' AND title != '' AND {condition} ORDER BY opened DESC LIMIT ? OFFSET ?"
+        return self._find(listed, *values, -1 if limit is None else limit, offset)
 
-    def everything(self) -> list[SessionRow]:
-        """Return all sessions."""
-        return self._find("1")
+    def matching(self, where: SessionFilter) -> list[SessionRow]:
+        """Return all sessions that the filter describes."""
+        condition, values = _condition(where)
+        return self._find(condition, *values)
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of the sessions that a list shows."""
+        with reading(self.path) as connection:
+            columns = [
+                connection.execute(
+                    f"SELECT DISTINCT {column} FROM session WHERE parent = '' AND title != ''"
+                ).fetchall()
+                for column in (_FOLDER, "model")
+            ]
+        folders, models = (sorted({value for (value,) in found if value}) for found in columns)
+        return folders, models
 
     def with_prefix(self, prefix: str) -> list[SessionRow]:
         """Return the first two sessions whose ids begin with this."""
@@ -100,6 +126,11 @@ class SqliteBackend:
         """Iterate over the next rows after a seq."""
         with reading(self.path) as connection:
             yield from read_after(connection, extent, after, count)
+
+    def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
+        """Return the rows before a seq, oldest first."""
+        with reading(self.path) as connection:
+            return read_before(connection, extent, before, count)
 
     def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
         """Return those of the rows that are there."""
@@ -206,6 +237,11 @@ class SqliteBackend:
         from outrider.log.sqlite.inbox import SqliteInboxTables  # few programs use them
 
         return SqliteInboxTables(self.path, self.writer)
+
+
+def _condition(where: SessionFilter) -> tuple[str, list[str | float]]:
+    parts = where.conditions(_FOLDER)
+    return " AND ".join(["1", *(f"{sql} ?" for sql, _ in parts)]), [value for _, value in parts]
 
 
 def _append(append: Append, connection: sqlite3.Connection) -> None:

@@ -26,6 +26,14 @@ def read_after(connection: sqlite3.Connection, extent: Extent, after: int, count
     return in_order(rows, extent, after, min(extent.last, after + 1))
 
 
+def read_before(connection: sqlite3.Connection, extent: Extent, before: int, count: int) -> list[Row]:
+    """Return the rows before a seq, oldest first. Raise DamagedLogError if any is missing or damaged."""
+    query = f"{_SELECT} WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+    rows = connection.execute(query, (extent.session, before, count)).fetchall()[::-1]
+    start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
+    return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
+
+
 def read_row(connection: sqlite3.Connection, extent: Extent, seq: int) -> Row | None:
     """Return one row, or None if it does not exist."""
     found: Row | None = connection.execute(f"{_SELECT} WHERE session = ? AND seq = ?", (extent.session, seq)).fetchone()

@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 from outrider.errors import SessionLostError
-from outrider.log.backend import LOST
 from outrider.log.holder import STALE_SECONDS
-from outrider.log.inbox_tables import ANSWERED_SECONDS, QuestionRow
+from outrider.log.inbox_tables import ANSWERED_SECONDS, CLOSED, QuestionRow
 from outrider.log.sqlite.database import has_inbox, reading
 from outrider.log.sqlite.inbox_rows import COLUMNS, JOINED, find_question
 from outrider.log.sqlite.session_table import find
@@ -112,12 +111,12 @@ class SqliteInboxTables:
         await self._writer.submit(work).finished()
 
     async def settle_own(self, id: str, answer: str, by: str) -> QuestionRow | None:
-        """Store the first answer. Return the question as it is then."""
+        """Store the first answer. Return the question if another was first."""
         found: list[QuestionRow | None] = []
 
         def work(connection: sqlite3.Connection) -> None:
-            _settle(connection, id, answer, by)
-            found.append(find_question(connection, id))
+            is_first = _settle(connection, id, answer, by)
+            found.append(None if is_first else find_question(connection, id))
 
         await self._writer.submit(work).finished()
         return found[0]
@@ -151,5 +150,6 @@ def _settle(connection: sqlite3.Connection, id: str, answer: str, by: str) -> bo
 
 
 def _check_fence(connection: sqlite3.Connection, number: int, fence: int) -> None:
-    if not connection.execute("SELECT 1 FROM session WHERE number = ? AND fence = ?", (number, fence)).fetchone():
-        raise SessionLostError(LOST)
+    query = "SELECT 1 FROM session WHERE number = ? AND fence = ? AND holder != ''"
+    if not connection.execute(query, (number, fence)).fetchone():
+        raise SessionLostError(CLOSED)

@@ -67,8 +67,8 @@ def _write_settings(connection: sqlite3.Connection, update: SummaryUpdate, sessi
     connection.execute(
         "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
     )
-    if settings.title is not None:
-        connection.execute("UPDATE session SET title = ? WHERE number = ?", (settings.title, session))
+    if title := update.set_title:
+        connection.execute("UPDATE session SET title = ? WHERE number = ?", (title, session))
 
 
 def references(connection: sqlite3.Connection, session: int) -> set[str]:

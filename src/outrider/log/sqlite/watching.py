@@ -71,10 +71,11 @@ class SqliteWatcher:
 
         return stop
 
-    def hurry(self) -> None:
-        """Look again soon: something is awaited from now on."""
+    def look_soon(self) -> None:
+        """Look again, whether or not the log has changed: something is awaited from now on."""
+        self._version = -1
         if self._loop and self._watches:
-            self._schedule(BUSY_SECONDS)
+            self._schedule(0)
 
     def close(self) -> None:
         """Stop watching, and close the file."""

@@ -12,7 +12,7 @@ import msgspec
 
 from outrider.coding.toolbox.editor import Buffers
 from outrider.coding.toolbox.files.regular_files import open_regular_in
-from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of
+from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of, stamp_path
 from outrider.coding.toolbox.files.versions import Version, version
 from outrider.coding.toolbox.no_follow import Folder, opened_folder
 from outrider.coding.toolbox.seen_files import Stamp
@@ -82,6 +82,9 @@ def _save_in_editor(
 def _check_saved(workspace: Workspace, path: Path, name: str, data: bytes) -> tuple[Stamp | None, str]:
     """Return the stamp of what the editor saved if it is the same text, or else a note for the model."""
     try:
+        stamp, saved = stamp_path(path, name)
+        if saved is not None and _normalized(saved) == _normalized(data):
+            return stamp, ""  # the editor need not be asked
         now = version(workspace, path, name)
     except ToolCallError:
         return None, ""

@@ -59,14 +59,19 @@ class EditorUnavailableError(ToolCallError):
 
 def version(workspace: Workspace, path: Path, name: str) -> Version:
     """Return the current version of a file. Raises ToolCallError if it is missing or cannot be read."""
-    found = version_or_none(workspace, path, name)
-    return found if found.stamp else _on_disk(*stamp_path(path, name))
+    if not os.path.lexists(path):
+        draft = editor_version(workspace, path, name, None, b"")  # the editor may have what was never saved
+        return draft if draft.stamp else _on_disk(*stamp_path(path, name))
+    return editor_version(workspace, path, name, *stamp_path(path, name))
 
 
 def version_or_none(workspace: Workspace, path: Path, name: str) -> Version:
     """Return the current version of a file that may be missing: its stamp is then None."""
-    stamp, data = stamp_path(path, name) if os.path.lexists(path) else (None, b"")
-    return editor_version(workspace, path, name, stamp, data)
+    if os.path.lexists(path):
+        return editor_version(workspace, path, name, *stamp_path(path, name))
+    # The editor is not asked about a file that is to be created: it would answer with an error.
+    via_editor = workspace.buffers is not None and _editor_may_have(workspace, path, None, b"")
+    return msgspec.structs.replace(_on_disk(None, b""), via_editor=via_editor)
 
 
 def editor_version(workspace: Workspace, path: Path, name: str, disk: Stamp | None, data: bytes | None) -> Version:

@@ -1,91 +1,151 @@
-"""Commands in the background: their output goes to a file, and they end with the session at the latest."""
+"""Start commands in the background: their output goes to a file, and they end with the session at the latest."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
 import threading
 import time
-from pathlib import Path
 
 from outrider.coding.access import Access
+from outrider.coding.toolbox.background_commands import BackgroundCommand
+from outrider.coding.toolbox.shell.following import make_pipe
+from outrider.coding.toolbox.shell.newest_output import KEPT, NewestOutput
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
 from outrider.coding.toolbox.shell.output import readable
 from outrider.coding.toolbox.shell.shell import Shell
-from outrider.processes.processes import Process, end
+from outrider.processes.processes import end
+from outrider.text import human_size
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 
 FIRST_LOOK = 0.2
 """Seconds to wait for a command that fails at once."""
 _SHOWN = 4_000
+_READ = 256 * 1024
+_NAP = 0.02
+"""Seconds to sleep after a full read, so that a flood of output does not take a whole processor."""
+_POLL_SECONDS = 0.2
+"""Seconds within which the end of the shell is noticed on systems without pidfds."""
 
 
 async def start_in_background(shell: Shell, command: str, access: Access, threads: Threads) -> ToolResult:
     """Start a command and report whether it has already ended. Raises ToolCallError."""
-    workspace, began = shell.workspace, time.monotonic()
-    note = shell.enter_folder()
-    folder = workspace.shell_cwd
-    path = workspace.temporary / f"background-{os.urandom(4).hex()}.txt"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    began, note = time.monotonic(), shell.enter_folder()
+    folder = shell.workspace.shell_cwd
+    started, following = _start(shell, command, access)
+    try:
+        await threads.run(following.shell_ended.wait, FIRST_LOOK)
+    except asyncio.CancelledError:
+        await asyncio.shield(threads.run(end, [started.process]))
+        raise
+    if started.exit_code is None:
+        lines = [_started_text(started, shell.sandbox is not None and access != "full")]
+    else:
+        lines = _ended_text(started)
+        lines.append(shell.missing_access(access, started.exit_code, lines[0]))
+    size = started.path.stat().st_size
+    figures = details(started.exit_code, time.monotonic() - began, size, folder, started.process.pid)
+    return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(started.exit_code), details=figures)
+
+
+def _start(shell: Shell, command: str, access: Access) -> tuple[BackgroundCommand, _Following]:
+    workspace = shell.workspace
+    output = NewestOutput(workspace.temporary / f"background-{os.urandom(4).hex()}.txt")
+    source, sink = make_pipe()
     try:
         # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
-        process = shell.start(command, handle, access=access)
+        process = shell.start(command, sink, access=access)
     except BaseException:
-        os.close(handle)
+        os.close(source)
+        output.close()
         raise
-    waiter = _Waiter(shell, process, handle)
-    threading.Thread(target=waiter.wait, name="outrider-background", daemon=True).start()
-    try:
-        await threads.run(waiter.known.wait, FIRST_LOOK)
-    except asyncio.CancelledError:
-        await asyncio.shield(threads.run(end, [process]))
-        raise
-    if waiter.known.is_set():
-        lines = _ended_text(path)
-        lines.append(shell.missing_access(access, waiter.exit_code, lines[0]))
-    else:
-        lines = [_started_text(process, path, shell.sandbox is not None and access != "full")]
-    figures = details(waiter.exit_code, time.monotonic() - began, path.stat().st_size, folder, process.pid)
-    return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(waiter.exit_code), details=figures)
+    finally:
+        os.close(sink)
+    started = workspace.background.add(command, process, output.path)
+    following = _Following(shell, started, source, output)
+    threading.Thread(target=following.run, name="outrider-background", daemon=True).start()
+    return started, following
 
 
-class _Waiter:
-    """Waits for the end of a background command."""
+class _Following:
+    """Copies the output of a background command to its file, in a thread, until no process can print any more."""
 
-    def __init__(self, shell: Shell, process: Process, handle: int) -> None:
-        self.exit_code: int | None = None
-        self.known = threading.Event()
+    def __init__(self, shell: Shell, command: BackgroundCommand, source: int, output: NewestOutput) -> None:
+        self.shell_ended = threading.Event()
         self._processes = shell.workspace.processes
-        self._process = process
-        self._handle = handle
+        self._command = command
+        self._source = source
+        self._output = output
+        self._open = True
 
-    def wait(self) -> None:
-        """Wait for the shell and append its exit code to the output. Processes that it started go on."""
-        code = self._process.reap()
-        if not self._process.running():
-            self._processes.forget(self._process)
-        sentence = exit_sentence(code) or "Exit code 0."
+    def run(self) -> None:
+        """Read until the shell has ended, append its exit code, and go on for the processes that it has left."""
+        process = self._command.process
         try:
-            os.write(self._handle, f"\n[The command has ended. {sentence}]\n".encode())
-        except OSError:  # the disk is full: the exit code is not essential
-            pass
+            while not process.ended():
+                self._read(process.exit_handle)
+            self._drain()
+            self._command.set_exit_code(process.reap())
+            self._output.append(f"\n[{_end_sentence(self._command)}]\n".encode())
+            if not process.running():
+                self._processes.forget(process)
+            self.shell_ended.set()
+            while self._open:
+                self._read()
         finally:
-            os.close(self._handle)
-        self.exit_code = code
-        self.known.set()
+            self._command.running = False
+            self.shell_ended.set()
+            os.close(self._source)
+            self._output.close()
+
+    def _read(self, or_readable: int | None = None) -> None:
+        poll = select.poll()
+        for handle in (self._source if self._open else None, or_readable):
+            if handle is not None:
+                poll.register(handle, select.POLLIN)
+        unseen_end = or_readable is None and self._command.exit_code is None
+        ready = dict(poll.poll(_POLL_SECONDS * 1000 if unseen_end else None))
+        if self._source in ready and self._copy() >= _READ:
+            time.sleep(_NAP)
+
+    def _drain(self) -> None:
+        """Copy what is in the pipe by now; processes that go on may print more."""
+        deadline = time.monotonic() + 1
+        while self._open and self._copy() and time.monotonic() < deadline:
+            pass
+
+    def _copy(self) -> int:
+        """Copy what is available. Return its size."""
+        try:
+            data = os.read(self._source, _READ)
+        except BlockingIOError:
+            return 0
+        self._open = bool(data)
+        if data:
+            self._output.append(data)
+        return len(data)
 
 
-def _started_text(process: Process, path: Path, sandboxed: bool) -> str:
+def _end_sentence(command: BackgroundCommand) -> str:
+    if command.ended_by_user:
+        return "The user has ended the command."
+    return f"The command has ended. {exit_sentence(command.exit_code) or 'Exit code 0.'}"
+
+
+def _started_text(command: BackgroundCommand, sandboxed: bool) -> str:
     # In a sandbox, one command does not see the processes of another.
-    how = "It" if sandboxed else f"`kill -- -{process.pid}` ends the command; otherwise it"
+    pid = command.process.pid
+    how = f"`kill -- -{pid}`{' with the access `full`' if sandboxed else ''} ends the command; otherwise it"
     return (
-        f"The command runs in the background (process {process.pid}). Its output goes to {path}; Read shows it. "
-        f"The last line says when it has ended. The file grows without a limit. {how} ends with the session."
+        f"The command runs in the background (process {pid}). Its output goes to {command.path}; Read shows it. "
+        f"The last line says when it has ended. Of a long output, the file keeps at least the last {human_size(KEPT)}. "
+        f"{how} ends with the session."
     )
 
 
-def _ended_text(path: Path) -> list[str]:
-    with path.open("rb") as file:
+def _ended_text(command: BackgroundCommand) -> list[str]:
+    with command.path.open("rb") as file:
         output = readable(file.read(_SHOWN).decode(errors="replace")).strip("\n")
-    return [output, f"The command has ended already. All of its output is in {path}."]
+    return [output, f"The command has ended already. All of its output is in {command.path}."]

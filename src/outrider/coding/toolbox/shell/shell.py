@@ -148,6 +148,13 @@ class Shell:
         except OSError as error:
             raise self._start_error(error, command) from None
 
+    def argv(self, command: str, mark: str, access: Access) -> list[str]:
+        """Return the arguments that run a command in the sandbox. Raises ToolCallError if there is no shell."""
+        try:
+            return self._argv(command, mark, VARIABLES, None, access)
+        except OSError as error:
+            raise self._start_error(error, command) from None
+
     def editor_argv(self, command: str, mark: str, report: FolderReport, access: Access = "read") -> list[str]:
         """Return the arguments that run a command like `start`, but from another program. Raises ToolCallError."""
         path = (self._environment or {}).get("PATH")

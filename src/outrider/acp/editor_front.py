@@ -1,0 +1,49 @@
+"""What other processes can do with the session of an editor."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from outrider.acp.schema.content import TextContent
+from outrider.coding.permissions.question import Mode
+from outrider.conversation.messages import Message
+from outrider.errors import OutriderError
+
+if TYPE_CHECKING:
+    from outrider.acp.editor_session import EditorSession
+
+
+class EditorFront:
+    """Answers, messages and stops from elsewhere, as if the user had given them in the editor. Implements `Front`."""
+
+    place = "in the editor"
+
+    def __init__(self, session: EditorSession) -> None:
+        self._session = session
+        self._saying: set[asyncio.Task[None]] = set()
+
+    def answered(self, text: str) -> None:
+        """Show that a question was answered elsewhere."""
+        self._session.sender.send_notice(text, "info")
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the permission mode."""
+        self._session.set_mode(mode)
+
+    def say(self, text: str) -> None:
+        """Run a turn, or queue the text for the turn that goes on. The editor sees it as a message of the user."""
+        task = asyncio.get_running_loop().create_task(self._say(text))
+        self._saying.add(task)
+        task.add_done_callback(self._saying.discard)
+
+    def stop(self) -> None:
+        """Cancel the turn that goes on."""
+        self._session.cancel()
+
+    async def _say(self, text: str) -> None:
+        self._session.sender.send_user_message(Message.user(text))
+        try:
+            await self._session.prompt([TextContent(text)])
+        except OutriderError as error:
+            self._session.sender.send_notice(str(error))

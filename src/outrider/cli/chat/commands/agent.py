@@ -1,0 +1,101 @@
+"""Commands about the agent: its model, permissions, tools and MCP servers."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick
+from outrider.cli.sanitize import safe_line
+from outrider.cli.styles import BOLD, fit, styled, wrap_columns
+from outrider.coding import sentences
+from outrider.coding.mcp.states import state_lines
+
+
+def _choose_model(chat: CommandContext, name: str) -> Next:
+    if not name:
+        from outrider.cli.chat.session_choices import model_choices
+
+        return Pick(sentences.model_is(chat.current.model_name), model_choices(), partial(_use_model, chat))
+    _use_model(chat, name)
+    return None
+
+
+def _use_model(chat: CommandContext, name: str) -> None:
+    chat.current.use_model(name)
+    chat.view.dim(f"{sentences.model_is(chat.current.model_name)} `outrider models` lists the models.")
+
+
+def _choose_effort(chat: CommandContext, name: str) -> None:
+    from outrider.providers import resolve
+    from outrider.providers.base import EFFORT_CHOICES, EFFORTS
+    from outrider.providers.efforts import levels_for
+
+    session = chat.current.session
+    levels = levels_for(session.provider if session else resolve(chat.current.model_name))
+    names = [*(EFFORTS if levels is None else levels), "default"]
+    if name and name not in EFFORT_CHOICES:
+        chat.view.problem(f"Unknown effort {name!r}; choose one of {', '.join(names)}.")
+        return
+    for effort in EFFORT_CHOICES:
+        if effort == name:
+            chat.current.use_effort(effort)
+    if len(names) == 1:
+        chat.view.dim(f"{chat.current.model_name} has no effort to set.")
+    else:
+        chat.view.dim(f"Effort: {chat.current.effort or 'default'}. The model has: {', '.join(names)}.")
+
+
+def _choose_permissions(chat: CommandContext, name: str) -> None:
+    from outrider.coding.permissions.question import MODES
+
+    if name and name not in MODES:
+        chat.view.problem(sentences.unknown_mode(name))
+        return
+    for mode in MODES:
+        if mode == name:
+            chat.current.use_mode(mode)
+    chat.view.dim(sentences.mode_is(chat.current.mode))
+
+
+def _list_tools(chat: CommandContext, _: str) -> None:
+    width = chat.view.region.width
+    servers = chat.current.servers
+    for tool in (*chat.current.bench.tools, *(servers.tools() if servers else ())):
+        first = tool.description.strip().partition("\n")[0]
+        chat.view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(safe_line(first), width - 14)}"])
+    for served in chat.current.session.agent.server_tools if chat.current.session else ():
+        chat.view.write([f"  {styled(f'{served.name:<10}', BOLD)} {sentences.SERVER_TOOL}"])
+
+
+def _list_servers(chat: CommandContext, word: str) -> None:
+    from outrider.cli.mcp import consent_lines
+
+    waiting = chat.current.found_servers.waiting
+    if word == "trust" and waiting and chat.shown_consent == waiting.content:
+        chat.current.approve_servers()
+        chat.view.dim("Approved: .mcp.json as it is now. Its servers are starting.")
+        return
+    servers = chat.current.bench.servers
+    chat.view.write([f"  {safe_line(line)}" for line in state_lines(servers.statuses() if servers else ())])
+    if waiting:
+        chat.shown_consent = waiting.content
+        width = chat.view.region.width - 2
+        shown = [part for line in consent_lines(waiting) for part in wrap_columns(line, width)]
+        chat.view.write([f"  {part}" for part in shown])
+        chat.view.note("These run with your rights, outside of the sandbox. To approve them: /mcp trust")
+    elif not servers:
+        chat.view.dim("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
+
+
+COMMANDS = (
+    Command("model", f"{sentences.COMMANDS['model']}: /model NAME", _choose_model),
+    Command("effort", f"{sentences.COMMANDS['effort']}: /effort LEVEL", _choose_effort),
+    Command(
+        "permissions",
+        f"{sentences.COMMANDS['permissions']}: /permissions ask|edits|all|plan",
+        _choose_permissions,
+        aliases=("mode",),
+    ),
+    Command("tools", sentences.COMMANDS["tools"], _list_tools),
+    Command("mcp", f"{sentences.COMMANDS['mcp']}; /mcp trust approves the project's", _list_servers),
+)

@@ -1,0 +1,77 @@
+"""A command of the chat, what it works with, and what may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from outrider.cli.chat.current_session import CurrentSession
+from outrider.cli.chat.session_view import SessionView
+
+if TYPE_CHECKING:
+    from outrider.cli.chat.picker import Choice
+    from outrider.coding.rewinding import Rewind
+    from outrider.coding.toolbox.background_commands import BackgroundCommand
+
+
+class Send(NamedTuple):
+    """Send a message to the agent next."""
+
+    text: str
+    """The message; empty continues an interrupted turn."""
+
+
+class Compact(NamedTuple):
+    """Summarise the conversation next."""
+
+    focus: str
+    """What the summary must keep."""
+
+
+class Follow(NamedTuple):
+    """Show the output of a background command next, as it comes."""
+
+    command: BackgroundCommand
+
+
+class Pick(NamedTuple):
+    """Let the user choose next."""
+
+    title: str
+    choices: Sequence[Choice]
+    take: Callable[[str], None]
+    """Called with the value of the choice."""
+
+
+class Page(NamedTuple):
+    """Show a text in the pager next."""
+
+    text: str
+
+
+class Exit(NamedTuple):
+    """Exit the chat."""
+
+
+Next: TypeAlias = "Send | Compact | Rewind | Follow | Pick | Page | Exit | None"
+"""What follows a command; after None the chat reads the next line."""
+
+
+class CommandContext:
+    """What commands work with: the session, and the view that they write to."""
+
+    def __init__(self, current: CurrentSession, view: SessionView) -> None:
+        self.current = current
+        self.view = view
+        self.shown_consent = b""
+        """The content of the project's .mcp.json that the user has seen."""
+
+
+class Command(NamedTuple):
+    """A command, which a line that begins with / and its name runs."""
+
+    name: str
+    description: str
+    run: Callable[[CommandContext, str], Next]
+    """Called with the rest of the line. An OutriderError that it raises is shown."""
+    aliases: tuple[str, ...] = ()

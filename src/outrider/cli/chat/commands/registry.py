@@ -1,0 +1,82 @@
+"""The commands of the chat by name: `/help` and the others.
+
+To add a command, add a `Command` to the list of the file that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from outrider.cli.chat.commands import agent, output, requests, sessions
+from outrider.cli.chat.commands.command import Command, CommandContext, Exit, Next
+from outrider.cli.sanitize import safe_line
+from outrider.cli.styles import BOLD, fit, styled
+from outrider.errors import OutriderError
+
+KEYS = {
+    "!command": "run a command; the agent sees its output with the next message",
+    "@path": "attach a file or picture; @server:uri attaches an MCP resource",
+    "\\ Enter": "insert a line break; also Alt-Enter and Ctrl-J",
+    "Tab": "complete a command or a path",
+    "Shift-Tab": "switch the permission mode",
+    "Ctrl-O": "show the last calls with their whole output",
+    "Ctrl-G": "edit the message in $EDITOR",
+    "Ctrl-V": "attach the picture in the clipboard",
+    "Esc, Ctrl-C": "cancel the current turn; Ctrl-C twice in an empty line exits",
+    "Esc Esc": "list your messages, to go back to one: /rewind",
+    "Ctrl-D": "exit",
+}
+
+
+class Commands:
+    """The commands by name."""
+
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self._commands: dict[str, Command] = {}
+        self._aliases: dict[str, str] = {}
+        self.add([Command("help", "list the commands and keys", self._help)])
+        self.add([*agent.COMMANDS, *sessions.COMMANDS, *requests.COMMANDS, *output.COMMANDS])
+        self.add([Command("exit", "exit the chat", lambda *_: Exit(), aliases=("quit", "q"))])
+
+    def add(self, commands: Iterable[Command]) -> None:
+        """Add commands. One with the name of another replaces it."""
+        for command in commands:
+            self._commands[command.name] = command
+            self._aliases.update(dict.fromkeys(command.aliases, command.name))
+
+    @property
+    def descriptions(self) -> dict[str, str]:
+        """Return the description of each command."""
+        return {command.name: command.description for command in self._commands.values()}
+
+    def has(self, text: str) -> bool:
+        """Return whether a line calls one of these commands."""
+        name = text[1:].strip().partition(" ")[0]
+        return text.startswith("/") and self._aliases.get(name, name) in self._commands
+
+    def run(self, text: str) -> Next:
+        """Run a line that begins with /."""
+        name, _, rest = text[1:].strip().partition(" ")
+        command = self._commands.get(self._aliases.get(name, name))
+        if command is None:
+            self._context.view.problem(f"Unknown command /{name}; {self._hint(name)}")
+            return None
+        try:
+            return command.run(self._context, rest.strip())
+        except OutriderError as error:
+            self._context.view.problem(str(error))
+            return None
+
+    def _hint(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, [*self._commands, *self._context.current.prompt_commands], 1)
+        return f"did you mean /{close[0]}?" if close else "/help lists the commands."
+
+    def _help(self, chat: CommandContext, _: str) -> None:
+        lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
+        for name, described in chat.current.prompt_commands.items():
+            lines.append(f"  {styled(f'/{safe_line(name):<12}', BOLD)} {fit(safe_line(described), 80)}")
+        lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in KEYS.items())]
+        chat.view.write(lines)

@@ -1,0 +1,83 @@
+"""Commands about the requests of a session: what they send, what fills them, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from outrider.cli.chat.commands.command import Command, CommandContext, Compact, Next
+from outrider.cli.sanitize import safe_lines
+from outrider.cli.styles import fit
+from outrider.coding import sentences
+from outrider.text import dollars
+
+if TYPE_CHECKING:
+    from outrider.providers.base import ToolSpec
+
+WIRE_LINES = 300
+
+
+def _show_request(chat: CommandContext, model: str) -> None:
+    from outrider.coding.wire import pretty, sending_provider
+    from outrider.providers.base import Request
+
+    session = chat.current.session
+    messages = session.history.sendable() if session else []
+    if session is None or not messages:
+        chat.view.dim("There are no messages yet, so there is no request.")
+        return
+    provider = sending_provider(model or chat.current.model_name)
+    served = session.agent.server_tools if not model else ()
+    request = Request(messages, session.store, session.agent.instructions, session.specs, server_tools=served)
+    body = provider.render(request)
+    lines = safe_lines(pretty(_without_tools(body, session.specs)).decode()).split("\n")
+    if len(lines) > WIRE_LINES:
+        chat.view.dim(f"… {len(lines) - WIRE_LINES} earlier lines")
+    chat.view.write([fit(line, chat.view.region.width) for line in lines[-WIRE_LINES:]])
+
+
+def _show_context(chat: CommandContext, _: str) -> None:
+    from outrider.cli.chat.context_lines import context_lines
+
+    lines = context_lines(chat.current.context, chat.view.region.width)
+    chat.view.write([*(f"  {line}".rstrip() for line in lines), ""])
+
+
+def _compact(chat: CommandContext, focus: str) -> Next:
+    if chat.current.session:
+        return Compact(focus)
+    chat.view.dim("There are no messages yet.")
+    return None
+
+
+def _show_cost(chat: CommandContext, _: str) -> None:
+    usage = chat.current.usage
+    if usage is None:
+        chat.view.dim("No tokens used yet.")
+        return
+    cost = dollars(usage.cost) or "unknown"
+    chat.view.write(
+        [
+            f"  cost    {cost}",
+            f"  input   {usage.input_tokens:,} tokens, {usage.cached_tokens:,} of them cached",
+            f"  output  {usage.output_tokens:,} tokens, {usage.reasoning_tokens:,} of them reasoning",
+        ]
+    )
+
+
+def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:
+    """Return the request with tool names only; the schemas would fill the screen."""
+    import msgspec
+
+    request = msgspec.json.decode(body)
+    if isinstance(request, dict) and "tools" in request:
+        request["tools"] = f"… {', '.join(spec.name for spec in specs)} with their schemas"
+    return msgspec.json.encode(request)
+
+
+COMMANDS = (
+    Command("wire", "show the next request; /wire MODEL shows it for another model", _show_request),
+    Command("context", sentences.COMMANDS["context"], _show_context),
+    Command("compact", f"{sentences.COMMANDS['compact']}; /compact WORDS says what to keep", _compact),
+    Command("cost", sentences.COMMANDS["cost"], _show_cost),
+)

@@ -1,0 +1,94 @@
+"""Commands about sessions: resume, _rename, copy, rewind and leave one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick, Send
+from outrider.cli.chat.recent_messages import recent_lines
+from outrider.cli.sanitize import safe_line
+from outrider.cli.styles import fit
+from outrider.coding import sentences
+from outrider.coding.rewinding import USAGE, parse_rewind
+
+
+def _choose_session(chat: CommandContext, id: str) -> Next:
+    from outrider.cli.chat.session_choices import session_choices
+
+    if id:
+        _resume(chat, id)
+    elif choices := session_choices(chat.current.log, chat.current.folder):
+        return Pick("Resume a session", choices, partial(_resume, chat))
+    else:
+        chat.view.dim("No sessions yet.")
+    return None
+
+
+def _resume(chat: CommandContext, id: str) -> None:
+    chat.view.write(recent_lines(chat.current, chat.current.go_to(id), chat.view))
+    worked_in = chat.current.log.settings(id).cwd
+    if worked_in and worked_in != str(chat.current.folder):
+        chat.view.note(f"This session worked in {worked_in}; it continues in {chat.current.folder}.")
+
+
+def _rename(chat: CommandContext, title: str) -> None:
+    if chat.current.session is None:
+        chat.view.dim("There are no messages yet, so there is no session to rename.")
+    elif not title:
+        chat.view.problem("Give the title: /rename TITLE")
+    else:
+        chat.current.session.rename(title)
+        chat.view.dim(f"Renamed: {safe_line(title)}")
+
+
+def _continue_turn(chat: CommandContext, _: str) -> Next:
+    if chat.current.session and chat.current.session.is_unfinished:
+        return Send("")
+    chat.view.dim(sentences.NOT_INTERRUPTED)
+    return None
+
+
+def _fork(chat: CommandContext, _: str) -> None:
+    original = chat.current.fork()
+    if original:
+        chat.view.dim(f"Continuing in a copy; session {original[:8]} stays unchanged.")
+    else:
+        chat.view.dim("There is nothing to copy yet.")
+
+
+def _rewind(chat: CommandContext, words: str) -> Next:
+    if not chat.current.session:
+        chat.view.dim("There are no messages yet.")
+        return None
+    if wanted := parse_rewind(words):
+        return wanted
+    chat.view.problem(USAGE)
+    return None
+
+
+def _show_tree(chat: CommandContext, _: str) -> None:
+    from outrider.cli.session_tree import tree_lines, tree_of
+
+    session = chat.current.session
+    if session is None:
+        chat.view.dim("There are no messages yet.")
+        return
+    lines = tree_lines(tree_of(chat.current.log, session.id))
+    chat.view.write([fit(safe_line(line), chat.view.region.width) for line in lines])
+
+
+def _clear(chat: CommandContext, _: str) -> None:
+    chat.current.leave()
+    chat.view.clear_screen()
+    chat.view.dim("Your next message starts a new session.")
+
+
+COMMANDS = (
+    Command("sessions", "choose a session to resume; /sessions ID resumes one", _choose_session),
+    Command("rename", "give this session another title: /rename TITLE", _rename),
+    Command("continue", sentences.COMMANDS["continue"], _continue_turn),
+    Command("fork", "continue in a copy of this session", _fork),
+    Command("rewind", sentences.COMMANDS["rewind"], _rewind),
+    Command("tree", "show this session's sub-agents with their costs", _show_tree),
+    Command("clear", "start a new session", _clear, aliases=("new",)),
+)

@@ -1,0 +1,51 @@
+"""The messages that the chat sends: what the user wrote, with the files and resources that it mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.cli.chat.current_session import CurrentSession
+from outrider.cli.chat.mentions import mentioned_folders, missing_files, with_mentioned_files
+from outrider.cli.chat.session_view import SessionView
+from outrider.coding.mcp.mentions import mentioned_resources, with_resources
+from outrider.coding.mcp.prompts import is_prompt, prompt_parts
+from outrider.conversation.attachments import Attachment
+
+
+class MessageComposer:
+    """Composes messages. What waits for the next message goes with it, once."""
+
+    def __init__(self, current: CurrentSession, view: SessionView, attachments: Sequence[Attachment]) -> None:
+        self._current = current
+        self._view = view
+        self._attachments = attachments
+        """The files of --attach."""
+        self._outputs: list[str] = []
+        """What the agent must still be told about the user's own commands."""
+
+    def add_output(self, text: str) -> None:
+        """Send a text with the next message of the user."""
+        self._outputs.append(text)
+
+    def take_outputs(self) -> list[str]:
+        """Return the texts that wait for the next message."""
+        taken, self._outputs = self._outputs, []
+        return taken
+
+    async def compose(self, text: str) -> list[str | Attachment]:
+        """Return the message: a text with what it mentions, or the prompt of a server or a command that it calls."""
+        servers = self._current.servers
+        more, self._attachments = self._attachments, ()
+        if servers and is_prompt(text, servers):
+            return [*await prompt_parts(text, servers), *more]
+        if (commands := self._current.bench.prompt_commands).has(text):
+            _, *files = with_mentioned_files(text, self._current.folder, more)
+            return [*await commands.parts(text), *files]
+        known = [server.name for server in servers.servers] if servers else []
+        resources = [f"{each.server}:{each.uri}" for each in mentioned_resources(text, known)]
+        for name in missing_files(text, self._current.folder):
+            if name not in resources:
+                self._view.dim(f"No file {name}: sent as text.")
+        for name in mentioned_folders(text, self._current.folder):
+            self._view.dim(f"{name} is a folder: the agent sees its name, and lists it if it needs to.")
+        return await with_resources(with_mentioned_files(text, self._current.folder, more), servers)

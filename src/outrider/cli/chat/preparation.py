@@ -1,0 +1,69 @@
+"""The start of the chat: the greeting, and the slow parts that are prepared while the user types."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from outrider.cli.chat.current_session import CurrentSession, home_relative
+from outrider.cli.chat.markdown import rendered
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.status_line import StatusLine
+from outrider.cli.sanitize import safe_line
+from outrider.cli.styles import BOLD, DIM, styled
+from outrider.coding import sentences
+from outrider.coding.config.loading import Loaded
+from outrider.version import __version__
+
+
+class Preparation:
+    """Imports and creates what the first answer needs, in a thread."""
+
+    def __init__(self, current: CurrentSession, view: SessionView, status: StatusLine) -> None:
+        self._current = current
+        self._view = view
+        self._status = status
+        self._prepared: asyncio.Future[None] | None = None
+        self._notes_shown = False
+        """Whether the notes of the workbench were shown."""
+
+    def start(self, then: Callable[[], None]) -> None:
+        """Begin to prepare. `then` is called on the event loop at the end: in the thread, drawing would race."""
+
+        def on_done(done: asyncio.Future[None]) -> None:
+            if not done.cancelled() and not done.exception():  # an error is reported when the result is needed
+                then()
+
+        self._prepared = asyncio.get_running_loop().run_in_executor(None, self._prepare)
+        self._prepared.add_done_callback(on_done)
+
+    async def finished(self) -> None:
+        """Wait until all is prepared, and show its notes once. Raises OutriderError."""
+        assert self._prepared  # `start` was called
+        await asyncio.shield(self._prepared)
+        if not self._notes_shown:
+            self._notes_shown = True
+            bench = self._current.bench
+            found = self._current.found_servers
+            waiting = f"{found.waiting}; or in this chat: /mcp" if found.waiting else ""
+            for note in filter(None, (bench.sandbox_note, *bench.notes, *found.notes, waiting)):
+                self._view.note(note)
+
+    def _prepare(self) -> None:
+        rendered("*warm*", 80)  # imports the Markdown renderer
+        self._current.prepare()
+        self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
+
+
+def greet(loaded: Loaded, current: CurrentSession, view: SessionView, status: StatusLine) -> None:
+    """Write the first lines of the chat."""
+    where = safe_line(home_relative(current.folder))
+    view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
+    view.dim(f"{sentences.mode_is(current.mode)} Type /help for commands and keys.")
+    if status.is_demo_expected:
+        view.note(sentences.DEMO_ANSWERS)
+    for note in loaded.notes:
+        view.note(note)
+    if loaded.waiting:
+        view.note(str(loaded.waiting))
+    view.write([""])

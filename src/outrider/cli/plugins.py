@@ -1,0 +1,111 @@
+"""`outrider plugins`: list the plugins, what they bring, and approve the programs of one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from outrider.cli.sanitize import reveal_hidden, safe_line
+from outrider.cli.stdin import confirm
+from outrider.coding.config.masking import mask_environment_secrets
+from outrider.coding.extensions import Extensions, find_extensions
+from outrider.coding.plugins.finding import Plugin
+from outrider.errors import ConfigError, OutriderError
+from outrider.text import counted
+
+DESCRIPTION = """\
+Plugins are folders with a plugin.json (https://agent-plugins.org, version 1.0.0), found in plugins/ of .outrider,
+.agents and .claude, in the project and in your home folder, and beside your settings. One brings skills/ and mcp.json,
+and here also commands/, agents/ and hooks/hooks.json. Its MCP servers and hooks are used only after
+`outrider plugins trust`.
+"""
+EPILOG = "exit codes: 0 done, 1 not confirmed, 2 wrong usage, or a plugin was refused"
+
+
+def plugins(arguments: list[str]) -> int:
+    """Run the command and return its exit code."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("outrider plugins", None, DESCRIPTION, EPILOG, formatter_class=form)
+    parser.set_defaults(action=_list)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    trust = commands.add_parser("trust", help="show the programs of plugins, and approve them or not")
+    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
+    trust.set_defaults(action=_trust)
+    options = parser.parse_args(arguments)
+    action: Callable[[Extensions, argparse.Namespace], int] = options.action
+    try:
+        return action(find_extensions(Path.cwd()), options)
+    except (OutriderError, RuntimeError) as error:
+        print(safe_line(f"outrider plugins: {error}"), file=sys.stderr)
+        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+
+
+def _list(extensions: Extensions, options: argparse.Namespace) -> int:
+    found = extensions.plugins
+    if options.json:
+        rows = [_row(each) for each in found.plugins]
+        print(json.dumps({"plugins": rows, "notes": list(found.refused)}, indent=2, ensure_ascii=False))
+        return 2 if found.refused else 0
+    for plugin in found.plugins:
+        print(safe_line(_described(plugin)))
+        for line in _parts(plugin, extensions):
+            print(f"  {line}")
+    if not found.plugins:
+        print("No plugins. To add one, put its folder into .agents/plugins; see docs/skills.md.")
+    for note in found.refused:
+        print(safe_line(f"outrider plugins: {note}"), file=sys.stderr)
+    return 2 if found.refused else 0
+
+
+def _row(plugin: Plugin) -> dict[str, object]:
+    manifest = plugin.manifest
+    about = {"name": manifest.name, "version": manifest.version, "description": manifest.description}
+    programs = [mask_environment_secrets(each) for each in plugin.programs]
+    state = {"programs": programs, "waiting": plugin.waiting is not None, "remarks": list(plugin.remarks)}
+    return {**about, "path": str(plugin.place.path), **state}
+
+
+def _described(plugin: Plugin) -> str:
+    manifest = plugin.manifest
+    version = f" {manifest.version}" if manifest.version else ""
+    about = f": {manifest.description}" if manifest.description else ""
+    return f"{manifest.name}{version}{about}  ({plugin.place.label})"
+
+
+def _parts(plugin: Plugin, extensions: Extensions) -> Iterator[str]:
+    prefix = f"{plugin.manifest.name}:"
+    skills = [each for each in extensions.skills.skills if each.name.startswith(prefix)]
+    commands = [each for each in extensions.commands.commands if each.name.startswith(prefix)]
+    yield f"{counted(len(skills), 'skill')}, {counted(len(commands), 'command')}"
+    yield from map(_program_line, plugin.programs)
+    if plugin.waiting:
+        yield "its servers and hooks are not used until you agree: outrider plugins trust"
+    yield from (f"note: {safe_line(remark)}" for remark in plugin.remarks)
+
+
+def _program_line(text: str) -> str:
+    return reveal_hidden(mask_environment_secrets(text)).replace("\n", "⏎")
+
+
+def _trust(extensions: Extensions, options: argparse.Namespace) -> int:
+    waiting = [each for each in extensions.plugins.plugins if each.waiting]
+    if not waiting:
+        print("Nothing to approve: no plugin has programs, or you have approved them.")
+        return 0
+    for plugin in waiting:
+        print(safe_line(f"{plugin.place.path} has these programs:"))
+        for line in map(_program_line, plugin.programs):
+            print(f"  {line}")
+    print("Servers run with your rights, outside of the sandbox. Hooks run in it, unless hooks.access is full.")
+    if not options.yes and not confirm("Approve? [y/N] ", "check the lines above, then add --yes"):
+        print("Nothing was changed; these programs are not used.", file=sys.stderr)
+        return 1
+    for plugin in waiting:
+        assert plugin.waiting is not None
+        plugin.waiting.give()
+    print("Approved: these plugins as they are now. If a file of one changes, approve it again.")
+    return 0

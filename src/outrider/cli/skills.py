@@ -1,0 +1,34 @@
+"""`outrider skills`: list the skills, where they come from, and what was refused."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outrider.cli.found_list import Row, print_found
+from outrider.coding.extensions import find_extensions
+
+DESCRIPTION = """\
+Skills are folders with a SKILL.md (https://agentskills.io), which the model reads when a task needs one. They are found
+in skills/ of .outrider, .agents and .claude: in the project, from its root to this folder, and in your home folder; and
+in skills/ beside your settings. A nearer skill replaces one of the same name. A skill allows nothing by itself.
+"""
+EPILOG = "exit codes: 0 done, 2 wrong usage, or a skill was refused"
+
+
+def skills(arguments: list[str]) -> int:
+    """Run the command and return its exit code."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("outrider skills", None, DESCRIPTION, EPILOG, formatter_class=form)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    found = find_extensions(Path.cwd()).skills
+    rows = [
+        Row(each.skill.name, each.skill.description, each.origin, str(each.skill.path), each.skill.remarks)
+        for each in found.found
+    ]
+    empty = "No skills. To add one, write .agents/skills/NAME/SKILL.md; see docs/skills.md."
+    code = print_found("skills", rows, found.refused, empty=empty, as_json=options.json)
+    for note in () if options.json else found.replaced:
+        print(f"replaced: {note}")
+    return code

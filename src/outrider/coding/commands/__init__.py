@@ -1,0 +1,1 @@
+"""Commands of users, projects and plugins: Markdown files that become prompts."""

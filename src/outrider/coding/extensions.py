@@ -1,0 +1,65 @@
+"""What users, projects and plugins add to the agent of a folder: skills, commands, hooks and servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from outrider.coding.commands.finding import FoundCommands, find_commands
+from outrider.coding.config.loading import load
+from outrider.coding.hooks.finding import FoundHooks, find_hooks
+from outrider.coding.places import Place, find_places
+from outrider.coding.plugins.finding import FoundPlugins, find_plugins
+from outrider.coding.skills.finding import FoundSkills, find_skills
+
+
+class Extensions:
+    """The extensions of a folder, each kind found when it is first asked for."""
+
+    def __init__(self, folder: Path, hook_files: Sequence[str] = (), home: Path | None = None) -> None:
+        """`hook_files` are files with hooks that the settings name."""
+        self._folder = folder
+        self._hook_files = hook_files
+        self._home = home
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The folders with files for agents: the user's and the project's."""
+        return find_places(self._folder, self._home)
+
+    @cached_property
+    def skills(self) -> FoundSkills:
+        """The skills."""
+        return find_skills([*self.plugins.places, *self.places], self.plugins.prefixes)
+
+    @cached_property
+    def commands(self) -> FoundCommands:
+        """The commands."""
+        return find_commands([*self.plugins.places, *self.places], self.plugins.prefixes)
+
+    @cached_property
+    def hooks(self) -> FoundHooks:
+        """The hooks, and those that wait for the user's consent."""
+        found = find_hooks(self.places, self._hook_files)
+        return msgspec.structs.replace(found, hooks=(*found.hooks, *self.plugins.hooks))
+
+    @cached_property
+    def plugins(self) -> FoundPlugins:
+        """The plugins, and those whose programs wait for the user's consent."""
+        return find_plugins(self.places)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know when a session begins: what was refused, and what waits for consent."""
+        refused = (self.skills.refused, self.commands.refused, self.hooks.notes, self.plugins.refused)
+        waiting = filter(None, (self.hooks.waiting_note, self.plugins.waiting_note))
+        return [*(note for notes in refused for note in notes), *waiting]
+
+
+def find_extensions(folder: Path) -> Extensions:
+    """Return the extensions of a folder, as its settings have them. Raises ConfigError."""
+    return Extensions(folder, load(folder, environment=os.environ).settings.hooks.files)

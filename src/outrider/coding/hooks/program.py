@@ -1,0 +1,102 @@
+"""Run the program of a hook: JSON on standard input, bounded output and time, ended with everything it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from outrider.processes.processes import Process, Processes, end
+
+MOST_OUTPUT = 64 * 1024
+"""Bytes of each stream that are kept. The rest is read and dropped."""
+_POLL = 0.05
+
+
+class ProgramResult(msgspec.Struct, frozen=True):
+    """How a program ended."""
+
+    exit_code: int | None
+    """None if it did not end in time, or could not be started."""
+    output: str
+    errors: str
+
+
+def run_program(
+    processes: Processes,
+    argv: list[str],
+    mark: str,
+    data: bytes,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    seconds: float,
+    stopped: threading.Event,
+) -> ProgramResult:
+    """Run a program to its end, or until its time is over or `stopped` is set. Blocks.
+
+    Raises OSError if it cannot be started.
+    """
+    readers: list[int] = []
+    writers: list[int] = []
+    with tempfile.TemporaryFile() as given:  # not a pipe: a program that reads nothing must not block us
+        given.write(data)
+        given.seek(0)
+        try:
+            for _ in range(2):
+                reader, writer = os.pipe()
+                readers.append(reader)
+                writers.append(writer)
+            process = processes.start(
+                argv,
+                mark,
+                folder=folder,
+                environment=environment,
+                output=writers[0],
+                errors=writers[1],
+                input=given.fileno(),
+            )
+            while writers:
+                os.close(writers.pop())
+            try:
+                return _follow(process, readers, time.monotonic() + seconds, stopped)
+            finally:
+                processes.forget(process)
+        finally:
+            for handle in (*readers, *writers):
+                os.close(handle)
+
+
+def _follow(process: Process, readers: list[int], deadline: float, stopped: threading.Event) -> ProgramResult:
+    kept = dict.fromkeys(readers, b"")
+    open_handles = set(readers)
+
+    def read(wait: float) -> None:
+        ready, _, _ = select.select(list(open_handles), [], [], wait) if open_handles else ([], [], [])
+        for handle in ready:
+            if data := os.read(handle, MOST_OUTPUT):
+                kept[handle] = (kept[handle] + data)[:MOST_OUTPUT]
+            else:
+                open_handles.discard(handle)
+        if not open_handles:
+            time.sleep(min(wait, 0.01))
+
+    try:
+        while not process.ended() and time.monotonic() < deadline and not stopped.is_set():
+            read(_POLL)
+        in_time = process.ended()
+    finally:
+        _, left = end([process], read)
+    for _ in range(100):  # what is left in the pipes
+        if not open_handles or not select.select(list(open_handles), [], [], 0)[0]:
+            break
+        read(0)
+    code = process.reap() if not left or process.ended() else None
+    output, errors = (kept[handle].decode(errors="replace").strip() for handle in readers)
+    return ProgramResult(code if in_time else None, output, errors)

@@ -1,0 +1,183 @@
+"""Hooks of files as hooks of a session: the event as JSON in, what the program says as a result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from outrider.coding.access import Access
+from outrider.coding.hooks.hook_command import EVENTS, HookCommand
+from outrider.coding.hooks.program import ProgramResult, run_program
+from outrider.coding.toolbox.shell.shell import Shell
+from outrider.coding.toolbox.tool_errors import ToolCallError
+from outrider.runtime.hooks import (
+    AfterTool,
+    BeforeCompaction,
+    BeforeTool,
+    HookEvent,
+    HookResult,
+    Hooks,
+    Notification,
+    PromptSubmitted,
+    SessionStart,
+    Stop,
+)
+from outrider.text import clean, shorten
+from outrider.tools.threads import Threads
+
+BLOCKED = 2
+"""The exit code that blocks."""
+STOP_SECONDS = 2.0
+"""How long a cancelled session waits for the end of a program that was told to stop."""
+MOST_CONTEXT = 10_000
+"""Characters that a hook may say."""
+
+
+class HookRunner:
+    """Runs the hooks of files in a folder, in the sandbox of its commands."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        environment: Mapping[str, str],
+        access: Access,
+        mode: Callable[[], str],
+    ) -> None:
+        """`mode` returns the permission mode, which hooks are told."""
+        self._shell = shell
+        self._environment = environment
+        self._access = access
+        self._mode = mode
+        self._threads = Threads()
+
+    def hooks(self, commands: Iterable[HookCommand]) -> Hooks:
+        """Return the hooks of a session."""
+        by_event: dict[str, list[Any]] = {}
+        for command in commands:
+            by_event.setdefault(EVENTS[command.event], []).append(_FileHook(self, command))
+        return Hooks(**by_event)
+
+    async def run(self, hook: HookCommand, event: HookEvent) -> HookResult | None:
+        """Run a hook for an event."""
+        data = json.dumps(self._event_json(hook, event), ensure_ascii=False, default=str).encode(errors="replace")
+        stopped = threading.Event()
+        work = asyncio.ensure_future(self._threads.run(self._run, hook, data, stopped))
+        try:
+            return self._result(hook, event, await asyncio.shield(work))
+        except asyncio.CancelledError:
+            stopped.set()
+            await asyncio.wait([work], timeout=STOP_SECONDS)
+            raise
+
+    def _run(self, hook: HookCommand, data: bytes, stopped: threading.Event) -> ProgramResult:
+        workspace = self._shell.workspace
+        mark = workspace.processes.next_mark()
+        places = {"CLAUDE_PROJECT_DIR": str(workspace.folder), "OUTRIDER_PROJECT_DIR": str(workspace.folder)}
+        if hook.root:
+            places |= {"PLUGIN_ROOT": str(hook.root), "CLAUDE_PLUGIN_ROOT": str(hook.root)}
+        try:
+            return run_program(
+                workspace.processes,
+                self._shell.argv(hook.command, mark, self._access),
+                mark,
+                data,
+                folder=workspace.folder,
+                environment={**self._environment, **places},
+                seconds=hook.seconds,
+                stopped=stopped,
+            )
+        except (OSError, ToolCallError, ValueError) as error:
+            return ProgramResult(127, "", str(error))
+
+    def _result(self, hook: HookCommand, event: HookEvent, ended: ProgramResult) -> HookResult | None:
+        shown = shorten(hook.command, 80, "…")
+        if ended.exit_code == BLOCKED:
+            return HookResult(block=_said(ended.errors or ended.output or f"the hook `{shown}` blocked it"))
+        if ended.exit_code != 0:
+            how = f"did not end within {hook.seconds:g} seconds" if ended.exit_code is None else "failed"
+            reason = f": {_said(ended.errors)}" if ended.errors else ""
+            return HookResult(note=f"The hook `{shown}` for {hook.event} {how}{reason}")
+        return _parsed(ended.output, event)
+
+    def _event_json(self, hook: HookCommand, event: HookEvent) -> dict[str, Any]:
+        """Return what the program reads, in the form that other agents have."""
+        common = {
+            "session_id": event.session,
+            "transcript_path": "",
+            "cwd": str(event.cwd),
+            "permission_mode": self._mode(),
+            "hook_event_name": hook.event,
+        }
+        match event:
+            case SessionStart():
+                return common | {"source": "startup" if event.source == "new" else "resume"}
+            case PromptSubmitted():
+                return common | {"prompt": event.prompt}
+            case BeforeTool():
+                return common | {"tool_name": event.tool, "tool_input": event.input, "tool_use_id": event.call_id}
+            case AfterTool():
+                response = {"text": event.result, "is_error": event.is_error}
+                called = {"tool_name": event.tool, "tool_input": event.input, "tool_use_id": event.call_id}
+                return common | called | {"tool_response": response}
+            case BeforeCompaction():
+                trigger = "manual" if event.reason == "manual" else "auto"
+                return common | {"trigger": trigger, "custom_instructions": event.focus}
+            case Stop():
+                return common | {"stop_hook_active": event.is_continued, "last_assistant_message": event.text}
+            case Notification():
+                return common | {"message": event.message}
+        return common | {"reason": "other"}
+
+
+class _FileHook(msgspec.Struct, frozen=True):
+    """One hook, as a session calls it."""
+
+    runner: HookRunner
+    command: HookCommand
+
+    async def __call__(self, event: HookEvent) -> HookResult | None:
+        if isinstance(event, BeforeTool | AfterTool) and not self.command.matches(event.tool):
+            return None
+        return await self.runner.run(self.command, event)
+
+
+def _parsed(output: str, event: HookEvent) -> HookResult | None:
+    """Return what a program's output wants. Text is context at the beginning of a session and for a prompt."""
+    data = _json(output)
+    if data is None:
+        says = isinstance(event, SessionStart | PromptSubmitted) and output.strip()
+        return HookResult(context=_said(output)) if says else None
+    specific = data.get("hookSpecificOutput")
+    own: dict[str, Any] = specific if isinstance(specific, dict) else {}
+    block = ""
+    if data.get("continue") is False:
+        block = _text(data.get("stopReason")) or "a hook stopped it"
+    elif data.get("decision") in ("block", "deny") or own.get("permissionDecision") in ("deny", "ask"):
+        reason = _text(own.get("permissionDecisionReason")) or _text(data.get("reason"))
+        wants_person = own.get("permissionDecision") == "ask"
+        block = reason or ("a hook wants a person to decide" if wants_person else "a hook denied it")
+    changed = own.get("updatedInput")
+    context = _text(own.get("additionalContext"))
+    changed = changed if isinstance(changed, dict) and not block else None
+    return HookResult(block, context, changed, _text(data.get("systemMessage")))
+
+
+def _json(output: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(output) if output.startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _text(value: Any) -> str:
+    return _said(value) if isinstance(value, str) else ""
+
+
+def _said(text: str) -> str:
+    return shorten(clean(text).strip(), MOST_CONTEXT, "[{left_out} of {total} characters left out]")

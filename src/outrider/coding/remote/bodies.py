@@ -1,0 +1,80 @@
+"""Questions as the log stores them, with everything that the user must see before deciding."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.coding.permissions.question import ALL_EDITS, Mode, Question
+from outrider.coding.permissions.rules import meaning_of
+from outrider.coding.toolbox.titles import title
+from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion
+
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import Elicitation
+
+EDIT_TOOLS = ("Edit", "Write")
+
+
+def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQuestion:
+    """Return the question about a call."""
+    is_command = question.tool == "Bash"
+    return PermissionQuestion(
+        tool=question.tool,
+        input=question.input,
+        title=title(question.tool, question.input, folder),
+        reason=question.reason,
+        access=str(question.input.get("access") or "read") if is_command else "",
+        diff="\n".join(changed_lines(question.tool, question.input)),
+        always=question.always,
+        asker=question.asker,
+        options=tuple(_permission_options(question, mode)),
+    )
+
+
+def elicitation_body(question: Elicitation) -> ElicitationQuestion:
+    """Return the question of an MCP server."""
+    accept = "I have opened the page" if question.url else "Send"
+    return ElicitationQuestion(
+        server=question.server,
+        message=question.message,
+        schema=question.schema,
+        url=question.url,
+        options=(Option("accept", accept, allows=True), Option("decline", "Decline", allows=False)),
+    )
+
+
+def offers_edits(question: Question, mode: Mode) -> bool:
+    """Return whether the mode `edits` would change the answer to questions like this."""
+    return question.tool in EDIT_TOOLS and mode == "ask"
+
+
+def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], str] = str) -> list[str]:
+    """Return the lines that a call removes and adds; none for other calls. `shown` changes the texts first.
+
+    >>> changed_lines("Edit", {"old_string": "a = 1", "new_string": "a = 2"})
+    ['-a = 1', '+a = 2']
+    """
+    if tool == "Write":
+        return [f"+{line}" for line in _lines(input.get("content"), shown)]
+    if tool != "Edit":
+        return []
+    old, new = (_lines(input.get(name), shown) for name in ("old_string", "new_string"))
+    # Drop the file names and line numbers of the diff: the place in the file is not known yet.
+    return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
+
+
+def _permission_options(question: Question, mode: Mode) -> Iterator[Option]:
+    yield Option("once", "Allow once", allows=True)
+    if offers_edits(question, mode):
+        yield Option("edits", ALL_EDITS.capitalize(), allows=True)
+    if question.always:
+        yield Option("always", f"Always in this project: {meaning_of(question.always)}", allows=True)
+    yield Option("no", "Deny", allows=False, takes_words=True)
+
+
+def _lines(value: Any, shown: Callable[[str], str]) -> list[str]:
+    text = shown("" if value is None else str(value))
+    return text.removesuffix("\n").split("\n") if text else []

@@ -1,0 +1,161 @@
+"""The events of an open session for other processes of the owner, over a Unix socket in the folder of the log.
+
+A watcher reads lines as `outrider -p --output-format stream-json` prints them: the session, then each event as it
+happens, deltas included. It cannot send anything. Nothing is encoded while no one watches. A watcher that reads too
+slowly is dropped; the log has what it missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.errors import LogError
+from outrider.filesystem import make_private
+from outrider.runtime.event_json import encode_json
+from outrider.runtime.events import Event
+
+MOST_UNREAD = 4_000_000
+"""Bytes that may wait for a watcher until it is dropped."""
+MOST_WATCHERS = 50
+LONGEST_LINE = 256_000_000
+_LONGEST_ADDRESS = 100
+"""Bytes. Kernels take 104 to 108."""
+
+
+class LiveSocket:
+    """Sends the events of one session to those who watch it. Used on one event loop."""
+
+    def __init__(self, path: Path, session: str) -> None:
+        self._path = path
+        self._session = session
+        self._watchers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
+        with suppress(OSError, AttributeError):
+            bound = _bind(self._path)
+            self._starting = asyncio.get_running_loop().create_task(self._listen(bound))
+
+    def send(self, event: Event) -> None:
+        """Send an event to all watchers."""
+        if self._watchers:
+            self._write(encode_json(event) + b"\n", list(self._watchers))
+
+    def close(self) -> None:
+        """Stop listening, disconnect all watchers and remove the socket."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._starting:
+            self._starting.cancel()
+            self._path.unlink(missing_ok=True)
+        if self._server:
+            self._server.close()
+        for watcher in self._watchers:
+            watcher.close()
+        self._watchers.clear()
+
+    async def _listen(self, bound: socket.socket) -> None:
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=1024)
+        except BaseException:
+            bound.close()
+            raise
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if len(self._watchers) >= MOST_WATCHERS or not _is_owner(writer):
+                return
+            self._watchers.append(writer)
+            self._write(encode_json({"type": "session", "session": self._session}) + b"\n", [writer])
+            while await reader.read(1024):  # a watcher has nothing to say; its end of file ends it
+                pass
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._drop(writer)
+
+    def _write(self, line: bytes, watchers: list[asyncio.StreamWriter]) -> None:
+        for watcher in watchers:
+            watcher.write(line)
+            if watcher.transport.get_write_buffer_size() > MOST_UNREAD:
+                watcher.transport.abort()
+                self._drop(watcher)
+
+    def _drop(self, watcher: asyncio.StreamWriter) -> None:
+        with suppress(ValueError):
+            self._watchers.remove(watcher)
+        watcher.close()
+
+
+async def live_events(path: Path) -> AsyncIterator[dict[str, Any]]:
+    """Yield the events of a session from its socket (`Log.live_socket`), the session itself first.
+
+    It ends when the session is closed, when its process ends, and when it was read too slowly: the log has the rest.
+    Raises LogError if no process shows the session live.
+    """
+    try:
+        with _address(path) as address:
+            reader, writer = await asyncio.open_unix_connection(address, limit=LONGEST_LINE)
+    except (OSError, AttributeError) as error:
+        raise LogError(f"no process shows the session {path.stem[:8]} live: {error}") from None
+    try:
+        with suppress(OSError):
+            while (line := await reader.readline()).endswith(b"\n"):
+                yield msgspec.json.decode(line)
+    finally:
+        writer.close()
+
+
+def _bind(path: Path) -> socket.socket:
+    """Return a socket at a path, for the owner alone. One that a killed process left there is replaced."""
+    make_private(path.parent)
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX)
+    try:
+        with _address(path) as address:
+            bound.bind(address)
+        os.chmod(path, 0o600)  # nobody can connect before `listen`
+        bound.listen()
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+@contextmanager
+def _address(path: Path) -> Iterator[str]:
+    """Yield an address for a path. Addresses are short, so a long path is taken by the descriptor of its folder."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+        yield str(path)
+        return
+    if sys.platform != "linux":
+        raise OSError(f"the path of the socket is too long: {path}")
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def _is_owner(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the other side runs as the same user. The folder is private; this is a second lock."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    import struct
+
+    peer = writer.get_extra_info("socket")
+    _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return bool(user == os.getuid())

@@ -1,0 +1,1 @@
+"""The skills of users, projects and plugins."""

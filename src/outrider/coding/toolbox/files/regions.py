@@ -1,0 +1,119 @@
+"""The changed regions of a file: the old and the new text of each, and its line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.coding.toolbox.files.diffs import LINE_CHARACTERS, diff_of
+from outrider.coding.toolbox.files.regular_files import open_regular
+from outrider.coding.toolbox.files.replacing import Replacement
+from outrider.coding.toolbox.tool_errors import ToolCallError
+from outrider.conversation.encodings import encoding_of
+from outrider.text import clean
+
+MAX_BYTES = 1024 * 1024
+"""The largest file that is read to show what a call would change."""
+_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,\d+)? @@")
+_LEFT_OUT = "… "
+
+
+class Region(msgspec.Struct, frozen=True):
+    """A part of a file before and after a change, with a few equal lines around it."""
+
+    line: int
+    """The number of its first line, before and after the change; 0 if the file was empty or new."""
+    old: str
+    new: str
+
+
+def regions_of(diff: str) -> tuple[Region, ...]:
+    """Return the regions of a unified diff; none if something was left out of it.
+
+    >>> regions_of(diff_of("one\\n", "1\\n", "numbers").text)
+    (Region(line=1, old='one\\n', new='1\\n'),)
+    """
+    regions: list[Region] = []
+    for hunk in re.split(r"^(?=@@ )", diff, flags=re.MULTILINE)[1:]:
+        header, _, body = hunk.partition("\n")
+        found = _HEADER.match(header)
+        region = _region(int(found[3]), body.removesuffix("\n").split("\n")) if found else None
+        if region is None:
+            return ()
+        regions.append(region)
+    return tuple(regions)
+
+
+def _region(line: int, lines: list[str]) -> Region | None:
+    old: list[str] = []
+    new: list[str] = []
+    last = " "
+    for each in lines:
+        sign, text = each[:1], each[1:]
+        if sign == "\\":  # no line feed at the end of the file
+            for side in _sides(last, old, new):
+                side[-1] = side[-1].removesuffix("\n")
+            continue
+        if each.startswith(_LEFT_OUT) or sign not in (" ", "-", "+") or len(each) > LINE_CHARACTERS:
+            return None
+        for side in _sides(sign, old, new):
+            side.append(f"{text}\n")
+        last = sign
+    return Region(line, "".join(old), "".join(new))
+
+
+def _sides(sign: str, old: list[str], new: list[str]) -> list[list[str]]:
+    return {"-": [old], "+": [new]}.get(sign, [old, new])
+
+
+def proposed_regions(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Region, ...]:
+    """Return what a call of Write or Edit would change in a file of the folder; none if that cannot be told."""
+    path = _path_in(folder, input.get("file_path"))
+    old = _text_of(path) if path else None
+    new = None if old is None else _changed(name, input, old)
+    if old is None or new is None:
+        return ()
+    return regions_of(diff_of(old, new, "file").text)
+
+
+def _path_in(folder: Path, name: object) -> Path | None:
+    """Return the path of an existing file in the folder. What is outside is not read before the call is allowed."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        return None
+    try:
+        path = Path(os.path.realpath(folder / os.path.expanduser(clean(name))))
+        return path if path.is_relative_to(os.path.realpath(folder)) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        with open_regular(path, path.name) as file:
+            data = file.read(MAX_BYTES + 1)
+    except (ToolCallError, OSError):
+        return None
+    encoding = encoding_of(data)
+    if len(data) > MAX_BYTES or encoding is None:
+        return None
+    try:
+        return clean(encoding.decode(data))
+    except UnicodeDecodeError:
+        return None
+
+
+def _changed(name: str, input: Mapping[str, Any], old: str) -> str | None:
+    content = input.get("content")
+    if name == "Write":
+        return content if isinstance(content, str) else None
+    before, after = input.get("old_string"), input.get("new_string", "")
+    if name != "Edit" or not isinstance(before, str) or not before or not isinstance(after, str):
+        return None
+    replacement = Replacement.within(old, before, after)
+    places = replacement.places()
+    return replacement.apply() if places and (len(places) == 1 or input.get("replace_all") is True) else None

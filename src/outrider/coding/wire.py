@@ -1,0 +1,92 @@
+"""The exact request for a conversation, as the log has it, for any provider: nothing is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.coding.config.settings import Settings, WebSettings
+from outrider.coding.toolbox import WEB_SEARCH
+from outrider.coding.workbench import Workbench
+from outrider.errors import ConversationError, UnknownModelError
+from outrider.log.log import Log
+from outrider.log.resume import history_of
+from outrider.prompts import prompt
+from outrider.providers import resolve
+from outrider.providers.api import ApiProvider
+from outrider.providers.base import Request, ToolSpec
+from outrider.runtime.agent import Agent
+from outrider.runtime.agent_settings import cwd_of
+from outrider.runtime.past import RememberedPast
+from outrider.runtime.recall import recall_tool
+from outrider.runtime.toolset import specs_of
+from outrider.text import human_size
+
+_BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
+_SHOWN = 24
+NOTHING_TO_SEND = "the conversation is empty; there is nothing to send"
+
+
+def sending_provider(model: str) -> ApiProvider:
+    """Return the provider of that model. Raises UnknownModelError if it does not send requests."""
+    provider = resolve(model)
+    if not isinstance(provider, ApiProvider):
+        raise UnknownModelError(
+            f"{model!r} is {provider.name}, which runs in this process and sends no request; "
+            "give another model, as in anthropic/fast"
+        )
+    return provider
+
+
+def session_request(
+    log: Log, id: str, model: str, *, upto: int | None = None, system: str = "", tools: tuple[ToolSpec, ...] = ()
+) -> Request:
+    """Return the request for a session, or for its entries up to one: with its system prompt and its built-in tools.
+
+    `system` and `tools` replace them. Raises ConversationError if there is nothing to send.
+    """
+    history, files = history_of(log.replay(id, upto)), log.files(id)
+    if not (sendable := history.sendable()):
+        raise ConversationError(NOTHING_TO_SEND)
+    recorded = _recorded(log, id, model)
+    served = () if tools else recorded.server_tools
+    own = [*recorded.tools]
+    if history.is_abridged:
+        own.append(recall_tool(RememberedPast(id, lambda: history.messages, files), files))
+    return Request(sendable, files, system or recorded.instructions, tools or specs_of(own), server_tools=served)
+
+
+def _recorded(log: Log, session: str, model: str) -> Agent:
+    """Return the agent of a session: the prompt that the log has, and the built-in tools that it names."""
+    settings = log.settings(session)
+    system, names = settings.system or "", settings.tools or ()
+    was_lean = system.startswith(prompt("agent_lean"))
+    wanted = Settings(lean="on" if was_lean else "auto", web=WebSettings(search="on" if WEB_SEARCH in names else "off"))
+    bench = Workbench(wanted, cwd_of(settings) or Path.cwd())
+    try:
+        agent = bench.agent(model=model)
+    finally:
+        bench.close()
+    tools = [tool for tool in agent.tools if tool.name in names]
+    return Agent(model=model, system=system, tools=tools, server_tools=agent.server_tools)
+
+
+def pretty(body: bytes, *, full: bool = False) -> bytes:
+    """Return an indented request body; files are shortened unless `full` is set."""
+    if full:
+        return msgspec.json.format(body, indent=2)
+    return json.dumps(_abbreviated(json.loads(body)), indent=2, ensure_ascii=False).encode()
+
+
+def _abbreviated(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _abbreviated(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_abbreviated(item) for item in value]
+    if isinstance(value, str) and (found := _BASE64.fullmatch(value)):
+        return f"{found[1] or ''}{found[2][:_SHOWN]}… ({human_size(len(found[2]))} of base64)"
+    return value

@@ -1,0 +1,51 @@
+"""The requests of a session with the tokens and the cost of each, read without their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from outrider.conversation.messages import Usage
+from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry
+from outrider.log.rows import Row
+
+USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind)
+
+
+class Used(msgspec.Struct, frozen=True):
+    """One request to a model: a reply, an attempt that failed, or a summary."""
+
+    seq: int
+    time: float
+    kind: str
+    """The kind of its entry: `message`, `attempt_failed` or `compacted`."""
+    model: str
+    usage: Usage
+    first_token: float | None = None
+    """Seconds until the first delta, where it was measured."""
+    tokens_after: int = 0
+    """After a compaction, the estimated tokens of the next request."""
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """The fields of an entry that count. The decoder skips all others."""
+
+    usage: Usage | None = None
+    model: str = ""
+    first_token: float | None = None
+    tokens_after: int = 0
+
+
+_decode = msgspec.json.Decoder(_Part).decode
+
+
+def used_in(rows: Iterable[Row]) -> Iterator[Used]:
+    """Iterate over the requests in rows of these kinds. Entries that cannot be decoded are left out."""
+    for _, seq, time, kind, body, _ in rows:
+        try:
+            part = _decode(body)
+        except (msgspec.MsgspecError, TypeError):
+            continue
+        if part.usage is not None:
+            yield Used(seq, time, kind, part.model, part.usage, part.first_token, part.tokens_after)

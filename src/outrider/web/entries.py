@@ -1,0 +1,239 @@
+"""Entries of the log as the page shows them: plain JSON, with long texts shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.coding.toolbox.files.diffs import diff_of
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Citation,
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from outrider.log.entries import (
+    AttemptFailed,
+    CallResult,
+    CompactionEntry,
+    Entry,
+    Intent,
+    MessageEntry,
+    Record,
+    ResultsClearedEntry,
+    RewindEntry,
+    RunCancelled,
+    SessionRecovered,
+    SessionSettings,
+    SessionStarted,
+    SteeringQueued,
+    SteeringWithdrawn,
+    SubagentLinked,
+    UnknownEntry,
+)
+from outrider.prompts import prompt
+from outrider.web.markdown import render, safe_address
+from outrider.web.visible import visible
+
+Json = dict[str, Any]
+MAX_TEXT = 12_000
+"""Characters of a text that a list of entries has; one entry alone has MAX_WHOLE."""
+MAX_WHOLE = 2_000_000
+_MAX_TITLE = 300
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp")
+"""Pictures that cannot hold scripts."""
+PDF = "application/pdf"
+
+
+class EntryView:
+    """Turns records of one session into JSON."""
+
+    def __init__(self, folder: str = "", limit: int = MAX_TEXT) -> None:
+        self._folder = Path(folder) if folder else None
+        self._limit = limit
+
+    def entries(self, records: Iterable[Record]) -> list[Json]:
+        """Return the entries that people look at. Those of bookkeeping are left out."""
+        return [shown for record in records if (shown := self.entry(record))]
+
+    def entry(self, record: Record) -> Json | None:
+        """Return one entry, or None for bookkeeping."""
+        fields = self._fields(record.entry)
+        return fields and {"seq": record.seq, "time": record.time, "kind": record.entry.kind, **fields}
+
+    def _fields(self, entry: Entry) -> Json | None:
+        match entry:
+            case MessageEntry():
+                return self._message_entry(entry)
+            case CallResult(result=result, details=details):
+                return self.result(result, details)
+            case CompactionEntry():
+                return _compaction(entry)
+            case SteeringQueued(id=id, message=message):
+                return {"id": id, "blocks": self.blocks(message)}
+            case SteeringWithdrawn(id=id):
+                return {"id": id}
+            case Intent(call_id=call_id, name=name):
+                return {"call_id": call_id, "name": visible(name)}
+            case SubagentLinked(call_id=call_id, session=session):
+                return {"call_id": call_id, "session": session}
+        return _note(entry)
+
+    def _message_entry(self, entry: MessageEntry) -> Json:
+        message = entry.message
+        fields: Json = {"role": message.role, "blocks": self.blocks(message)}
+        if message.role == "user" and message.text == prompt("interrupted"):
+            fields["interrupted"] = True
+        if message.role == "assistant":
+            fields["model"] = visible(entry.model)
+            fields["stop_reason"] = entry.stop_reason
+            fields["usage"] = usage_fields(entry.usage) if entry.usage else None
+        return fields
+
+    def blocks(self, message: Message) -> list[Json]:
+        """Return the blocks of a message."""
+        return [shown for block in message.content if (shown := self._block(block, message.role))]
+
+    def _block(self, block: object, role: str) -> Json | None:
+        match block:
+            case TextBlock(text=text, citations=citations) if text.strip():
+                return self._text(text, citations, is_markdown=role == "assistant")
+            case ThinkingBlock(thinking=text) if text.strip():
+                return {"type": "thinking", **self._cut(text)}
+            case ToolUseBlock():
+                return self.call(block.id, block.name, block.input, block.invalid_input)
+            case ServerToolUseBlock(id=id, name=name, input=input):
+                return self.call(id, name, input) | {"served": True}
+            case ServerToolResultBlock(tool_use_id=id, text=text, is_error=is_error):
+                return {"type": "result", "call_id": id, "is_error": is_error, "files": [], **self._cut(text)}
+            case ToolResultBlock():
+                return {"type": "result", **self.result(block, None)}
+            case AttachmentBlock():
+                return file_fields(block)
+        return None
+
+    def _text(self, text: str, citations: Iterable[Citation], *, is_markdown: bool) -> Json:
+        if not is_markdown:
+            return {"type": "text", **self._cut(text)}
+        sources = [{"label": visible(each.label), "url": safe_address(each.url)} for each in citations]
+        return {"type": "markdown", "nodes": render(text)} | ({"sources": sources} if sources else {})
+
+    def call(self, id: str, name: str, input: Mapping[str, Any], invalid: str | None = None) -> Json:
+        """Return a call: its title, its arguments, and the change that it proposes."""
+        line = " ".join(visible(title(name, input, self._folder)).split())
+        fields: Json = {"type": "call", "id": id, "name": visible(name), "title": line[:_MAX_TITLE]}
+        arguments = invalid if invalid is not None else json_text(input)
+        fields["input"] = self._cut(arguments)
+        if isinstance(command := input.get("command"), str):
+            fields["command"] = self._cut(command)
+        if diff := proposed_diff(name, input):
+            fields["diff"] = self._cut(diff)
+        return fields
+
+    def result(self, result: ToolResultBlock, details: Any) -> Json:
+        """Return the result of a call."""
+        fields: Json = {"call_id": result.tool_use_id, "is_error": result.is_error, **self._cut(result.text)}
+        fields["files"] = [file_fields(each) for each in result.attachments]
+        if result.whole:
+            fields["whole"] = file_fields(result.whole)
+        if isinstance(details, dict):
+            if isinstance(diff := details.get("diff"), str) and diff:
+                fields["diff"] = self._cut(diff)
+            fields |= {
+                name: details[name]
+                for name in ("added", "removed", "exit_code", "seconds")
+                if isinstance(details.get(name), int | float)
+            }
+            if isinstance(todos := details.get("todos"), list):
+                fields["todos"] = [_todo(each) for each in todos[:200] if isinstance(each, dict)]
+        return fields
+
+    def _cut(self, text: str) -> Json:
+        shown = visible(text[: self._limit])
+        return {"text": shown, "cut": len(text) - self._limit} if len(text) > self._limit else {"text": shown}
+
+
+def proposed_diff(name: str, input: Mapping[str, Any]) -> str:
+    """Return the diff that a call of Edit or Write proposes, or ""."""
+    path = input.get("file_path")
+    if not isinstance(path, str):
+        return ""
+    match name, input:
+        case "Edit", {"old_string": str(old), "new_string": str(new)}:
+            return diff_of(old, new, path).text
+        case "Write", {"content": str(content)}:
+            return diff_of("", content, path).text
+    return ""
+
+
+def file_fields(file: AttachmentBlock) -> Json:
+    """Return a file: where its bytes are, and how the page can show them."""
+    shown = "picture" if file.mime_type in PICTURES else "pdf" if file.mime_type == PDF else ""
+    fields = {"type": "file", "sha256": file.sha256, "mime_type": visible(file.mime_type), "size": file.size}
+    return fields | {"name": visible(file.label), "description": visible(file.description), "shown": shown}
+
+
+def usage_fields(usage: Usage) -> Json:
+    """Return tokens and cost."""
+    names = "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost"
+    return {name: getattr(usage, name) for name in names}
+
+
+def _compaction(entry: CompactionEntry) -> Json:
+    return {
+        "reason": entry.reason,
+        "tokens_before": entry.tokens_before,
+        "tokens_after": entry.tokens_after,
+        "nodes": render(entry.summary.text),
+    }
+
+
+_NOTES: tuple[tuple[type[Entry], Callable[[Any], Json]], ...] = (
+    (SessionStarted, lambda each: {"version": each.version, "forked_from": each.forked_from, "at": each.forked_at}),
+    (AttemptFailed, lambda each: {"reason": visible(each.reason), "delay": each.delay}),
+    (ResultsClearedEntry, lambda each: {"count": each.count, "tokens": each.tokens}),
+    (RewindEntry, lambda each: {"to": each.to, "undo": each.undo, "files": each.files, "said": each.conversation}),
+    (RunCancelled, lambda each: {"cancelled": True}),
+    (SessionRecovered, lambda each: {"count": each.count}),
+    (UnknownEntry, lambda each: {"name": visible(each.name)}),
+)
+
+
+def _note(entry: Entry) -> Json | None:
+    """Return an entry that is one line on the page, or None for bookkeeping."""
+    if isinstance(entry, SessionSettings):
+        changed = {"model": entry.model, "folder": entry.cwd, "effort": entry.effort, "title": entry.title}
+        return {name: visible(value) for name, value in changed.items() if value} or None
+    return next((fields(entry) for kind, fields in _NOTES if isinstance(entry, kind)), None)
+
+
+def _todo(step: Mapping[str, Any]) -> Json:
+    return {name: visible(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
+
+
+def json_text(value: Any) -> str:
+    """Return a value as indented JSON."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return repr(value)
+
+
+def iter_files(records: Iterable[Record]) -> Iterator[AttachmentBlock]:
+    """Yield the files that entries mention."""
+    for record in records:
+        match record.entry:
+            case MessageEntry(message=message):
+                yield from (block for block in message.content if isinstance(block, AttachmentBlock))
+            case CallResult(result=result):
+                yield from (*result.attachments, *([result.whole] if result.whole else []))

@@ -1,0 +1,66 @@
+"""Server-sent events: one stream for each page, which continues after a lost connection where it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+MOST_UNSENT = 2_000
+"""Events that may wait for a slow page. Then its connection is closed; the page comes back and catches up."""
+PING_SECONDS = 20.0
+"""Between events, so that a lost connection is noticed."""
+RETRY_MILLISECONDS = 1_000
+
+
+class EventStream:
+    """The stream to one page."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNSENT)
+        self.is_open = True
+
+    def send(self, data: bytes) -> None:
+        """Send an encoded event. A page that does not keep up is disconnected."""
+        if not self.is_open:
+            return
+        try:
+            self._waiting.put_nowait(data)
+        except asyncio.QueueFull:
+            self.close()
+
+    def close(self) -> None:
+        """End the stream."""
+        self.is_open = False
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+        self._waiting.put_nowait(None)
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        """Write the events until either side ends the stream."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        await response.prepare(request)
+        await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
+        while True:
+            try:
+                data = await asyncio.wait_for(self._waiting.get(), PING_SECONDS)
+            except TimeoutError:
+                data = b": still here\n\n"
+            if data is None:
+                return response
+            try:
+                await response.write(data)
+            except ConnectionError:
+                return response
+
+
+def encoded(name: str, value: Any, id: int | None = None) -> bytes:
+    """Return an event as bytes. JSON has no line breaks, so one line of data is enough.
+
+    >>> encoded("entry", {"seq": 3}, 3)
+    b'id: 3\\nevent: entry\\ndata: {"seq":3}\\n\\n'
+    """
+    head = f"id: {id}\n" if id is not None else ""
+    return f"{head}event: {name}\ndata: ".encode() + msgspec.json.encode(value) + b"\n\n"

@@ -1,0 +1,50 @@
+// Talk to a session: begin a turn, steer the one that goes on, or stop it.
+
+import { html, useState } from "./vendor/htm/htm-preact.js";
+import { post } from "./api.js";
+import { Markdown } from "./markdown.js";
+
+export function Composer({ id, head, working, live }) {
+  const [text, setText] = useState("");
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  if (!head || head.parent) return null;
+  const canTalk = !head.open || head.listening;
+  const send = async (event) => {
+    event?.preventDefault();
+    if (!text.trim() || busy) return;
+    setBusy(true);
+    setError("");
+    try {
+      await post(`sessions/${id}/say`, { text });
+      setText("");
+      live.say(working ? "Sent. The session takes it at its next step." : "Sent.");
+    } catch (problem) {
+      setError(problem.message);
+    }
+    setBusy(false);
+  };
+  const stop = () => post(`sessions/${id}/stop`).then(() => live.say("Stopping."), (problem) => setError(problem.message));
+  const onKey = (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(hover: hover)").matches) send(event);
+  };
+  return html`<div class="composer">
+    ${error && html`<p role="alert" class="error">${error}</p>`}
+    ${canTalk ? html`<form onSubmit=${send}>
+      <textarea rows="1" aria-label="Message" placeholder=${working ? "Steer: the session takes it at its next step" : "Message"} value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
+      ${working && html`<button type="button" class="danger" onClick=${stop}>Stop</button>`}
+      <button class="main" disabled=${!text.trim() || busy}>${working ? "Steer" : "Send"}</button>
+    </form>` : html`<p class="hint">This session is open in ${head.program}, which takes no messages from here.</p>`}
+  </div>`;
+}
+
+/** The reply while it grows. */
+export function Draft({ draft, working }) {
+  const empty = !draft.nodes.length && !draft.thinking && !draft.prepared.length;
+  if (!working && empty) return null;
+  return html`<div class="draft" aria-busy="true">
+    ${draft.thinking && html`<details class="thinking"><summary>Thinking…</summary><div class="said">${draft.thinking}</div></details>`}
+    ${draft.nodes.length > 0 && html`<article class="message" aria-label="Model, writing"><${Markdown} nodes=${draft.nodes} /></article>`}
+    <p class="state"><span class="dot" aria-hidden="true"></span>${draft.notice || (draft.prepared.length ? `Preparing ${draft.prepared.join(", ")}…` : draft.nodes.length ? "Writing…" : "Working…")}</p>
+  </div>`;
+}

@@ -1,0 +1,83 @@
+"""Listening on this machine, and in the local network if asked: the links, and the end by Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+from aiohttp import web
+
+from outrider.sync import default_log
+from outrider.web.access import Access
+from outrider.web.server import Server
+
+
+async def serve(port: int, *, lan: bool) -> None:
+    access = Access()
+    with default_log() as log:
+        server = Server(log, access)
+        runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            hosts = ["127.0.0.1", *filter(None, [lan_address() if lan else ""])]
+            for host in hosts:
+                listening = await _listen(runner, host, port)
+                port = listening
+            access.origins = [f"http://{host}:{port}" for host in (*hosts, "localhost")]
+            _announce(access, hosts, port)
+            await _until_stopped(access, hosts, port)
+        finally:
+            await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> int:
+    """Listen on a port and return it; any free one for 0."""
+    await web.TCPSite(runner, host, port).start()
+    found: int = runner.addresses[-1][1]
+    return found
+
+
+def lan_address() -> str:
+    """Return the address of this machine in the local network; empty if it has none. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+    return ""
+
+
+def _announce(access: Access, hosts: list[str], port: int) -> None:
+    """Print a new link for each address, the last with a QR code if it is for a phone."""
+    for host in hosts:
+        link = access.new_link(f"http://{host}:{port}")
+        print(link, flush=True)
+        if host != "127.0.0.1":
+            print_qr(link)
+    print("Each link lets one browser in, once. Press Enter for another, Ctrl-C to stop.", file=sys.stderr, flush=True)
+
+
+def print_qr(link: str) -> None:
+    """Print a link as a QR code."""
+    import segno  # rarely needed
+
+    segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)
+
+
+async def _until_stopped(access: Access, hosts: list[str], port: int) -> None:
+    """Wait for Ctrl-C. Print another link at each Enter."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stopped.set)
+
+    def on_line() -> None:
+        if not sys.stdin.readline():
+            loop.remove_reader(sys.stdin)
+            return
+        _announce(access, hosts, port)
+
+    if sys.stdin is not None and sys.stdin.isatty():
+        loop.add_reader(sys.stdin, on_line)
+    await stopped.wait()

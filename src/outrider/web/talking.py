@@ -1,0 +1,197 @@
+"""Sessions that are open in this process, because someone talks to them on the page. The inbox has their questions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outrider.coding.config.loading import load
+from outrider.coding.mcp.finding import find_servers
+from outrider.coding.permissions.question import Answer, Mode, Question
+from outrider.coding.tool_files import load_tools
+from outrider.coding.workbench import Workbench
+from outrider.errors import ConversationError, LogError, OutriderError
+from outrider.log.log import Log
+from outrider.log.questions import Say, Stop, check_signal
+from outrider.providers.debugging import logger
+from outrider.runtime.agent_settings import cwd_of, kept_limits
+from outrider.runtime.session import Session
+from outrider.web.questions import PLACE
+
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+
+
+class Talks:
+    """Sends what someone says on the page to the process that has the session open, or opens it here."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._open: dict[str, Talk] = {}
+        self._changing = asyncio.Lock()
+        """Held while a session is opened or released, so that no message is lost between both."""
+
+    async def say(self, id: str, said: Say) -> None:
+        """Send a message. A session that no process has open works here until its turn ends."""
+        check_signal(said)
+        async with self._changing:
+            session = (await asyncio.to_thread(self._log.session, id)).id
+            if talk := self._open.get(session):
+                talk.say(said.text)
+            elif await asyncio.to_thread(self._log.inbox.is_listening, session):
+                await asyncio.to_thread(self._log.inbox.send, session, said)
+            else:
+                await self._begin(session, said.text)
+
+    async def _begin(self, id: str, text: str) -> None:
+        front = TalkFront()
+        bench = await asyncio.to_thread(_new_bench, self._log, id, front)
+        try:
+            talk = Talk(bench, bench.open(self._log, id), front, text)
+        except BaseException:
+            bench.close()
+            raise
+        self._open[id] = talk
+        talk.task.add_done_callback(lambda _: asyncio.ensure_future(self._release(id, talk)))
+
+    async def _release(self, id: str, talk: Talk) -> None:
+        async with self._changing:
+            if self._open.get(id) is talk and talk.has_ended:
+                del self._open[id]
+                await talk.close()
+
+    async def stop(self, id: str) -> None:
+        """Cancel the run of a session, in whichever process it is."""
+        if talk := self._open.get(id):
+            talk.stop()
+        else:
+            await asyncio.to_thread(self._log.inbox.send, id, Stop())
+
+    async def close(self, _: object = None) -> None:
+        """Cancel what runs here, and release the sessions."""
+        for id, talk in list(self._open.items()):  # noqa: A001
+            talk.stop()
+            await asyncio.wait([talk.task])
+            await self._release(id, talk)
+
+
+class Talk:
+    """One session that works in this process until nothing more was said to it."""
+
+    def __init__(self, bench: Workbench, session: Session, front: TalkFront, text: str) -> None:
+        self._bench = bench
+        self._session = session
+        self._said = deque([text])
+        self._has_more = asyncio.Event()
+        front.talk = self
+        self.task = asyncio.get_running_loop().create_task(self._work())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it works no more."""
+        return self.task.done()
+
+    def say(self, text: str) -> None:
+        """Send a message: the run that goes on takes it, or another one follows."""
+        self._said.append(text)
+        self._has_more.set()
+        if self.task.done():
+            self.task = asyncio.get_running_loop().create_task(self._work())
+
+    def stop(self) -> None:
+        """Cancel the run."""
+        self._said.clear()
+        self._session.cancel()
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the permission mode."""
+        self._bench.permissions.mode = mode
+
+    async def close(self) -> None:
+        """Release the session, so that other programs can open it."""
+        await self._session.aclose()
+        await asyncio.to_thread(self._bench.close)
+
+    async def _work(self) -> None:
+        while self._said:
+            run = asyncio.ensure_future(self._session.run(self._said.popleft()))
+            steering = asyncio.ensure_future(self._steer())
+            try:
+                await run
+            except OutriderError:
+                logger.debug("a run on the web page failed", exc_info=True)
+            finally:
+                steering.cancel()
+
+    async def _steer(self) -> None:
+        """Pass on what is said while a run goes on. What comes too late begins the next run."""
+        while True:
+            self._has_more.clear()
+            await self._has_more.wait()
+            while self._said:
+                text = self._said.popleft()
+                try:
+                    await self._session.steer(text)
+                except ConversationError:
+                    self._said.appendleft(text)
+                    break
+
+
+class TalkFront:
+    """The front end of a session on the page: it has no dialogue of its own, the inbox asks. Implements `Front`."""
+
+    place = PLACE
+
+    def __init__(self) -> None:
+        self.talk: Talk | None = None
+
+    def answered(self, text: str) -> None:
+        """The page shows answers as it shows those of all sessions."""
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the permission mode."""
+        if self.talk:
+            self.talk.use_mode(mode)
+
+    def say(self, text: str) -> None:
+        """Send a message of another process."""
+        if self.talk:
+            self.talk.say(text)
+
+    def stop(self) -> None:
+        """Cancel the run."""
+        if self.talk:
+            self.talk.stop()
+
+
+def _new_bench(log: Log, id: str, front: TalkFront) -> Workbench:
+    """Return the workbench of a session in its folder, with the settings that a chat there has."""
+    recorded = log.settings(id)
+    if log.session(id).parent:
+        raise LogError("this is the session of a sub-agent; talk to the session that started it")
+    folder = cwd_of(recorded)
+    if folder is None:
+        raise LogError(f"the folder of this session, {recorded.cwd or '(none)'}, does not exist on this machine")
+    loaded = load(Path(folder), environment=os.environ, flags=kept_limits(recorded))
+    return Workbench(
+        loaded.settings,
+        folder,
+        tools=load_tools(loaded.settings.tool_files),
+        servers=find_servers(Path(folder)).servers,
+        ask=_wait_for_inbox,
+        elicit=_wait_for_form,
+        front=front,
+    )
+
+
+async def _wait_for_inbox(question: Question) -> Answer:
+    never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    return await never
+
+
+async def _wait_for_form(question: Elicitation) -> ElicitationAnswer:
+    never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
+    return await never

@@ -1,0 +1,40 @@
+"""The exact request of a turn, as it was sent or would be sent to another model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outrider.coding.wire import pretty, sending_provider, session_request
+from outrider.errors import LogError, UnknownModelError
+from outrider.log.entries import MessageEntry
+from outrider.log.log import Log
+from outrider.providers.environment import without_password
+from outrider.web.visible import visible
+
+Json = dict[str, Any]
+EXAMPLE_MODEL = "anthropic/balanced"
+"""For sessions of models that run in the process and send no request."""
+
+
+def turn_request(log: Log, id: str, seq: int, wanted: str = "") -> Json:
+    """Return the request whose reply is entry `seq`: for its model, or for another."""
+    records = log.after(id, seq - 1, 1)
+    if not records or not isinstance(entry := records[0].entry, MessageEntry) or entry.message.role != "assistant":
+        raise LogError(f"entry {seq} is not a reply")
+    model, provider = wanted, None
+    for name in [wanted] if wanted else [entry.model, log.session(id).model, EXAMPLE_MODEL]:
+        try:
+            model, provider = name, sending_provider(name)
+            break
+        except UnknownModelError:
+            if name in (wanted, EXAMPLE_MODEL):
+                raise
+    assert provider
+    body = provider.render(session_request(log, id, model, upto=seq - 1))
+    url = without_password(provider.url())
+    return {"model": visible(model), "address": f"POST {url}" if "://" in url else url, "body": visible_json(body)}
+
+
+def visible_json(body: bytes) -> str:
+    """Return a request body for people: indented, files shortened."""
+    return visible(pretty(body).decode())

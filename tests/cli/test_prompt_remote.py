@@ -1,0 +1,96 @@
+"""`outrider -p` and another process: it watches, talks, stops, and answers where `-p` would deny."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.coding.remote.live import live_events
+from outrider.log.log import Log
+from outrider.log.questions import Answer as Given
+from outrider.log.questions import Say, Stop
+from outrider.sync import default_log
+from tests.cli.asking import everywhere, running
+from tests.log import until_so
+from tests.modelserver import Answer, Held, ModelServer
+
+TOUCH = Answer(calls=(("c1", "Bash", {"command": "touch made"}),))
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with default_log() as log:
+        yield log
+
+
+async def listening(log: Log) -> str:
+    """The session, once it takes messages."""
+    await until(lambda: log.sessions() and log.inbox.is_listening(log.sessions()[0].id))
+    return log.sessions()[0].id
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    await until_so(condition, 60)
+
+
+async def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, error = await asyncio.to_thread(process.communicate, None, 60)
+    return process.returncode, out, error
+
+
+@pytest.mark.parametrize(("answer", "made"), [(Given("once"), True), (Given("no", "not here"), False)])
+async def test_a_run_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log, answer: Given, made: bool) -> None:
+    async with ModelServer([TOUCH, Answer("Done.")]) as server:
+        with running("-p", "Go", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.inbox.questions())
+            assert log.inbox.answer(log.inbox.questions()[0].id, answer, "on the web page")
+            code, out, error = await ended(process)
+    assert (code, out) == (0, "Done.\n")
+    assert "A question waits for an answer elsewhere: Bash(touch made)" in error
+    assert ("Allowed on the web page." if made else "Denied on the web page: not here") in error
+    assert (tmp_path / "made").exists() is made
+
+
+async def test_without_the_option_nothing_is_asked(tmp_path: Path, log: Log) -> None:
+    async with ModelServer([TOUCH, Answer("Done.")]) as server:
+        with running("-p", "Go", cwd=tmp_path, **everywhere(server)) as process:
+            assert (await ended(process))[0] == 0
+        assert b"there is no terminal to ask" in server.requests[-1].body
+    assert not (tmp_path / "made").exists()
+
+
+async def test_a_run_can_be_watched_and_steered(tmp_path: Path, log: Log) -> None:
+    async with ModelServer([Held(Answer("One moment")), Answer("Both done.")]) as server:
+        with running("-p", "Go", cwd=tmp_path, **everywhere(server)) as process:
+            session = await listening(log)
+            seen: list[dict[str, Any]] = []
+
+            async def watch() -> None:
+                async for event in live_events(log.live_socket(session)):
+                    seen.append(event)
+
+            watching = asyncio.ensure_future(watch())
+            await until(lambda: seen)
+            number = log.inbox.send(session, Say("And the tests?"))
+            await until(lambda: any(event["type"] == "steering_queued" for event in seen))
+            assert log.inbox.is_taken(number)
+            server.release.set()
+            code, out, _ = await ended(process)
+            await asyncio.wait_for(watching, 60)
+        assert b"And the tests?" in server.requests[-1].body
+    assert (code, out) == (0, "Both done.\n")
+    assert any(event["type"] == "run_finished" for event in seen)
+    assert log.inbox.is_taken(number) is None, "the session was closed"
+
+
+async def test_a_run_can_be_stopped(tmp_path: Path, log: Log) -> None:
+    async with ModelServer([Held(Answer("One moment"))]) as server:
+        with running("-p", "Go", cwd=tmp_path, **everywhere(server)) as process:
+            session = await listening(log)
+            log.inbox.send(session, Stop())
+            assert (await ended(process))[0] == 130

@@ -1,0 +1,230 @@
+"""Hooks in files: consent, the sandbox, what they are told, what they may do, and hostile ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ScriptedModel
+from outrider.cli import main
+from outrider.coding.extensions import Extensions
+from outrider.coding.hooks.hook_command import HookCommand, read_hooks
+from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.workbench import Workbench
+from outrider.environment import config_file
+from outrider.providers.testing.scripted import call
+from outrider.runtime.events import Notice
+from outrider.runtime.run import RunResult
+from outrider.sync import default_log
+from tests.coding.skills.test_finding import home, project
+from tests.coding.test_workbench import bench_in
+
+__all__ = ["home", "project"]
+
+
+def write_hooks(project: Path, event: str, command: str, file: str = ".claude/settings.json", **options: Any) -> Path:
+    path = project / file
+    path.parent.mkdir(exist_ok=True)
+    group = {"hooks": [{"type": "command", "command": command, **options}]}
+    path.write_text(json.dumps({"hooks": {event: [group]}}))
+    return path
+
+
+def trust(project: Path) -> None:
+    for each in Extensions(project).hooks.waiting:
+        each.give()
+
+
+async def run(bench: Workbench, steps: list[Any], events: list[Any] | None = None) -> RunResult:
+    model = ScriptedModel(steps)
+    try:
+        with default_log() as log:
+            session = bench.open(log, observer=(events if events is not None else []).append)
+            session.agent = session.agent.replace(model=model)
+            with session:
+                return await session.run("go")
+    finally:
+        bench.close()
+
+
+async def test_hooks_of_a_project_wait_for_consent_and_one_changed_byte_asks_again(home: Path, project: Path) -> None:
+    (project / "check.sh").write_text("exit 0")
+    path = write_hooks(project, "PreToolUse", 'sh "$CLAUDE_PROJECT_DIR"/check.sh')
+    found = Extensions(project).hooks
+    assert (len(found.hooks), len(found.waiting)) == (0, 1)
+    assert found.waiting_note == "1 hook in files that you have not agreed to: outrider hooks trust"
+    trust(project)
+    assert len(Extensions(project).hooks.hooks) == 1
+    (project / "check.sh").write_text("exit 1")  # the script counts as well
+    assert len(Extensions(project).hooks.waiting) == 1
+    trust(project)
+    path.write_text(path.read_text() + " ")
+    assert len(Extensions(project).hooks.waiting) == 1
+    # Other files of the folder for agents have a consent of their own.
+    write_hooks(project, "Stop", "true", ".outrider/hooks.json")
+    trust(project)
+    assert len(Extensions(project).hooks.hooks) == 2
+
+
+async def test_a_hook_reads_the_event_and_blocks_with_exit_code_2(home: Path, project: Path) -> None:
+    write_hooks(project, "PreToolUse", "cat > seen.json; echo 'not this one' >&2; exit 2")
+    trust(project)
+    result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."])
+    (refused,) = result.conversation[2].tool_results
+    assert refused.text == "Read was not run: a hook blocked it: not this one"
+    seen = json.loads((project / "seen.json").read_text())
+    assert (seen["hook_event_name"], seen["tool_name"]) == ("PreToolUse", "Read")
+    assert seen["tool_input"] == {"file_path": "a.txt"}
+    assert (seen["cwd"], seen["permission_mode"]) == (str(project), "ask")
+
+
+async def test_a_hook_of_the_user_needs_no_consent_and_answers_in_json(home: Path, project: Path) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "b.txt"}}}
+    own = config_file().parent
+    own.mkdir(parents=True, exist_ok=True)
+    write_hooks(own.parent, "PreToolUse", f"echo '{json.dumps(answer)}'", f"{own.name}/hooks.json")
+    (project / "b.txt").write_text("of b")
+    result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."])
+    assert "of b" in result.conversation[2].tool_results[0].text
+
+
+async def test_a_permission_that_a_hook_gives_does_not_widen_ours(home: Path, project: Path) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+    write_hooks(project, "PreToolUse", f"echo '{json.dumps(answer)}'")
+    trust(project)
+    result = await run(bench_in(project), [call("Write", file_path="new.txt", content="x"), "Fine."])
+    assert result.conversation[2].tool_results[0].is_error
+    assert not (project / "new.txt").exists()
+
+
+async def test_a_stop_hook_keeps_the_run_going_once(home: Path, project: Path) -> None:
+    command = 'grep -q \'"stop_hook_active": true\' && exit 0; echo "Run the tests." >&2; exit 2'
+    write_hooks(project, "Stop", command)
+    trust(project)
+    result = await run(bench_in(project), ["Done.", "Tests pass."])
+    assert result.text == "Tests pass."
+
+
+async def test_what_a_hook_prints_for_a_prompt_is_context(home: Path, project: Path) -> None:
+    write_hooks(project, "UserPromptSubmit", "echo 'The branch is main.'")
+    trust(project)
+    result = await run(bench_in(project), ["Done."])
+    assert result.conversation[0].text.endswith("[A hook says:]\nThe branch is main.")
+
+
+async def test_a_hook_that_hangs_and_forks_is_ended_with_its_children(home: Path, project: Path) -> None:
+    write_hooks(project, "PreToolUse", "(sleep 1000 & echo $! > child.pid; wait) & setsid sleep 1001 & wait", timeout=1)
+    trust(project)
+    (project / "a.txt").write_text("of a")
+    events: list[Any] = []
+    result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."], events)
+    assert "of a" in result.conversation[2].tool_results[0].text
+    assert any("did not end within 1 seconds" in each.text for each in events if isinstance(each, Notice))
+    assert not sleepers_in(project)
+
+
+def sleepers_in(project: Path) -> list[str]:
+    """The programs named sleep that still run in a folder."""
+    processes = Path("/proc").glob("[0-9]*/cmdline")
+    return [each.parent.name for each in processes if b"sleep\x00100" in _reads(each) and _is_ours(each, project)]
+
+
+def _reads(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _is_ours(path: Path, project: Path) -> bool:
+    try:
+        return os.readlink(path.parent / "cwd") == str(project)
+    except OSError:
+        return False
+
+
+async def test_a_cancel_ends_the_program_of_a_hook(home: Path, project: Path) -> None:
+    write_hooks(project, "UserPromptSubmit", "touch begun; sleep 1000", timeout=500)
+    trust(project)
+    bench = bench_in(project)
+    with default_log() as log, bench.open(log) as session:
+        running = asyncio.ensure_future(session.run("go"))
+        while not (project / "begun").exists():
+            await asyncio.sleep(0.01)
+        session.cancel()
+        assert (await running).status == "cancelled"
+    bench.close()
+    assert not sleepers_in(project)
+
+
+async def test_much_output_is_bounded(home: Path, project: Path) -> None:
+    write_hooks(project, "UserPromptSubmit", f"{sys.executable} -c 'print(\"x\" * 5_000_000)'")
+    trust(project)
+    result = await run(bench_in(project), ["Done."])
+    assert len(result.conversation[0].text) < 11_000
+
+
+async def test_a_question_to_the_person_is_told_to_the_hooks(home: Path, project: Path) -> None:
+    write_hooks(project, "Notification", "cat > told.json")
+    trust(project)
+
+    async def ask(question: Question) -> Answer:
+        while not (project / "told.json").exists() or not (project / "told.json").read_text():
+            await asyncio.sleep(0.01)
+        return Answer("no")
+
+    await run(bench_in(project, ask), [call("Write", file_path="new.txt", content="x"), "Fine."])
+    assert "Write" in json.loads((project / "told.json").read_text())["message"]
+
+
+def test_faults_in_files_are_named_and_the_rest_is_used() -> None:
+    good = {"matcher": "Bash|Write", "hooks": [{"type": "command", "command": "true"}]}
+    data = {
+        "hooks": {
+            "PreToolUse": [good, {"matcher": "(", "hooks": []}, {"hooks": [{"type": "prompt", "prompt": "x"}]}, 3],
+            "WorldEnd": [good],
+            "Stop": {"hooks": [{"command": "true", "timeout": 100_000}]},
+        }
+    }
+    hooks, notes = read_hooks(data, "hooks.json")
+    assert [(hook.event, hook.matcher) for hook in hooks] == [("PreToolUse", "Bash|Write")]
+    assert len(notes) == 5
+    assert all(note.startswith("hooks.json: ") for note in notes)
+    assert read_hooks({"hooks": 3}, "x")[1] == ['x: "hooks" must be a table of events']
+
+
+@pytest.mark.parametrize(
+    ("matcher", "tool", "fits"),
+    [
+        *[("Bash", "Bash", True), ("Bash", "BashOutput", False), ("", "Read", True), ("*", "Read", True)],
+        *[("Edit|Write", "Write", True), ("mcp__.*", "mcp__a__b", True), ("TodoWrite", "Todo", True)],
+    ],
+)
+def test_a_matcher_names_tools(matcher: str, tool: str, fits: bool) -> None:
+    assert HookCommand("PreToolUse", "true", matcher).matches(tool) == fits
+
+
+def test_the_command_lists_hooks_and_approves_them(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    assert main(["hooks"]) == 0
+    assert "No hooks." in capsys.readouterr().out
+    write_hooks(project, "Stop", "echo \x1b[31mred")
+    assert main(["hooks"]) == 0
+    printed = capsys.readouterr().out
+    assert "not run until you agree" in printed
+    assert "\x1b" not in printed
+    assert main(["hooks", "trust", "--yes"]) == 0
+    assert "Stop: echo" in capsys.readouterr().out
+    assert main(["hooks", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hooks"][0]["event"] == "Stop"
+    (project / ".claude/settings.json").write_text("{")
+    assert main(["hooks"]) == 2
+    assert "it is not JSON" in capsys.readouterr().err

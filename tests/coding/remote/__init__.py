@@ -1,0 +1,1 @@
+"""Sessions in the hands of other processes."""

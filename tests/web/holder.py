@@ -1,0 +1,138 @@
+"""A process that holds a session open, as a chat does: with a scripted model, the real tools and the real questions.
+
+It prints its session, and what happens, one line each. Lines on its standard input let it go on: `go` lets the model
+continue after a Gate, `yes` and `no` answer the question that waits, `say TEXT` begins a turn, and `end` closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from outrider.coding.config.settings import PermissionSettings, Settings
+from outrider.coding.permissions.question import Answer, Mode, Question
+from outrider.coding.workbench import Workbench
+from outrider.conversation.messages import Message, TextBlock, Usage
+from outrider.errors import ConversationError
+from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.deltas import Delta, TextDelta
+from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.runtime.session import Session
+from outrider.sync import default_log
+
+GATE = "\0"
+"""In a text: the model waits here for `go`."""
+USAGE = Usage(1200, 300, 800, cost=0.0125)
+SCRIPTS: dict[str, list[Any]] = {
+    "ask": [["I'll run it.", call("Bash", command="touch made-by-the-model", access="write")], "It was **done**."],
+    "edit": [
+        ["One line changes.", call("Write", file_path="notes.txt", content="first\nsecond\n")],
+        "Written.",
+    ],
+    "stream": [f"The first half, {GATE}and the second half."],
+    "steer": [f"Thinking about it. {GATE}Done with the first.", "I have read the steering."],
+    "long": [["Working.", call("Bash", command="echo begun; sleep 60; echo never")], "Never said."],
+    "chat": ["Hello.", "Hello again.", "And again."],
+}
+
+
+class GatedModel(ScriptedModel):
+    """Plays a script whose texts wait at gates."""
+
+    def __init__(self, steps: list[Any], gate: asyncio.Queue[None]) -> None:
+        super().__init__(steps, usage=USAGE)
+        self._gate = gate
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        async for item in super().stream(request):
+            if isinstance(item, TextDelta):
+                for number, part in enumerate(item.text.split(GATE)):
+                    if number:
+                        await self._gate.get()
+                    yield TextDelta(part)
+            elif isinstance(item, Reply):
+                content = [
+                    TextBlock(block.text.replace(GATE, "")) if isinstance(block, TextBlock) else block
+                    for block in item.message.content
+                ]
+                yield Reply(Message.assistant(*content), StopReason(item.stop_reason), item.usage)
+            else:
+                yield item
+
+
+class Holder:
+    """The front end: standard input and output."""
+
+    place = "in the terminal"
+
+    def __init__(self, script: str, mode: Mode) -> None:
+        self.gate: asyncio.Queue[None] = asyncio.Queue()
+        self.answers: asyncio.Queue[Answer] = asyncio.Queue()
+        self.model = GatedModel(SCRIPTS[script], self.gate)
+        settings = Settings(permissions=PermissionSettings(mode=mode), tools=("Bash", "Read", "Write", "Edit"))
+        self.bench = Workbench(settings, Path.cwd(), ask=self.ask, front=self)
+        self.session: Session | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def ask(self, question: Question) -> Answer:
+        show(f"asks {question.tool}")
+        return await self.answers.get()
+
+    def answered(self, text: str) -> None:
+        show(f"answered {text}")
+
+    def use_mode(self, mode: Mode) -> None:
+        self.bench.permissions.mode = mode
+
+    def say(self, text: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._say(text))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        assert self.session
+        self.session.cancel()
+
+    async def _say(self, text: str) -> None:
+        assert self.session
+        try:
+            await self.session.steer(text)
+            show(f"steered {text}")
+        except ConversationError:
+            result = await self.session.run(text)
+            show(f"finished {result.status} {result.text or result.error}")
+
+    async def serve(self, prompt: str) -> None:
+        loop = asyncio.get_running_loop()
+        lines = asyncio.StreamReader()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+        with default_log() as log:
+            self.session = self.bench.open(log, model=self.model)  # type: ignore[arg-type]
+            show(f"session {self.session.id}")
+            if prompt:
+                self.say(prompt)
+            while line := (await lines.readline()).decode().strip():
+                self._obey(line)
+                if line == "end":
+                    break
+            self.session.close()
+        self.bench.close()
+
+    def _obey(self, line: str) -> None:
+        if line == "go":
+            self.gate.put_nowait(None)
+        elif line in ("yes", "no"):
+            self.answers.put_nowait(Answer("once" if line == "yes" else "no"))
+        elif line.startswith("say "):
+            self.say(line.removeprefix("say "))
+
+
+def show(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(Holder(sys.argv[1], sys.argv[2]).serve(sys.argv[3]))  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""The server, a process that holds a session, and pages in Chromium, for the tests of the web page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Page
+
+ROOT = Path(__file__).parent.parent.parent
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+PATIENCE = 60_000
+"""Milliseconds. A busy machine is slow; nothing waits this long otherwise."""
+WIDE, NARROW = {"width": 1200, "height": 850}, {"width": 360, "height": 740}
+
+
+def chromium() -> str:
+    """Return the path of Chromium, or "" if there is none."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), "")
+
+
+class Program:
+    """A program in another process, whose lines are read."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.lines: list[str] = []
+
+    async def line(self, pattern: str) -> re.Match[str]:
+        """Return the next line that matches."""
+        assert self._process.stdout
+        while line := await asyncio.wait_for(self._process.stdout.readline(), PATIENCE / 1000):
+            self.lines.append(line.decode().rstrip("\n"))
+            if found := re.search(pattern, self.lines[-1]):
+                return found
+        raise AssertionError(f"the program ended without {pattern!r}: {self.lines}")
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin
+        self._process.stdin.write(f"{line}\n".encode())
+
+    async def end(self) -> None:
+        """End it, and wait for it."""
+        if self._process.returncode is None:
+            self._process.terminate()
+        await self._process.communicate()
+
+
+@asynccontextmanager
+async def started(*arguments: str, cwd: Path = ROOT) -> AsyncIterator[Program]:
+    """Start a Python program of this environment."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        cwd=cwd,
+    )
+    program = Program(process)
+    try:
+        yield program
+    finally:
+        await program.end()
+
+
+@asynccontextmanager
+async def web_server(*options: str) -> AsyncIterator[Server]:
+    """Start `outrider web` on the log of this test."""
+    async with started("-m", "outrider", "web", "--port", "0", *options) as program:
+        link = (await program.line("^http://")).string
+        yield Server(program, link)
+
+
+@asynccontextmanager
+async def holder(script: str, prompt: str = "", *, mode: str = "ask", folder: Path) -> AsyncIterator[Program]:
+    """Start a process that holds a session. Its first match is the session."""
+    async with started("-m", "tests.web.holder", script, mode, prompt, cwd=folder) as program:
+        yield program
+
+
+class Server:
+    """The running program and its link."""
+
+    def __init__(self, program: Program, link: str) -> None:
+        self.program = program
+        self.link = link
+        self.origin = link.partition("/?")[0]
+
+
+class Visitor:
+    """A browser that was let in, and everything that went wrong in it."""
+
+    def __init__(self, context: BrowserContext, page: Page) -> None:
+        self.context = context
+        self.page = page
+        self.problems: list[str] = []
+        self.foreign: list[str] = []
+        """Requests to other places."""
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    async def open_session(self, id: str) -> None:
+        """Go to a session."""
+        await self.page.goto(f"{self.page.url.partition('#')[0]}#/session/{id}")
+
+
+@asynccontextmanager
+async def visitor(browser: Browser, server: Server, **options: Any) -> AsyncIterator[Visitor]:
+    """Open the link in a new browser profile."""
+    context = await browser.new_context(**{"viewport": WIDE, "reduced_motion": "reduce", **options})
+    page = await context.new_page()
+    found = Visitor(context, page)
+    page.on("request", lambda request: found.foreign.append(request.url) if not _is_own(request.url, server) else None)
+    try:
+        await page.goto(server.link)
+        await page.get_by_role("searchbox").wait_for()
+        yield found
+    finally:
+        await context.close()
+    assert not found.problems, found.problems
+    assert not found.foreign, found.foreign
+
+
+def _is_own(url: str, server: Server) -> bool:
+    return url.startswith((f"{server.origin}/", "blob:", "data:"))
