@@ -20,6 +20,8 @@ from outrider import (
     Agent,
     Attachment,
     FolderStore,
+    HookResult,
+    Hooks,
     Limits,
     Log,
     ScriptedModel,
@@ -248,6 +250,14 @@ def a_session_is_asked_for_two_things_at_once(where: Path) -> object:
             await running
 
     return asyncio.run(twice())
+
+
+@provokes(errors.HookBlockedError, culprit=r"a hook blocked the prompt \(not today\)", way_out="change the prompt")
+def a_hook_refuses_a_prompt(where: Path) -> object:
+    async def refuse(_: object) -> HookResult:
+        return HookResult(block="not today")
+
+    return asyncio.run(Session(Agent("demo", hooks=Hooks(prompt_submitted=refuse))).think("Hello"))
 
 
 @provokes(errors.SessionCancelledError, culprit="was cancelled", way_out="ask it again")

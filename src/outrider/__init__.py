@@ -79,6 +79,8 @@ Errors
 Modules
     outrider.events     the events that observers of a session receive
     outrider.errors     all errors
+    outrider.runtime.hooks
+                        the events that hooks receive
     outrider.providers.base
                         the interface of a provider, for models of your own
 """

@@ -30,6 +30,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.remote.control import RemoteControl
 from outrider.coding.remote.front import Front
 from outrider.coding.sandbox.finding import find_sandbox
@@ -539,4 +540,6 @@ def _policy(settings: Settings, workspace: Workspace, remembered: Sequence[str])
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
     )
-    return policy if wanted.secrets is None else msgspec.structs.replace(policy, secrets=wanted.secrets)
+    secrets = policy.secrets if wanted.secrets is None else wanted.secrets
+    own = (f"{escaped(str(data_folder().resolve()))}/{name}" for name in OWN_SECRETS)
+    return msgspec.structs.replace(policy, secrets=(*secrets, *own))
