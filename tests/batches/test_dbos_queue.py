@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, Usage, batch, tool
-from outrider.batches.dbos_queue import DbosQueue, application_of, queue_of
+from outrider.batches.dbos_queue import DbosQueue, application_of
 from outrider.batches.queue import BatchSettings
 from outrider.batches.task import Task
 from outrider.errors import ConfigError
@@ -19,6 +20,14 @@ from outrider.providers.testing.scripted import Delay, Step, call
 from tests.postgres import new_database
 
 pytest.importorskip("dbos", reason="dbos is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # DBOS leaves connections
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Let connections that DBOS leaves open be collected in the test that left them."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture
@@ -94,7 +103,7 @@ def test_a_new_batch_of_a_name_cancels_what_waits_of_the_one_before(log: Log) ->
     queue.add(first, [Task("x", id="a")])
     second = queue.begin("job", BatchSettings(), resume=False)
     assert second != first
-    rows = queue.query("SELECT status FROM dbos.workflow_status WHERE queue_name = %s", queue_of(first))
+    rows = queue.query("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = %s", f"{first}/a")
     assert rows == [("CANCELLED",)]
     assert queue.begin("job", BatchSettings(), resume=True) == second
     queue.close()
@@ -128,3 +137,14 @@ def test_the_password_is_in_no_error(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="cannot be reached") as caught:
         queue.is_spent("x")
     assert "s3cret" not in str(caught.value)
+
+
+async def test_batches_with_other_tools_share_a_database(log: Log) -> None:
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    for tools in ((), (look,)):
+        found = await collect(Agent(ScriptedModel(["done"]), tools=tools), ["x"], log)
+        assert found["1"].text == "done"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dbos import DBOSClient
 
 WORKFLOW = "outrider_task"
-VERSION = "1"
-"""The version of the workflow. Executors of another one do not take it."""
 LEASE_SECONDS = 15.0
 """How long an executor is taken for alive that does not renew its lease."""
 POLL_SECONDS = 0.1
@@ -37,7 +35,8 @@ POLL_SECONDS = 0.1
 OVERLAP_SECONDS = 60
 """Results are looked for from so long before the newest one: commits are not in the order of their times."""
 _ENDED = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
-_COUNTS = "SELECT status, count(*) FROM dbos.workflow_status WHERE queue_name = %s GROUP BY status"
+_COUNTS = "SELECT status, count(*) FROM dbos.workflow_status WHERE starts_with(workflow_uuid, %s) GROUP BY status"
+"""By the id, because a workflow that was cancelled is in no queue."""
 
 
 P = ParamSpec("P")
@@ -92,7 +91,7 @@ class DbosQueue(PostgresLedger):
             polling_interval_sec=POLL_SECONDS,
             on_conflict="always_update",
         )
-        stopped = client.list_workflows(queue_name=queue_of(batch), status="CANCELLED", load_input=False)
+        stopped = client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), status="CANCELLED", load_input=False)
         if stopped:
             client.resume_workflows([each.workflow_id for each in stopped], queue_name=queue_of(batch))
         return batch
@@ -105,7 +104,7 @@ class DbosQueue(PostgresLedger):
         client = self._client(application)
         known = {
             each.workflow_id: _task_of(each)
-            for each in client.list_workflows(queue_name=queue_of(batch), load_output=False)
+            for each in client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), load_output=False)
         }
         with client._sys_db.engine.begin() as connection:
             for task in tasks:
@@ -119,7 +118,7 @@ class DbosQueue(PostgresLedger):
                         "workflow_name": WORKFLOW,
                         "queue_name": queue_of(batch),
                         "workflow_id": workflow,
-                        "app_version": VERSION,
+                        "app_version": version_of(application),
                         "application_name": application,
                     },
                     batch,
@@ -143,7 +142,11 @@ class DbosQueue(PostgresLedger):
         begin = max(0, since / 1000 - OVERLAP_SECONDS)
         after = datetime.fromtimestamp(begin, UTC).isoformat() if since else None
         client = self._client("")
-        where: dict[str, Any] = {"queue_name": queue_of(batch), "status": list(_ENDED), "completed_after": after}
+        where: dict[str, Any] = {
+            "workflow_id_prefix": workflow_of(batch, ""),
+            "status": list(_ENDED),
+            "completed_after": after,
+        }
         rows = client.list_workflows(**where, load_input=False, load_output=False)
         new = [each.workflow_id for each in rows if each.workflow_id not in self._seen[batch]]
         return client.list_workflows(workflow_ids=new) if new else []
@@ -157,7 +160,7 @@ class DbosQueue(PostgresLedger):
         return BatchState(total, finished, running, spent, settings.budget)
 
     def _counts(self, batch: str) -> tuple[int, int, int]:
-        counts: dict[str, int] = dict(self.query(_COUNTS, queue_of(batch)))
+        counts: dict[str, int] = dict(self.query(_COUNTS, workflow_of(batch, "")))
         return sum(counts.get(each, 0) for each in _ENDED), counts.get("PENDING", 0), sum(counts.values())
 
     @_explaining
@@ -224,8 +227,9 @@ class DbosQueue(PostgresLedger):
     def recover(self, executor: str) -> None:
         """Put the workflows of an executor back into their queues. It is idempotent."""
         system = self._client("")._sys_db
-        for pending in system.get_pending_workflows(executor, VERSION):
-            system.reenqueue_for_recovery(pending.workflow_id, [executor], "_dbos_internal_queue")
+        pending = "SELECT workflow_uuid FROM dbos.workflow_status WHERE status = 'PENDING' AND executor_id = %s"
+        for (workflow,) in self.query(pending, executor):
+            system.reenqueue_for_recovery(workflow, [executor], "_dbos_internal_queue")
 
     # The clients
 
@@ -254,6 +258,11 @@ def application_of(tools: Iterable[str]) -> str:
     """
     names = sorted(set(tools))
     return f"outrider-{sha256(' '.join(names).encode()).hexdigest()[:12]}" if names else "outrider"
+
+
+def version_of(application: str) -> str:
+    """Return the version of the workflow, which DBOS wants to be unique. Executors of another one do not take it."""
+    return f"{application}-1"
 
 
 def queue_of(batch: str) -> str:

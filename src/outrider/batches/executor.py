@@ -64,7 +64,7 @@ class Executor:
         """Create DBOS with the one workflow that it has."""
         from dbos import DBOS
 
-        from outrider.batches.dbos_queue import VERSION, WORKFLOW, queue_of
+        from outrider.batches.dbos_queue import WORKFLOW, queue_of, version_of
 
         if DBOS.executor_id not in ("local", "") and _is_launched():
             raise ConfigError("this process works for another batch already; DBOS is one for a process")
@@ -73,7 +73,7 @@ class Executor:
                 "name": self._application,
                 "system_database_url": self._queue.url,
                 "executor_id": self.id,
-                "application_version": VERSION,
+                "application_version": version_of(self._application),
                 "log_level": "CRITICAL",
                 "sys_db_pool_size": CONNECTIONS,
                 "run_migrations": False,
