@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outrider.batches.patience import patiently
 from outrider.batches.queue import MAX_ATTEMPTS, Run
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 BEATS = 5
 """Heartbeats in one lease."""
-DRAIN_SECONDS = 10**9
-"""DBOS waits so long for the workflows that run; a cancel ends them before."""
+OUTCOME_SECONDS = 10
+"""How long DBOS may take to store the outcomes of workflows that have ended."""
+IDLE_SECONDS = 0.05
+"""The pause before looking again whether workflows still run."""
 CONNECTIONS = 3
 """Connections of one executor to the tables of DBOS."""
 
@@ -35,7 +38,8 @@ class Executor:
         self._application, self._batch = application, batch
         self._running: set[Future[str | None]] = set()
         self._is_lost = asyncio.Event()
-        self._destroying: asyncio.Future[None] | None = None
+        self._stop_events: list[threading.Event] = []
+        """Set to let DBOS take no more workflows."""
 
     async def live(self, stop: asyncio.Event) -> None:
         """Run workflows until `stop` is set, then finish those that run. Returns early if the lease was lost.
@@ -68,7 +72,7 @@ class Executor:
 
         if DBOS.executor_id not in ("local", "") and _is_launched():
             raise ConfigError("this process works for another batch already; DBOS is one for a process")
-        DBOS(
+        dbos = DBOS(
             config={
                 "name": self._application,
                 "system_database_url": self._queue.url,
@@ -89,6 +93,7 @@ class Executor:
             return await asyncio.wrap_future(running)
 
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=MAX_ATTEMPTS - 1)(outrider_task)
+        self._stop_events = dbos.background_thread_stop_events
         if self._batch:
             DBOS.listen_queues([queue_of(self._batch)])
 
@@ -106,18 +111,21 @@ class Executor:
 
     async def _drained(self) -> None:
         """Take no more workflows, and wait for those that run."""
-        self._destroying = asyncio.ensure_future(asyncio.to_thread(_destroy, DRAIN_SECONDS))
-        await _first_done(self._destroying, self._is_lost)
+        for event in self._stop_events:
+            event.set()
+        while self._running and not self._is_lost.is_set():  # noqa: ASYNC110 - the end comes from another thread
+            await asyncio.sleep(IDLE_SECONDS)
 
     async def _abandon(self) -> None:
-        """End with workflows that still run: others take them. DBOS refuses the outcomes of this executor then."""
-        if self._running:
+        """End. Others take workflows that still run: DBOS refuses the outcomes of this executor then."""
+        if running := list(self._running):
             with suppress(LogError):
                 await asyncio.to_thread(self._queue.recover, self.id)
-        for each in list(self._running):
-            each.cancel()
-        await (self._destroying or asyncio.to_thread(_destroy, 0))
+            for each in running:
+                each.cancel()
+        await asyncio.to_thread(_destroy, 0 if running else OUTCOME_SECONDS)
         with suppress(LogError):  # the lease expires anyway
+            await asyncio.to_thread(self._queue.recover, self.id)
             await asyncio.to_thread(self._queue.remove, self.id)
 
 
@@ -141,12 +149,3 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for each in waiting:
             each.cancel()
-
-
-async def _first_done(work: asyncio.Future[Any], event: asyncio.Event) -> None:
-    """Wait for the work, or until the event is set."""
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
