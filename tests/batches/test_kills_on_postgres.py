@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ pytest.importorskip("dbos", reason="dbos is not installed")
 async def test_results_and_effects_come_once_though_everything_fails(
     tmp_path: Path, tasks: int, workers: int, kills: int, database_kills: int
 ) -> None:
-    with tempfile.TemporaryDirectory(prefix="outrider-") as folder, own_server(Path(folder)) as server:
+    with own_server() as server:
         async with Proxy(server.port) as proxy:
 
             async def kill_database() -> None:
