@@ -10,7 +10,7 @@ from importlib import import_module
 from bench.figure import Figure
 
 MEASUREMENTS = (
-    *("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "context"),
+    *("imports", "startup", "turns", "sessions", "providers", "log", "postgres", "long_sessions", "context"),
     *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "batch"),
 )
 
