@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from outrider.providers.stored_keys import store_key
 from outrider.sync import default_log
 from outrider.version import __version__
 from tests.acp.editor import allowing, introduced, running
@@ -221,7 +222,7 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
     (tmp_path / ".outrider" / "config.toml").write_text('[permissions]\nmode = "all"\n')
     (tmp_path / ".claude" / "agents").mkdir(parents=True)
     (tmp_path / ".claude" / "agents" / "broken.md").write_text("---\nname: [\n---\n")
-    servers = [{"type": "carrier pigeon", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
+    servers = [{"type": "pigeon", "name": "mail", "url": "http://127.0.0.1:9/", "headers": []}]
     async with introduced(capabilities=capabilities) as editor:
         opened = await editor.ask("session/new", cwd=str(tmp_path), mcpServers=servers)
         session = opened["sessionId"]
@@ -361,3 +362,16 @@ async def test_a_prompt_during_a_prompt_is_answered_in_its_turn(tmp_path: Path) 
             assert (await editor.answer(number))["stopReason"] == "end_turn"
         assert (tmp_path / "made").exists()
         assert "4" in editor.seen(session).text()
+
+
+async def test_an_editor_learns_how_to_enter_a_key_and_whether_there_is_one(tmp_path: Path) -> None:
+    async with introduced() as editor:
+        [method] = editor.received[0]["result"]["authMethods"]
+        assert "outrider login" in method["description"]
+        refused = await editor.refusal("authenticate", methodId=method["id"])
+        assert refused.code == -32000
+        assert "outrider login" in refused.message
+        assert (await editor.refusal("authenticate", methodId="magic")).code == -32602
+        store_key("ANTHROPIC_API_KEY", "stored-key")
+        assert await editor.ask("authenticate", methodId=method["id"]) == {}
+        assert "stored-key" not in str(editor.received)

@@ -11,6 +11,8 @@ import pytest
 from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES, Finding, _sandbox
 from outrider.coding.config.loading import load
 from outrider.coding.sandbox.finding import find_sandbox
+from outrider.environment import data_folder
+from outrider.providers.stored_keys import store_key
 from outrider.version import __version__
 from tests.cli.program import outrider
 from tests.coding.sandbox.test_proof import NoSandbox
@@ -42,9 +44,9 @@ def test_a_bare_installation_can_be_used_and_what_is_missing_is_said() -> None:
     assert marks["✗"] == []
     assert any(line.startswith("Python 3.") for line in marks["✓"])
     assert f"outrider {__version__}" in marks["✓"]
-    assert "Anthropic: no key; export ANTHROPIC_API_KEY=… to use anthropic/…" in marks["·"]
-    assert "OpenAI: no key; export OPENAI_API_KEY=… to use openai/…" in marks["·"]
-    assert "Gemini: no key; export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
+    assert "Anthropic: no key; outrider login anthropic, or export ANTHROPIC_API_KEY=… to use anthropic/…" in marks["·"]
+    assert "OpenAI: no key; outrider login openai, or export OPENAI_API_KEY=… to use openai/…" in marks["·"]
+    assert "Gemini: no key; outrider login gemini, or export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
     assert any("default model: demo, which is not an LLM" in line for line in marks["✓"])
     assert any(line.startswith("no proxy") for line in marks["·"])
     assert ended.stdout.endswith("Outrider is ready to use.\n")
@@ -256,3 +258,12 @@ def test_wrong_usage_is_2_and_help_is_0() -> None:
     ended = outrider("doctor", "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "exit codes" in ended.stdout
+
+
+def test_a_stored_key_counts_as_a_key_and_is_not_shown() -> None:
+    store_key("ANTHROPIC_API_KEY", "stored-key-71")
+    said = outrider("doctor").stdout
+    assert "✓ Anthropic: a key is stored by outrider login" in said
+    assert "stored-key-71" not in said
+    (data_folder() / "keys.json").write_text("{")
+    assert "log in again" in outrider("doctor").stdout

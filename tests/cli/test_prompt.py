@@ -26,7 +26,7 @@ from tests.modelserver import Held, ModelServer, Status
 from tests.streams import Answer
 
 DEMO = ("--model", "demo")
-NOTE = "No API key is set: using the demo model, which is not an LLM. See outrider doctor.\n"
+NOTE = "No API key is set: using the demo model, which is not an LLM. To enter a key: outrider login.\n"
 TOOLS_NOTE = "This session used tools that are not loaded (read_file, add); to use them, give --tools again.\n"
 TOOLS = '''
 import time

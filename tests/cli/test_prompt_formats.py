@@ -111,7 +111,7 @@ def test_json_has_every_character_whatever_the_terminal_has() -> None:
 def test_the_demo_model_is_named_in_one_line_in_every_format() -> None:
     for wanted in ("text", "json", "stream-json"):
         ended = outrider("-p", "What is 2+2?", "--output-format", wanted)
-        assert ended.stderr.startswith("No API key is set: using the demo model, which is not an LLM. See outrider")
+        assert ended.stderr.startswith("No API key is set: using the demo model, which is not an LLM. To enter a key")
         assert "demo model" not in ended.stdout
     assert outrider("-p", "What is 2+2?", "--quiet").stderr == ""
 

@@ -15,6 +15,7 @@ import pytest
 from outrider.cli.message_lines import read_messages
 from outrider.cli.options import UsageError
 from outrider.conversation.attachments import Attachment
+from outrider.events import RunFinished
 from tests.cli.asking import ask, everywhere, messages, streamed, wait_until
 from tests.cli.program import clean_environment, outrider, start
 from tests.modelserver import ModelServer
@@ -113,9 +114,16 @@ def test_lines_are_read_whole_and_the_last_needs_no_end() -> None:
 def test_a_wrong_line_ends_the_program_after_the_answer_with_exit_code_2() -> None:
     first = line("What is 2+2?")
     ended = outrider("-p", "--model", "demo", *FLAGS[1:], input=first + b"oops\n")
-    result = streamed(ended.stdout)[1]
+    events, result = streamed(ended.stdout)
     assert ended.returncode == 2
-    assert "standard input, line 2 is not a message" in result["error"]
+    assert (result["status"], result["text"], result["turns"]) == ("error", "4", 1)
+    assert result["error"].startswith("standard input, line 2 is not a message")
+    assert [event.status for event in events if isinstance(event, RunFinished)] == ["done"]
+    alone = outrider("-p", "--model", "demo", *FLAGS[1:], input=b"oops\n" + first)
+    events, result = streamed(alone.stdout)
+    assert (alone.returncode, result["text"], result["turns"]) == (2, "", 0)
+    assert result["error"].startswith("standard input, line 1 is not a message")
+    assert not events, "nothing was sent"
     assert outrider("-p", "--model", "demo", *FLAGS[1:]).returncode == 2
 
 

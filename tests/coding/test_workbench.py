@@ -15,10 +15,14 @@ from outrider.cli import main
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
 from outrider.coding.permissions.question import Answer, Ask, Question
+from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.sandbox.host_filter import ClosedNetwork
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
+from outrider.environment import data_folder
 from outrider.errors import ConfigError
+from outrider.mcp import tokens
+from outrider.providers import stored_keys
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
@@ -92,6 +96,36 @@ async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(f
     assert "Read was not run" in refused.text
     assert [file.name for file in attached.attachments] == ["chart.png"]
     assert refused in [event.result for event in events if isinstance(event, ToolFinished)]
+
+
+@pytest.mark.parametrize("use", ["off", "auto"])
+@pytest.mark.parametrize("secrets", [None, []], ids=["built-in secrets", "no secrets"])
+async def test_no_mode_shows_the_agent_the_keys_that_the_user_has_stored(
+    folder: Path, use: str, secrets: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {stored_keys.FILE, tokens.FILE} < set(OWN_SECRETS)
+    monkeypatch.setenv("OUTRIDER_SANDBOX", use)
+    data_folder().mkdir(parents=True, exist_ok=True)
+    for name in (stored_keys.FILE, tokens.FILE):
+        (data_folder() / name).write_text('{"OPENAI_API_KEY": {"key": "sk-stored-9f2c"}}')
+        given = {} if secrets is None else {"permissions__secrets": secrets}
+        bench = bench_in(folder, permissions__mode="all", sandbox__use=use, **given)
+        path = data_folder() / name
+        link = folder / "innocent.txt"
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+        found = await results(
+            bench,
+            ("Read", {"file_path": str(path)}),
+            ("Read", {"file_path": "innocent.txt"}),
+            ("Grep", {"pattern": "stored", "path": str(path.parent), "output_mode": "content"}),
+            ("Bash", {"command": f"cat {path}", "access": "read"}),
+            ("Bash", {"command": "cat innocent.txt", "access": "write"}),
+            ("Edit", {"file_path": str(path), "old_string": "sk", "new_string": "xx"}),
+        )
+        assert not [each.text for each in found if "9f2c" in each.text]
+        assert found[0].is_error
+        assert "9f2c" in path.read_text()
 
 
 async def test_with_the_right_mode_it_is_done(folder: Path) -> None:

@@ -84,7 +84,10 @@ async def test_a_prompt_is_blocked_or_gets_context() -> None:
 
     asked = agent(["One.", "Two."], prompt_submitted=check).session()
     blocked = await asked.run("my password is 1")
-    assert (blocked.status, blocked.error) == ("error", "a hook blocked the prompt: secret")
+    assert (blocked.status, blocked.error) == (
+        "error",
+        "a hook blocked the prompt (secret); change the prompt, or the hook",
+    )
     assert not asked.messages
     with pytest.raises(HookBlockedError):
         await asked.think("password")

@@ -19,6 +19,7 @@ from outrider.acp.schema.base import PROTOCOL_VERSION
 from outrider.acp.schema.requests import (
     AgentCapabilities,
     AuthenticateRequest,
+    AuthMethod,
     Empty,
     Implementation,
     InitializeRequest,
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 50
 """Sessions in one response to `session/list`."""
+_LOGIN = AuthMethod(
+    "outrider-login",
+    "API key",
+    "Run `outrider login PROVIDER` in a terminal, or set the provider's variable, such as ANTHROPIC_API_KEY.",
+)
 _CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
@@ -123,12 +129,18 @@ class EditorAgent:
     def _initialize(self, request: InitializeRequest) -> InitializeResponse:
         """Respond with the one version that is supported, whichever version the client offers."""
         self._client.initialize(request.client_capabilities, request.client_info)
-        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, Implementation("outrider", __version__, "Outrider"))
+        own = Implementation("outrider", __version__, "Outrider")
+        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, [_LOGIN])
 
     def _authenticate(self, request: AuthenticateRequest) -> Empty:
-        raise RpcError.invalid_params(
-            f"unknown authentication method {request.method_id!r}: set an API key in the environment"
-        )
+        """Succeed if a key is there by now: it is entered in a terminal, never sent over this connection."""
+        if request.method_id != _LOGIN.id:
+            raise RpcError.invalid_params(f"unknown authentication method {request.method_id!r}; use {_LOGIN.id!r}")
+        from outrider.acp.options import has_any_key  # imports the providers, which answers to other requests need not
+
+        if not has_any_key():
+            raise RpcError.auth_required(f"there is no API key yet. {_LOGIN.description}")
+        return Empty()
 
     def _logout(self, _: Empty) -> Empty:
         return Empty()

@@ -8,6 +8,7 @@ from outrider.coding.permissions.question import Mode as PermissionMode
 from outrider.providers import resolve, tiers
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice, Provider
 from outrider.providers.efforts import levels_for
+from outrider.providers.stored_keys import stored_values
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 DEFAULT_EFFORT = "default"
@@ -47,6 +48,11 @@ def config_options(mode: PermissionMode, model: str, provider: Provider, effort:
 def has_key(provider: Provider) -> bool:
     """Return whether the provider has its API key, or needs none."""
     return not getattr(provider, "key_required", False) or bool(getattr(provider, "key", ""))
+
+
+def has_any_key() -> bool:
+    """Return whether the user has a key: in the environment, or stored by `outrider login`."""
+    return len(known_models()) > 1 or bool(stored_values())
 
 
 def known_models() -> list[str]:

@@ -20,6 +20,7 @@ from outrider.coding.config.masking import mask_environment_secrets, mask_secret
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import flatten
+from outrider.coding.extensions import Extensions
 from outrider.coding.mcp.files import find_project_servers
 from outrider.coding.permissions.access_table import access_table
 from outrider.environment import config_file, data_folder
@@ -108,7 +109,7 @@ def _forget(folder: Path, options: argparse.Namespace) -> int:
     rules.forget()
     for rule in forgotten:
         print(safe_line(f"  {rule}"))
-    files = (find_project_file(folder), find_project_servers(folder))
+    files = (find_project_file(folder), find_project_servers(folder), *Extensions(folder).consent_files)
     consented = [file for file in files if Consents(data_folder()).forget(file)]
     removed = counted(len(forgotten), "remembered rule")
     which = "the" if consented else "no"

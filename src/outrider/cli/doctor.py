@@ -26,6 +26,7 @@ from outrider.environment import data_folder, default_model
 from outrider.errors import ConfigError, LogError, OutriderError
 from outrider.providers import resolve
 from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password
+from outrider.providers.stored_keys import stored_names
 from outrider.sync import default_log
 from outrider.text import counted
 from outrider.version import __version__
@@ -284,15 +285,17 @@ def _data_folder() -> Iterator[Finding]:
 
 
 def _sessions() -> Iterator[Finding]:
-    log = default_log()
-    if log.warning:
-        yield Finding("broken", log.warning)
     try:
-        count = len(log.sessions())
+        with default_log() as log:
+            if log.warning:
+                yield Finding("broken", log.warning)
+            count, place = len(log.sessions()), log.location
     except LogError as error:
         yield Finding("broken", f"sessions: {error}")
         return
-    yield Finding("fine" if count else "absent", f"{counted(count, 'session')} stored" if count else "no sessions yet")
+    place = f" in {place}" if place.startswith("postgresql:") else ""
+    stored = f"{counted(count, 'session')} stored{place}" if count else f"no sessions yet{place}"
+    yield Finding("fine" if count else "absent", stored)
 
 
 def _settings(loaded: Loaded | ConfigError) -> Iterator[Finding]:
@@ -322,13 +325,22 @@ def _model(loaded: Loaded | ConfigError) -> Iterator[Finding]:
 
 def _keys() -> Iterator[Finding]:
     seen: set[str] = set()
+    try:
+        kept = stored_names()
+    except OutriderError as error:
+        kept = []
+        yield Finding("broken", str(error))
     for api in map(api_of, HOSTED):
         if api.key_variables[0] in seen:
             continue
         seen.add(api.key_variables[0])
         names = set_among(api.key_variables)
-        if not names:
-            yield Finding("absent", f"{api.label}: no key; export {api.key_variables[0]}=… to use {api.prefix}/…")
+        stored = [name for name in api.key_variables if name in kept]
+        if stored and not names:
+            yield Finding("fine", f"{api.label}: a key is stored by outrider login")
+        elif not names:
+            how = f"outrider login {api.prefix}, or export {api.key_variables[0]}=…"
+            yield Finding("absent", f"{api.label}: no key; {how} to use {api.prefix}/…")
         for name in names[:1]:
             fault = key_fault(name)
             text = f"{api.label}: {name} is set"

@@ -11,7 +11,7 @@ import msgspec
 
 from outrider.coding.commands.finding import FoundCommands, find_commands
 from outrider.coding.config.loading import load
-from outrider.coding.hooks.finding import FoundHooks, find_hooks
+from outrider.coding.hooks.finding import FoundHooks, find_hooks, hook_files
 from outrider.coding.places import Place, find_places
 from outrider.coding.plugins.finding import FoundPlugins, find_plugins
 from outrider.coding.skills.finding import FoundSkills, find_skills
@@ -51,6 +51,11 @@ class Extensions:
     def plugins(self) -> FoundPlugins:
         """The plugins, and those whose programs wait for the user's consent."""
         return find_plugins(self.places)
+
+    @property
+    def consent_files(self) -> list[Path]:
+        """The files that a consent may have been given to."""
+        return [*hook_files(self.places), *(each.place.path / "plugin.json" for each in self.plugins.plugins)]
 
     @property
     def notes(self) -> list[str]:

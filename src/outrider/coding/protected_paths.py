@@ -29,6 +29,9 @@ SECRETS: tuple[str, ...] = (
 )
 """Patterns as in a .gitignore: at any depth unless they begin with `/`; `!` takes back; the last match wins."""
 
+OWN_SECRETS = ("keys.json", "mcp-logins.json", "incoming-*")
+"""Files in Outrider's data folder with keys and logins, and those that are about to replace them."""
+
 GIT = (".git/",)
 """The inside of a repository. git commands may read it; the file tools do not, as its URLs may hold passwords."""
 

@@ -27,7 +27,7 @@ COMMANDS = {
 """What the commands do that the chat and editors both have."""
 SERVER_TOOL = "The model's API runs it."
 NOT_INTERRUPTED = "No turn was interrupted."
-DEMO_ANSWERS = "No API key is set: using the demo model, which is not an LLM. See outrider doctor."
+DEMO_ANSWERS = "No API key is set: using the demo model, which is not an LLM. To enter a key: outrider login."
 
 
 def model_is(name: str) -> str:

@@ -400,7 +400,10 @@ class ApiProvider(ABC):
     def _required_key(self) -> str:
         variable, key = next(iter(self.key_variables), "api_key"), self.key
         if not key and self.key_required:
-            raise AuthenticationError(f"there is no key for {self.label}; set {variable}, or pass api_key=")
+            raise AuthenticationError(
+                f"there is no key for {self.label}; set {variable}, run `outrider login {self.prefix}`, "
+                "or pass api_key="
+            )
         if not key.isascii() or not key.isprintable():
             raise AuthenticationError(f"the key for {self.label} has invalid characters; check {variable}")
         return key

@@ -97,7 +97,7 @@ def _read() -> dict[str, _Stored]:
     file = data_folder() / FILE
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, _Stored])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is damaged"

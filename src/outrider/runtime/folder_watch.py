@@ -10,10 +10,15 @@ from outrider.errors import LogError
 from outrider.log.entries import SnapshotEntry
 from outrider.runtime.events import Event, Notice
 from outrider.runtime.working_folder import WorkingFolder
+from outrider.text import counted
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
+
+PATIENCE = 2.0
+"""Seconds until the user learns that files are being recorded. The first snapshot of a large folder takes long."""
+RECORDING = "recording the files of the folder, so that a rewind can restore them …"
 
 
 class FolderWatch:
@@ -66,7 +71,14 @@ class FolderWatch:
             self.folder.forget()
 
     async def _snapshot(self, *, opens: bool) -> SnapshotEntry | None:
-        snapshot = await self._threads.run(self.folder.snapshot, opens=opens)
+        loop = asyncio.get_running_loop()
+        began, late = loop.time(), loop.call_later(PATIENCE, self._emit, Notice(RECORDING))
+        try:
+            snapshot = await self._threads.run(self.folder.snapshot, opens=opens)
+        finally:
+            late.cancel()
+        if snapshot and snapshot.is_whole and (seconds := loop.time() - began) > PATIENCE:
+            self._emit(Notice(f"recorded {counted(snapshot.count, 'file')} in {seconds:.0f} s"))
         for notice in self.folder.take_notices():
             self._emit(Notice(notice))
         return snapshot

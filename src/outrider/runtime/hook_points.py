@@ -38,7 +38,7 @@ class HookPoints:
             event = PromptSubmitted(session=around.session, cwd=around.cwd, prompt=text)
             wanted = await run_hooks(around.hooks.prompt_submitted, event, _reporter(around))
             if wanted.block:
-                raise HookBlockedError(f"a hook blocked the prompt: {wanted.block}")
+                raise HookBlockedError(f"a hook blocked the prompt ({wanted.block}); change the prompt, or the hook")
             context = "\n\n".join(filter(None, (context, wanted.context)))
         return [*parts, TextBlock(_said_by_hook(context))] if context else prompt
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -128,6 +128,22 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     stop: Sequence[Hook] = ()
     subagent_stop: Sequence[Hook] = ()
     notification: Sequence[Hook] = ()
+
+    if TYPE_CHECKING:  # a single function is accepted, and is a list afterwards
+
+        def __init__(
+            self,
+            *,
+            session_start: Hook | Iterable[Hook] = (),
+            session_end: Hook | Iterable[Hook] = (),
+            prompt_submitted: Hook | Iterable[Hook] = (),
+            before_tool: Hook | Iterable[Hook] = (),
+            after_tool: Hook | Iterable[Hook] = (),
+            before_compaction: Hook | Iterable[Hook] = (),
+            stop: Hook | Iterable[Hook] = (),
+            subagent_stop: Hook | Iterable[Hook] = (),
+            notification: Hook | Iterable[Hook] = (),
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

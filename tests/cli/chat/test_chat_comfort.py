@@ -159,7 +159,9 @@ async def test_control_o_opens_the_output_during_a_turn_and_loses_nothing(projec
         assert "    50\n" in paged.read_text()
         (project / "go").touch()
         await until(lambda: len(server.requests) == 3, what="the agent works on")
-        assert "Counted." not in terminal.screen
+        for _ in range(20):  # the pager keeps the screen to itself
+            await asyncio.sleep(0.05)
+            assert "Counted." not in terminal.screen
         terminal.type("q\n")
         await terminal.wait_for("Counted.")
         await terminal.wait_for_prompt()

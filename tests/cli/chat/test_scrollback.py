@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +31,8 @@ ANSWERS = {
 }
 SIZES = [(80, 24), (120, 40), (34, 12)]
 STATUS = "claude-sonnet-4-5"
+PROMPT = "/help"
+"""The greeting names it, and the prompt follows."""
 STREAMED = 0.012
 """Seconds between two lines: some six lines a drawing."""
 
@@ -100,26 +104,80 @@ async def tmux(folder: Path, size: tuple[int, int], **environment: str) -> Async
         window.close()
 
 
+class GnuScreen:
+    """A window of GNU screen of 80x24, with sockets of its own."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        sockets = Path(tempfile.mkdtemp(prefix="screen-"))  # the path of a socket must be short
+        self._copy, self._sockets = folder / "hardcopy", sockets
+        self._environment = environment | {"SCREENDIR": str(sockets)}
+        program = [sys.executable, "-m", "outrider"]
+        subprocess.run(
+            ["screen", "-U", "-c", os.devnull, "-h", "2000", "-S", "chat", "-dm", *program],
+            env=self._environment,
+            cwd=folder,
+            check=True,
+        )
+
+    def _do(self, *command: str) -> None:
+        subprocess.run(
+            ["screen", "-S", "chat", "-p", "0", "-X", *command], env=self._environment, check=True, capture_output=True
+        )
+
+    @property
+    def transcript(self) -> str:
+        self._copy.unlink(missing_ok=True)
+        self._do("hardcopy", "-h", str(self._copy))
+        for _ in range(200):  # it is written by another process, at once
+            if self._copy.exists() and (text := self._copy.read_bytes().decode(errors="replace")):
+                return text.strip("\n")
+            time.sleep(0.01)
+        return ""
+
+    def type(self, text: str) -> None:
+        self._do("stuff", f"{text}\r")
+
+    def close(self) -> None:
+        self._do("quit")
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+
 @pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 @pytest.mark.parametrize("size", [SIZES[0], *only_long((SIZES[1],))], ids=str)
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_a_long_answer_stands_once_in_tmux(kind: str, size: tuple[int, int], project: Path) -> None:
     async with ModelServer([answer(kind)]) as server, tmux(project, size, **answered_by(server)) as window:
-        shown = ""
+        await assert_streamed_once(window, server, kind)
 
-        async def shows(*wanted: str) -> None:
-            async def look() -> bool:
-                nonlocal shown
-                shown = await asyncio.to_thread(lambda: window.transcript)
-                return all(each in shown for each in wanted)
 
-            for _ in range(1500):
-                if await look():
-                    return
-            raise AssertionError(f"{wanted} not in:\n{shown}")
+@pytest.mark.skipif(not shutil.which("screen"), reason="GNU screen is not installed")
+@pytest.mark.parametrize("kind", ["table", *only_long("list"), *only_long("code")])
+async def test_a_long_answer_stands_once_in_gnu_screen(kind: str, project: Path) -> None:
+    async with ModelServer([answer(kind)]) as server:
+        environment = terminal_environment(project) | {"PYTHONPATH": os.pathsep.join(sys.path)} | answered_by(server)
+        window = GnuScreen(project, environment)
+        try:
+            await assert_streamed_once(window, server, kind)
+        finally:
+            window.close()
 
-        await shows("›", STATUS)
-        window.type("Go.")
-        await until(lambda: server.requests, what="the request")
-        await shows("That is all.", "context")  # the context is shown after the answer
-        assert_each_once(shown, ANSWERS[kind][0])
+
+async def assert_streamed_once(window: Tmux | GnuScreen, server: ModelServer, kind: str) -> None:
+    shown = ""
+
+    async def shows(*wanted: str) -> None:
+        async def look() -> bool:
+            nonlocal shown
+            shown = await asyncio.to_thread(lambda: window.transcript)
+            return all(each in shown for each in wanted)
+
+        for _ in range(1500):
+            if await look():
+                return
+        raise AssertionError(f"{wanted} not in:\n{shown}")
+
+    await shows(PROMPT, STATUS)
+    window.type("Go.")
+    await until(lambda: server.requests, what="the request")
+    await shows("That is all.", "context")  # the context is shown after the answer
+    assert_each_once(shown, ANSWERS[kind][0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import ValidationError
 from outrider.log.log import Log
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import ElicitationQuestion, PermissionQuestion
+from outrider.log.questions import ElicitationQuestion
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from tests.lengths import only_long
 from tests.log import let_everything_happen, until_so
@@ -250,7 +249,7 @@ async def test_both_sides_agree_whoever_is_first(tmp_path: Path, seed: int) -> N
                 if choose.random() < 0.5:
                     await let_everything_happen()
             (outcome,) = await asyncio.gather(asking, return_exceptions=True)
-            room.log._writer.run(lambda _: None)
+            room.log._backend.writer.run(lambda _: None)  # type: ignore[attr-defined]
             while not room.person.answers.empty():
                 room.person.answers.get_nowait()
             found = room.other.inbox.question(name)
@@ -263,23 +262,3 @@ async def test_both_sides_agree_whoever_is_first(tmp_path: Path, seed: int) -> N
                 assert room.person.heard == ([] if outcome == Answer("once") else ["Denied on the web page: web"])
             assert room.other.inbox.questions() == []
             assert room.person.asked == 0
-
-
-async def test_an_answer_that_comes_before_anyone_looks_is_found(room: Room) -> None:
-    """It is committed together with what the watcher has seen last, so no later change would tell of it."""
-    room.listen()
-    inbox = room.questions.inbox
-    assert inbox
-    ask = inbox.ask
-
-    async def ask_and_be_answered(call_id: str, body: PermissionQuestion) -> str:
-        name = await ask(call_id, body)
-        assert await asyncio.to_thread(room.other.inbox.answer, name, GivenAnswer("once"), WEB)
-        looked: list[sqlite3.Connection] = []
-        stop = inbox.watch(looked.append, lambda: True)
-        await until_so(lambda: looked)
-        stop()
-        return name
-
-    inbox.ask = ask_and_be_answered  # type: ignore[method-assign]
-    assert await asyncio.wait_for(room.ask(), 20) == Answer("once")

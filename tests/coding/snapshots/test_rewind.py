@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -24,6 +25,7 @@ from outrider.coding.toolbox.workspace import Workspace
 from outrider.errors import ConversationError, RewindConflictError
 from outrider.events import Event, Notice
 from outrider.log.transfer import export, import_session
+from outrider.runtime import folder_watch
 
 Call = tuple[str, dict[str, Any]]
 LARGE = 3_000_000
@@ -281,6 +283,18 @@ async def test_a_file_over_the_limit_is_named_and_left_alone(log: Log, folder: P
     assert done.not_restored == {"large.txt": "its content was not kept"}
     assert (folder / "large.txt").read_bytes() == b"x" * 2000 + b"more\n"
     assert not (folder / "small.txt").exists()
+    project.session.close()
+
+
+async def test_the_user_is_told_when_the_first_snapshot_takes_long(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_watch, "PATIENCE", 0.0)
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    first, second, *others = [event.text for event in project.events if isinstance(event, Notice)]
+    assert first.startswith("recording the files of the folder")
+    assert re.fullmatch(r"recorded \d+ files? in \d+ s", second)
+    assert not [text for text in others if text.startswith("recorded")]
     project.session.close()
 
 

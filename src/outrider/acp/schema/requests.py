@@ -112,10 +112,17 @@ class AgentCapabilities(Wire, frozen=True):
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
+class AuthMethod(Wire, frozen=True):
+    id: str
+    name: str
+    description: str
+
+
 class InitializeResponse(Wire, frozen=True):
     protocol_version: int
     agent_capabilities: AgentCapabilities
     agent_info: Implementation
+    auth_methods: list[AuthMethod]
 
 
 class SessionMode(Wire, frozen=True):

@@ -276,6 +276,7 @@ class Chat:
     def _observe(self, event: Event) -> None:
         if isinstance(event, MessageAdded) and event.steering:
             self._show_message(event.message.text)
+            self._view.write([""])
         elif isinstance(event, MessageAdded) and event.usage:
             self._status.used(event.usage.total_tokens)
         elif isinstance(event, Compacted):

@@ -32,7 +32,8 @@ from outrider.cli.chat.pastes import PasteHistory, Pastes
 from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
 from outrider.cli.chat.screen_output import ScreenOutput
 from outrider.cli.chat.server_names import ServerNames
-from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
+from outrider.cli.chat.status_line import fitted
+from outrider.cli.styles import BOLD, CYAN, DIM, styled
 
 if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
@@ -86,7 +87,7 @@ class LineEditor:
             key_bindings=merge_key_bindings(
                 [_line_bindings(), _action_bindings(actions), _paste_bindings(self._pastes, self._clipboard)]
             ),
-            bottom_toolbar=lambda: ANSI(styled(fit(status(), get_terminal_size().columns), DIM)),
+            bottom_toolbar=lambda: ANSI(styled(fitted(status(), get_terminal_size().columns), DIM)),
             style=_style(),
             editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from outrider.cli.chat.inline_images import LARGEST, Protocol, image_sequence
 from outrider.cli.chat.markdown import MarkdownStream, rendered
+from outrider.cli.chat.status_line import fitted
 from outrider.cli.chat.thinking import Thinking
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
@@ -322,7 +323,9 @@ class SessionView:
 
     def _lines(self) -> Iterator[str]:
         width = self.region.width
-        yield from self.rendered(self._markdown.ending(self.region.height))
+        if open_text := self.rendered(self._markdown.ending(self.region.height)):
+            yield from [""] if self._ends_with_calls else []
+            yield from open_text
         if self._thinking:
             yield styled(f"∴ Thinking … {self._thinking.last_words(width - 13)}", DIM, ITALIC)
         for name, size in self._incoming.values():
@@ -339,4 +342,4 @@ class SessionView:
         yield from self.footer.queued(width)
         if typed := self.footer.typed():
             yield f"› {fit(safe_line(typed), width - 2)}"
-        yield styled(fit(self.footer.status(), width), DIM)
+        yield styled(fitted(self.footer.status(), width), DIM)

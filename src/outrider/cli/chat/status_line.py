@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from outrider.cli.chat.current_session import CurrentSession, home_relative
 from outrider.cli.chat.expected_model import is_without_key
 from outrider.cli.sanitize import safe_line
+from outrider.cli.styles import columns, fit
 from outrider.text import counted, dollars, thousands
 
 if TYPE_CHECKING:
@@ -99,6 +100,17 @@ def filled(template: str, fields: dict[str, str]) -> str:
         if not known or any(known):
             parts.append(_FIELD.sub(lambda found: fields.get(found[1], found[0]), part))
     return safe_line(SEPARATOR.join(parts))[:LONGEST]
+
+
+def fitted(line: str, width: int) -> str:
+    """Return the parts of a status line that fit, from the left.
+
+    >>> fitted("demo · permissions: ask · $0.01", 26), fitted("demonstration", 6)
+    ('demo · permissions: ask', 'demon…')
+    """
+    while columns(line) > width and SEPARATOR in line:
+        line = line.rpartition(SEPARATOR)[0]
+    return fit(line, width)
 
 
 def branch_of(folder: Path) -> str:

@@ -73,6 +73,8 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
         yield from diff_lines(diff, width)
     elif "structured_output" in details:
         yield from _data_lines(details["structured_output"], width)
+    elif "task" in details and details.get("exit_code") is None:
+        yield from _indented([f"/tasks {details['task']} follows it, /tasks end {details['task']} ends it"], width)
     elif result.is_error or "exit_code" in details:
         yield from _output_lines(result, width)
 

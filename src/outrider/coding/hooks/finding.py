@@ -80,6 +80,11 @@ def find_hooks(places: Iterable[Place], more: Sequence[str] = ()) -> FoundHooks:
     return FoundHooks(tuple(hooks), tuple(waiting), tuple(notes))
 
 
+def hook_files(places: Iterable[Place]) -> list[Path]:
+    """Return the files of these places that may have hooks."""
+    return [place.path / name for place in places for name in FILES.get(place.path.name, ())]
+
+
 def _read(path: Path, place: Place | None) -> tuple[bytes, str]:
     """Return the content of a file with hooks, and what is wrong with it. A file without them is empty."""
     if not path.exists():

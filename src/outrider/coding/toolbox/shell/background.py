@@ -46,7 +46,7 @@ async def start_in_background(shell: Shell, command: str, access: Access, thread
         lines = _ended_text(started)
         lines.append(shell.missing_access(access, started.exit_code, lines[0]))
     size = started.path.stat().st_size
-    figures = details(started.exit_code, time.monotonic() - began, size, folder, started.process.pid)
+    figures = details(started.exit_code, time.monotonic() - began, size, folder, started)
     return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(started.exit_code), details=figures)
 
 

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
+from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.shell.following import Outcome
 from outrider.coding.toolbox.shell.output import Output
 from outrider.conversation.attachments import MAX_BYTES, Attachment
@@ -32,16 +33,16 @@ def to_result(outcome: Outcome, output: Output, timeout: float, folder: Path, no
 
 
 def details(
-    exit_code: int | None, seconds: float, size: int, folder: Path, background: int | None = None
+    exit_code: int | None, seconds: float, size: int, folder: Path, command: BackgroundCommand | None = None
 ) -> dict[str, object]:
-    """Return the figures that people see beside the output."""
+    """Return the figures that people see beside the output; with `command`, of one in the background."""
     figures: dict[str, object] = {
         "exit_code": exit_code,
         "seconds": round(seconds, 3),
         "bytes": size,
         "cwd": str(folder),
     }
-    return figures if background is None else {**figures, "background": background}
+    return figures if command is None else {**figures, "background": command.process.pid, "task": command.number}
 
 
 def exit_sentence(code: int | None) -> str:

@@ -1,0 +1,1 @@
+echo "version 7 of the timetable"

@@ -1,0 +1,3 @@
+"""Ferry times."""
+
+DEPARTURES = [540, 600, 660]
