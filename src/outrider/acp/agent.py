@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.acp.authentication import auth_methods, check_key_for
 from outrider.acp.client import Client
 from outrider.acp.connection import Connection, Method, RpcError
 from outrider.acp.errors import as_rpc_error
@@ -19,7 +20,6 @@ from outrider.acp.schema.base import PROTOCOL_VERSION
 from outrider.acp.schema.requests import (
     AgentCapabilities,
     AuthenticateRequest,
-    AuthMethod,
     Empty,
     Implementation,
     InitializeRequest,
@@ -53,11 +53,6 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 50
 """Sessions in one response to `session/list`."""
-_LOGIN = AuthMethod(
-    "outrider-login",
-    "API key",
-    "Run `outrider login PROVIDER` in a terminal, or set the provider's variable, such as ANTHROPIC_API_KEY.",
-)
 _CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
@@ -130,16 +125,11 @@ class EditorAgent:
         """Respond with the one version that is supported, whichever version the client offers."""
         self._client.initialize(request.client_capabilities, request.client_info)
         own = Implementation("outrider", __version__, "Outrider")
-        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, [_LOGIN])
+        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, auth_methods(request.client_capabilities))
 
     def _authenticate(self, request: AuthenticateRequest) -> Empty:
         """Succeed if a key is there by now: it is entered in a terminal, never sent over this connection."""
-        if request.method_id != _LOGIN.id:
-            raise RpcError.invalid_params(f"unknown authentication method {request.method_id!r}; use {_LOGIN.id!r}")
-        from outrider.acp.options import has_any_key  # imports the providers, which answers to other requests need not
-
-        if not has_any_key():
-            raise RpcError.auth_required(f"there is no API key yet. {_LOGIN.description}")
+        check_key_for(request.method_id)
         return Empty()
 
     def _logout(self, _: Empty) -> Empty:
