@@ -16,6 +16,7 @@ from outrider.acp.client import Client
 from outrider.acp.connection import Connection, Method, RpcError
 from outrider.acp.errors import as_rpc_error
 from outrider.acp.metrics_file import MetricsFile
+from outrider.acp.preloading import FOR_SESSIONS, preload
 from outrider.acp.schema.base import PROTOCOL_VERSION
 from outrider.acp.schema.requests import (
     AgentCapabilities,
@@ -124,6 +125,7 @@ class EditorAgent:
     def _initialize(self, request: InitializeRequest) -> InitializeResponse:
         """Respond with the one version that is supported, whichever version the client offers."""
         self._client.initialize(request.client_capabilities, request.client_info)
+        asyncio.get_running_loop().call_soon(preload, FOR_SESSIONS)  # after the response
         own = Implementation("outrider", __version__, "Outrider")
         return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, auth_methods(request.client_capabilities))
 

@@ -17,6 +17,7 @@ from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state, parse_mode
 from outrider.acp.permission_requests import PermissionRequester
+from outrider.acp.preloading import FOR_PROMPTS, preload
 from outrider.acp.replay import replay_session
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.notifications import (
@@ -63,6 +64,7 @@ from outrider.errors import (
     SessionCancelledError,
 )
 from outrider.log.log import Log
+from outrider.providers.api import ApiProvider
 from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
@@ -300,6 +302,8 @@ class EditorSession:
         self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
+        if isinstance(self.session.provider, ApiProvider):
+            preload(FOR_PROMPTS)
         if self.bench.servers:
             self._announcing = asyncio.ensure_future(self._announce_prompts(self.bench.servers))
 
