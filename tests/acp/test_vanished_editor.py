@@ -143,8 +143,13 @@ async def test_an_agent_that_is_killed_at_any_moment_leaves_a_session_without_op
                 statuses |= {call["status"] for call in editor.seen(session).calls.values()}
             else:
                 session = await editor.new(tmp_path)
-            editor.say(session, prompts[number % len(prompts)])
-            await asyncio.sleep(chance.random() * 0.15)
+            heard, moment = len(editor.received), chance.randrange(12)
+            asked = editor.say(session, prompts[number % len(prompts)])
+            is_whole = number == KILLS - 2  # one turn ends, however slow the machine is
+            await editor.until(
+                lambda: editor.has_answer(asked) or (len(editor.received) >= heard + moment and not is_whole),  # noqa: B023
+                "the moment",
+            )
             editor.process.kill()
             await editor.ended()
     await check_loadable(session, tmp_path)
