@@ -22,6 +22,8 @@ usage: outrider [PROMPT] [options]       chat in the current folder
 
 commands:
   acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
+  batch        run many tasks from a file, with results in another
+  worker       run tasks of batches, on as many machines as you like
   demo         run five short demos; no API key needed
   doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
@@ -52,8 +54,8 @@ options:
 In Python: from outrider import think, run, tool
 """
 COMMANDS = (
-    *("acp", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
-    *("sessions", "skills", "web", "wire"),
+    *("acp", "batch", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
+    *("sessions", "skills", "web", "wire", "worker"),
 )
 """Each is a module in this package with a function of the same name."""
 FRONT_ENDS = ("acp", "web")

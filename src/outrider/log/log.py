@@ -73,6 +73,8 @@ class Log:
         """The fence of each session that is open here, by session number."""
         self._token = os.urandom(8).hex()
         self._backend = _backend(place, self._held)
+        self.url = place if isinstance(place, str) and place.startswith(POSTGRES) else ""
+        """The URL of the database, with its password: for connections, not for messages. Empty for a folder."""
 
     @property
     def location(self) -> str:
@@ -122,6 +124,10 @@ class Log:
     def session(self, id: str) -> Summary:
         """Return the summary of a session, given its id or a unique prefix of it."""
         return self._find(id).summary
+
+    def has(self, id: str) -> bool:
+        """Return whether there is a session with this id, or with ids that begin so."""
+        return self._backend.exists() and bool(self._backend.with_prefix(id))
 
     def settings(self, id: str) -> SessionSettings:
         """Return the current settings of a session: model, system prompt, tools, limits."""
@@ -272,9 +278,9 @@ class Log:
 
     # Opening
 
-    def create(self, settings: SessionSettings | None = None, *, parent: str = "") -> Journal:
-        """Create a session and hold it."""
-        return self._create(SessionStarted(os.urandom(16).hex(), __version__, parent=parent), settings)
+    def create(self, settings: SessionSettings | None = None, *, parent: str = "", id: str = "") -> Journal:
+        """Create a session and hold it. Its id is random unless one is given, which must be new: 32 hex digits."""
+        return self._create(SessionStarted(id or os.urandom(16).hex(), __version__, parent=parent), settings)
 
     def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:
         """Open the session of a sub-agent that a call of the parent starts, and hold it. Create it if it is new.

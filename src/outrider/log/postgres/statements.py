@@ -60,6 +60,22 @@ _APPEND = f"""
     SELECT number FROM held
 """
 
+_APPEND_ONE = f"""
+    WITH held AS (
+        UPDATE session SET
+            last = $4, updated = {NOW}, size = size + $5, entries = entries + $6, turns = turns + $7,
+            input_tokens = input_tokens + $8, output_tokens = output_tokens + $9, cached_tokens = cached_tokens + $10,
+            cache_write_tokens = cache_write_tokens + $11, reasoning_tokens = reasoning_tokens + $12,
+            cost = CASE WHEN $13::float8 IS NULL THEN cost ELSE coalesce(cost, 0) + $13 END,
+            model = coalesce($14, model), settings = coalesce($16, settings),
+            title = coalesce($17, nullif(title, ''), $15, '')
+        WHERE number = $1 AND fence = $2 AND last = $3
+        RETURNING number
+    )
+    INSERT INTO event ({ROW}) SELECT number, $18, $19, $20, $21, $22 FROM held RETURNING session
+"""
+"""The most frequent case of `_APPEND`, one entry of one session, in half the time."""
+
 
 class Addition(msgspec.Struct):
     """Rows to add to one session after its row `before`."""
@@ -102,6 +118,9 @@ class Addition(msgspec.Struct):
 
 async def add(connection: Connection, additions: Sequence[Addition]) -> set[int]:
     """Add rows to held sessions in one commit. Return the numbers of those that are still held as expected."""
+    if len(additions) == 1 and len(additions[0].rows) == 1 and not additions[0].update.files:
+        number = await connection.fetchval(_APPEND_ONE, *additions[0]._columns, *additions[0].rows[0][1:])
+        return set() if number is None else {number}
     given = zip(*(each._columns for each in additions), strict=True)
     rows = [*zip(*(row for each in additions for row in each.rows), strict=True)] or [()] * 6
     files = [(each.number, file) for each in additions for file in each.update.files]
