@@ -11,7 +11,7 @@ from bench.figure import Figure
 
 MEASUREMENTS = (
     *("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "context"),
-    *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp"),
+    *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "telemetry"),
 )
 
 

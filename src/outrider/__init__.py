@@ -56,6 +56,9 @@ The log
     Log                 the durable log of sessions
     default_log         the log of the terminal program
 
+Telemetry
+    Telemetry           spans and metrics for OpenTelemetry; `agent.run(…, observer=Telemetry())`
+
 Models
     ScriptedModel       a scripted model for tests; other models are named: "anthropic/fast", "demo"
 
@@ -141,6 +144,7 @@ if TYPE_CHECKING:
     from outrider.sync import loads as loads
     from outrider.sync import run as run
     from outrider.sync import think as think
+    from outrider.telemetry.telemetry import Telemetry as Telemetry
     from outrider.tools.approval import Allow as Allow
     from outrider.tools.approval import Deny as Deny
     from outrider.tools.context import ToolContext as ToolContext
@@ -203,6 +207,7 @@ _NAMES_OF_MODULES = {
     "subagents.delegation": ("with_subagents",),
     "subagents.profile": ("Profile",),
     "subagents.spawning": ("spawn",),
+    "telemetry.telemetry": ("Telemetry",),
     "tools.approval": ("Allow", "Deny"),
     "tools.context": ("ToolContext",),
     "tools.decorator": ("tool",),

@@ -41,7 +41,7 @@ from outrider.runtime.events import (
 )
 from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
-from outrider.runtime.observers import Inbox, Observers
+from outrider.runtime.observers import AnyObserver, Inbox, Observers
 from outrider.runtime.opening import SessionOpening
 from outrider.runtime.prompt_files import stored_message
 from outrider.runtime.record import SessionRecord
@@ -81,13 +81,11 @@ class Session:
         *,
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> None:
         _check_agent(agent)
         self._observers = Observers()
-        if observer:
-            self._observers.add(observer)
         self._emit = emit = self._observers.emit
         self._task = ExclusiveTask()
         self._record = SessionRecord(messages, MemoryStore() if store is None else store, threads := Threads(), emit)
@@ -111,6 +109,8 @@ class Session:
         """The turns of a sub-agent that was interrupted: its next run continues from there."""
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
         """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
+        if observer:
+            self.observe(observer)
 
     @property
     def agent(self) -> AgentSpec:
@@ -145,7 +145,7 @@ class Session:
         agent: AgentSpec | None = None,
         *,
         cwd: str | Path | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> SessionOpening[Session]:
         """Open a session in a log: a new one, or by its id one that stopped, however it stopped.
@@ -441,9 +441,9 @@ class Session:
         if self._loop.model.tools.servers:
             self._loop.model.tools.servers.grace = seconds
 
-    def observe(self, observer: Callable[[Event], None]) -> None:
+    def observe(self, observer: AnyObserver) -> None:
         """Call the observer with each event from now on, in order."""
-        self._observers.add(observer)
+        self._observers.add(observer if callable(observer) else observer.observe(self))
 
     def use_folder(self, folder: WorkingFolder) -> None:
         """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""
