@@ -10,8 +10,8 @@ from importlib import import_module
 from bench.figure import Figure
 
 MEASUREMENTS = (
-    *("imports", "startup", "turns", "sessions", "providers", "log", "long_sessions", "context"),
-    *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "telemetry"),
+    *("imports", "startup", "turns", "sessions", "providers", "log", "postgres", "long_sessions", "context"),
+    *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "batch", "telemetry"),
 )
 
 

@@ -14,10 +14,11 @@ from bench import loops, mockserver
 from bench.figure import Figure
 from outrider import Agent, Limits, Log, ScriptedModel, Session
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.log.database import open_for_writing
 from outrider.log.entries import CallResult, Intent, MessageEntry
 from outrider.log.journal import Journal
-from outrider.log.rows import INSERT, row
+from outrider.log.rows import row
+from outrider.log.sqlite.database import open_for_writing
+from outrider.log.sqlite.event_table import INSERT
 from outrider.providers.base import Provider, Request
 
 APPENDS, ROUNDS = 100, 21

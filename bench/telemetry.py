@@ -51,7 +51,13 @@ async def _turns() -> list[Figure]:
     fast_off, fast_on = best["off"][1], best["on"][1]
     added = (fast_on - fast_off) * 1e6
     return [
-        Figure("a turn of a slow stream with telemetry / without", wall_on / wall_off, "x", 1.05, f"{wall_off * 1e3:.0f} ms"),
+        Figure(
+            "a turn of a slow stream with telemetry / without",
+            wall_on / wall_off,
+            "x",
+            1.05,
+            f"{wall_off * 1e3:.0f} ms",
+        ),
         Figure("CPU that telemetry adds to a turn", added, "µs", None, f"{fast_off * 1e6:.0f} µs without"),
     ]
 

@@ -24,7 +24,7 @@ PAGES += [
 OTHER_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
 OTHER_PAGES += ["docs/chat.md", "docs/editors.md", "docs/print.md", "docs/permissions.md", "docs/configuration.md"]
 OTHER_PAGES += ["docs/acceptance.md", "docs/sandbox.md", "docs/security.md"]
-PAGES += ["docs/mcp.md", "docs/rewind.md"]
+PAGES += ["docs/mcp.md", "docs/rewind.md", "docs/scale.md"]
 OTHER_PAGES += sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/stories/*.md"))
 MAPS = ["CONTRIBUTING.md", "docs/architecture.md"]
 MODULES = sorted(
@@ -36,7 +36,13 @@ MODULES = sorted(
 
 def run_python(code: str, folder: Path) -> str:
     ended = subprocess.run(
-        [sys.executable, "-"], input=code, cwd=folder, capture_output=True, text=True, env=os.environ, timeout=60
+        [sys.executable, "-"],
+        input=code,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OTEL_SDK_DISABLED": "true"},  # there is no endpoint to send to
+        timeout=60,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

@@ -27,7 +27,9 @@ from outrider import (
     ScriptedModel,
     Session,
     ToolContext,
+    Usage,
     ask,
+    batch,
     dumps,
     errors,
     loads,
@@ -38,12 +40,14 @@ from outrider import (
 )
 from outrider.coding.config.loading import load
 from outrider.coding.snapshots.folder import FolderSnapshots
+from outrider.conversation.messages import Message
 from outrider.errors import OutriderError
 from outrider.mcp.client import Client
 from outrider.mcp.oauth import OAuth
 from outrider.mcp.servers import HttpServer, StdioServer
 from outrider.mcp.tokens import TokenStore
 from outrider.providers.anthropic import Anthropic
+from outrider.providers.base import Reply
 from outrider.providers.ollama import Ollama
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_responses import OpenAIResponses
@@ -218,6 +222,18 @@ def an_agent_is_asked_and_its_model_fails(where: Path) -> object:
     return ask("Go on.", model=ScriptedModel([errors.ProviderError("overloaded; try again later")]))
 
 
+@provokes(errors.BudgetError, culprit=r"budget of \$1 is used up", way_out="the same name and a larger budget")
+def a_batch_costs_more_than_its_budget(where: Path) -> object:
+    reply = Reply(Message.assistant("Done."), usage=Usage(cost=2.0))
+
+    async def collect() -> object:
+        with Log(where) as log:
+            agent = Agent(ScriptedModel([reply]))
+            return [result async for result in batch(agent, ["Go on.", "Go on."], log=log, workers=1, budget=1)]
+
+    return asyncio.run(collect())
+
+
 # Sessions
 
 
@@ -289,7 +305,7 @@ def stored(where: Path) -> tuple[Log, str]:
 
 
 def change(log: Log, statement: str) -> None:
-    with closing(sqlite3.connect(log.path)) as connection, connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection, connection:
         connection.execute(statement)
 
 
@@ -343,7 +359,7 @@ def a_log_comes_from_a_newer_version(where: Path) -> object:
 @provokes(errors.DamagedLogError, culprit=r"log\.db is damaged", way_out="`outrider sessions recover`")
 def a_log_is_overwritten(where: Path) -> object:
     log, _ = stored(where)
-    log.path.write_bytes(b"something else entirely " * 400)
+    (log.folder / "log.db").write_bytes(b"something else entirely " * 400)
     return log.sessions()
 
 

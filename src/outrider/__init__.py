@@ -59,6 +59,10 @@ The log
 Telemetry
     Telemetry           spans and metrics for OpenTelemetry; `agent.run(…, observer=Telemetry())`
 
+Batches
+    batch               run many tasks, each in a session of its own; yields their results
+    Task, TaskResult    a task of a batch; what became of it
+
 Models
     ScriptedModel       a scripted model for tests; other models are named: "anthropic/fast", "demo"
 
@@ -72,7 +76,7 @@ Limits and results
 
 Errors
     OutriderError       the base class of all errors; help(outrider.errors) has the tree
-    RunError, AttachmentError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
+    RunError, AttachmentError, BudgetError, ConfigError, ConversationError, LogError, ProviderError, SchemaError,
     SessionBusyError, SessionCancelledError, SessionHeldError, ToolDefinitionError, UnknownModelError, ValidationError
 
 Modules
@@ -93,6 +97,9 @@ if TYPE_CHECKING:
     from outrider import errors as errors
     from outrider import events as events
     from outrider import providers as providers
+    from outrider.batches.batch import batch as batch
+    from outrider.batches.task import Task as Task
+    from outrider.batches.task import TaskResult as TaskResult
     from outrider.conversation.attachments import Attachment as Attachment
     from outrider.conversation.messages import AttachmentBlock as AttachmentBlock
     from outrider.conversation.messages import Citation as Citation
@@ -107,6 +114,7 @@ if TYPE_CHECKING:
     from outrider.conversation.store import FolderStore as FolderStore
     from outrider.conversation.store import MemoryStore as MemoryStore
     from outrider.errors import AttachmentError as AttachmentError
+    from outrider.errors import BudgetError as BudgetError
     from outrider.errors import ConfigError as ConfigError
     from outrider.errors import ConversationError as ConversationError
     from outrider.errors import LogError as LogError
@@ -159,11 +167,14 @@ if TYPE_CHECKING:
 # The module of each public name. A name is imported on first use, so that a program that needs only the version or the
 # help does not import the event loop.
 _NAMES_OF_MODULES = {
+    "batches.batch": ("batch",),
+    "batches.task": ("Task", "TaskResult"),
     "runtime.agent": ("Agent",),
     "conversation.attachments": ("Attachment",),
     "errors": (
         "RunError",
         "AttachmentError",
+        "BudgetError",
         "ConfigError",
         "ConversationError",
         "LogError",

@@ -19,6 +19,14 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     return user_data_path("outrider")
 
 
+LOG_VARIABLE = "OUTRIDER_LOG"
+
+
+def log_place() -> str | Path:
+    """Return where sessions are kept: `OUTRIDER_LOG`, a folder or a URL, else a folder in the data folder."""
+    return os.environ.get(LOG_VARIABLE) or data_folder() / "sessions"
+
+
 def config_file(environment: Mapping[str, str] | None = None) -> Path:
     """Return the user's settings file: `OUTRIDER_CONFIG`, else config.toml in the user's config folder."""
     variables = _variables(environment)

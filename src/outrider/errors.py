@@ -7,6 +7,7 @@ OutriderError
 ├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
 ├── AttachmentError        a file that is missing, too large, or not what its label says
 ├── ConfigError            settings that cannot be used; names the file and the key (a ValueError)
+├── BudgetError            the budget of a batch is used up; the batch can be continued
 ├── RunError               an agent's run ended without an answer; has the result of the run
 ├── UnknownModelError      a model name that no provider has (a ValueError)
 ├── ProviderError              the request to the model failed; the conversation is unchanged
@@ -69,6 +70,10 @@ class AttachmentError(OutriderError):
 
 class ConfigError(OutriderError, ValueError):
     """Settings that cannot be used."""
+
+
+class BudgetError(OutriderError):
+    """The budget of a batch is used up. Results are kept, and the batch can be continued."""
 
 
 class RunError(OutriderError):

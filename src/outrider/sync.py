@@ -12,7 +12,7 @@ from outrider.conversation.items import ByItem
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, FolderStore
-from outrider.environment import data_folder, default_model
+from outrider.environment import data_folder, default_model, log_place
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent import Agent
 from outrider.runtime.event_loop import run_sync
@@ -245,10 +245,10 @@ def default_store() -> AttachmentStore:
 
 
 def default_log() -> Log:
-    """Return the log in the data folder, where the terminal program keeps its sessions."""
+    """Return the log of the terminal program: that of `OUTRIDER_LOG`, else the one in the data folder."""
     from outrider.log.log import Log  # imports SQLite, which most scripts do not need
 
-    return Log(data_folder() / "sessions")
+    return Log(log_place())
 
 
 def _tool_list(tools: Tools | None) -> tuple[Callable[..., Any], ...]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from outrider.cli.hidden_process import hide_process
 hide_process()
 from outrider.descriptors import real_path
-from outrider.log.filesystem import network_file_system
+from outrider.log.sqlite.filesystem import network_file_system
 from outrider.log.holder import Holder
 from outrider.coding.toolbox.no_follow import opened_folder
 with tempfile.TemporaryFile() as file:

@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from outrider.log import database
-from outrider.log import log as log_module
 from outrider.log.holder import BEAT_SECONDS
 from outrider.log.log import Log
+from outrider.log.sqlite import backend as sqlite_backend
+from outrider.log.sqlite import database
 from outrider.runtime.session import Session
 from tests.crash import family, family_sabotage
 from tests.crash import sabotage as sabotages
 from tests.crash.ledger import Ledger
+from tests.crash.places import place_of, url_of
 from tests.crash.points import Points
 from tests.crash.script import agent, converse, ended, show
 
@@ -39,6 +40,8 @@ def play(
     where = Path(folder)
     points = Points(kill_at, Ledger(where, "points", life) if record else None, autocheckpoint)
     points.install()
+    if url_of(where):
+        points.install_in_postgres()
     if sabotage:
         getattr(sabotages, sabotage)()
     if on_network:
@@ -47,7 +50,7 @@ def play(
 
 
 async def _play(folder: Path, life: int, points: Points) -> dict[str, Any]:
-    with Log(folder / "log") as log:
+    with Log(place_of(folder)) as log:
         found = log.sessions()
         who = agent(folder, life, points.passed)
         known = found[0].id if found else None
@@ -78,7 +81,7 @@ async def _play_with_children(folder: Path, life: int, points: Points) -> dict[s
 
 def hold(folder: Path, beat: float) -> None:
     """Have the session open, with its calls carried out, and say so; until the input ends."""
-    log_module.BEAT_SECONDS = beat  # type: ignore[attr-defined]
+    sqlite_backend.BEAT_SECONDS = beat  # type: ignore[attr-defined]
     with Log(folder / "log") as log, Session.open(log, log.sessions()[0].id, agent(folder)) as session:
         asyncio.run(session.act())
         print("held", flush=True)

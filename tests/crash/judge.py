@@ -24,6 +24,7 @@ from outrider.log.replay import Replay
 from outrider.providers.base import Request
 from tests.adapters import ALL
 from tests.crash.ledger import lines_of
+from tests.crash.places import place_of, url_of, wait_for_the_end
 from tests.crash.script import EFFECTS, FAILURES, NEVER_RUN, OUTCOMES, PROMPTS, STEPS, USAGE, specs
 from tests.oracles import attachments_of, check
 
@@ -34,6 +35,11 @@ State: TypeAlias = Sequence[Record]
 
 def state_of(folder: Path) -> list[Record]:
     """What is on disk now. Read from a copy: a reader tidies up, and the next life shall find what the last left."""
+    if url := url_of(folder):
+        wait_for_the_end(url)
+        with Log(url) as log:
+            found = log.sessions()
+            return list(log.records(found[0].id)) if found else []
     with TemporaryDirectory(dir=folder) as copy:
         for name in ("log.db", "log.db-wal", "log.db-journal"):
             if (folder / "log" / name).exists():
@@ -67,7 +73,7 @@ def faults_at_the_end(
     Where something else was in the way of a call, its answer may have one of the excuses. Replies that were discarded
     because they could not be written were paid for all the same: the session counts them, the log does not.
     """
-    with Log(folder / "log") as log:
+    with Log(place_of(folder)) as log:
         records = list(log.records(ended["id"]))
         messages = log.messages(ended["id"])
         summary = log.session(ended["id"])
@@ -88,6 +94,8 @@ def faults_at_the_end(
             found.append(f"the summary counts {summary.turns} turns and {summary.usage}")
         if summary.holder:
             found.append(f"the session is still held by {summary.holder}")
+    if url_of(folder):
+        return found
     with sqlite3.connect(folder / "log" / "log.db") as connection:
         found += [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
     connection.close()
@@ -99,7 +107,7 @@ _accepted: set[bytes] = set()
 
 def faults_of_requests(folder: Path, id: str) -> list[str]:
     """What a provider would find wrong with what the model was asked, and with what it could be asked next."""
-    with Log(folder / "log") as log:
+    with Log(place_of(folder)) as log:
         asked = [_messages(line) for line in lines_of(folder, "asked")]
         asked.append(repair([*log.messages(id), Message.user("And then?")]))
         files = log.files(id)

@@ -19,6 +19,9 @@ CHANGES = ("BEGIN IMMEDIATE", "COMMIT", "CREATE", "DELETE", "INSERT INTO", "PRAG
 LASTING = ("COMMIT", "PRAGMA journal_mode", "close")
 """Those after which the file is another. After the others of a transaction it is still the same."""
 
+SENT = ("COMMIT", "CREATE", "DELETE", "INSERT INTO", "UPDATE", "WITH")
+"""Statements to Postgres that change something."""
+
 
 class Points:
     """Counts how often each point is passed, and kills the process when one is passed for the given time."""
@@ -54,6 +57,27 @@ class Points:
             return connection
 
         sqlite3.connect = connect_watched
+
+    def install_in_postgres(self) -> None:
+        """Watch what is sent to Postgres."""
+        import asyncpg
+
+        def watch(name: str) -> None:
+            send = getattr(asyncpg.Connection, name)
+
+            async def watched(connection: Any, sql: str, *args: Any, **kwargs: Any) -> Any:
+                point = " ".join(sql.split()[:3])
+                if not point.startswith(SENT):
+                    return await send(connection, sql, *args, **kwargs)
+                self.passed(f"before {point}")
+                outcome = await send(connection, sql, *args, **kwargs)
+                self.passed(f"after {point}")
+                return outcome
+
+            setattr(asyncpg.Connection, name, watched)
+
+        for name in ("execute", "executemany", "fetch", "fetchrow", "fetchval"):
+            watch(name)
 
     def _around(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

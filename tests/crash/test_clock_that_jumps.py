@@ -163,13 +163,13 @@ def test_a_session_is_not_taken_from_a_living_process_when_the_clock_jumps(
 @pytest.fixture
 def watched_seconds(monkeypatch: pytest.MonkeyPatch) -> float:
     """For how long a heart is watched that may have stopped: not as long as it would be elsewhere."""
-    monkeypatch.setattr("outrider.log.lock.BEAT_SECONDS", 1.5)
+    monkeypatch.setattr("outrider.log.sqlite.lock.BEAT_SECONDS", 1.5)
     return 1.5 * 1.5
 
 
 def move_to_another_machine(log: Log, id: str) -> None:
     """Have the holder of a session be one whose process cannot be seen from here."""
-    with contextlib.closing(sqlite3.connect(log.path)) as connection, connection:
+    with contextlib.closing(sqlite3.connect(log.folder / "log.db")) as connection, connection:
         (holder,) = connection.execute("SELECT holder FROM session WHERE id = ?", (id,)).fetchone()
         moved = msgspec.structs.replace(msgspec.json.decode(holder, type=Holder), boot="another", host="elsewhere")
         written = msgspec.json.encode(moved).decode()
@@ -177,7 +177,7 @@ def move_to_another_machine(log: Log, id: str) -> None:
 
 
 def beats_of(log: Log) -> int:
-    with contextlib.closing(sqlite3.connect(log.path)) as connection:
+    with contextlib.closing(sqlite3.connect(log.folder / "log.db")) as connection:
         (beat,) = connection.execute("SELECT max(beat) FROM session").fetchone()
         return int(beat)
 

@@ -26,6 +26,7 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from tests.postgres import execute
 
 DEADLINE = 20.0
 """Seconds after which what was waited for counts as never coming."""
@@ -85,15 +86,26 @@ def kinds_of(log: Log, id: str) -> list[str]:
     return [entry.kind for entry in entries_of(log, id)]
 
 
+def is_postgres(log: Log) -> bool:
+    return log.location.startswith("postgresql:")
+
+
 def change(log: Log, statement: str, *values: Any) -> None:
-    """Change the file behind the log's back."""
-    with closing(sqlite3.connect(log.path, timeout=DEADLINE)) as connection, connection:
+    """Change the log behind its back."""
+    if is_postgres(log):
+        look(log, f"{statement} RETURNING 1" if statement.startswith(("UPDATE", "DELETE")) else statement, *values)
+        return
+    with closing(sqlite3.connect((log.folder / "log.db"), timeout=DEADLINE)) as connection, connection:
         connection.execute(statement, values)
 
 
 def look(log: Log, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Look into the file behind the log's back."""
-    with closing(sqlite3.connect(log.path, timeout=DEADLINE)) as connection:
+    """Look into the tables behind the log's back."""
+    if is_postgres(log):
+        for number in range(1, query.count("?") + 1):
+            query = query.replace("?", f"${number}", 1)
+        return execute(f"{log.location}?search_path=outrider", query, *values)
+    with closing(sqlite3.connect((log.folder / "log.db"), timeout=DEADLINE)) as connection:
         return connection.execute(query, values).fetchall()
 
 
@@ -175,6 +187,7 @@ from outrider.log.log import Log
 from outrider.conversation.messages import *
 from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.session import Session
+from tests.postgres import execute
 
 arguments = sys.argv[1:]
 

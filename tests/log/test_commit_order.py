@@ -16,10 +16,10 @@ import pytest
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, Usage
 from outrider.errors import SessionLostError
-from outrider.log import writer as writer_module
-from outrider.log.database import open_for_writing
 from outrider.log.entries import CallResult, Intent
 from outrider.log.log import Log
+from outrider.log.sqlite import writer as writer_module
+from outrider.log.sqlite.database import open_for_writing
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.events import (

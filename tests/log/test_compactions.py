@@ -54,8 +54,8 @@ def turns(start: int, stop: int) -> list[Entry]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path / "log") as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 

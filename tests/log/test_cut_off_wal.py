@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from outrider.errors import DamagedLogError
-from outrider.log.database import open_for_reading, open_for_writing
-from outrider.log.recovery import recover
-from outrider.log.wal import Tally, is_cut_off
+from outrider.log.sqlite.database import open_for_reading, open_for_writing
+from outrider.log.sqlite.recovery import recover
+from outrider.log.sqlite.wal import Tally, is_cut_off
 
 FRAME = 24 + 4096
 
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from outrider.log.writer import Writer
+from outrider.log.sqlite.writer import Writer
 writer = Writer(Path(sys.argv[1]), {}, lambda connection: None, 60)
 writer.run(lambda c: c.execute("CREATE TABLE IF NOT EXISTS t (a)") and None)
 for number in range(int(sys.argv[2])):

@@ -44,8 +44,8 @@ from outrider.log.entries import (
 )
 from outrider.log.holder import Holder
 from outrider.log.log import Log
-from outrider.log.recovery import Recovery, recover
 from outrider.log.replay import Replay
+from outrider.log.sqlite.recovery import Recovery, recover
 from outrider.log.summary import Summary
 from outrider.log.transfer import import_session
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
@@ -835,7 +835,7 @@ def test_a_second_recovery_tells_only_of_what_was_lost_since(whole: Path, closed
 def test_a_recovery_that_broke_off_can_be_done_again(place: Path, torn: Original) -> None:
     page = max(number for places in torn.places.values() for file, number in places if file == "log.db")
     put(place / "log", changed(torn, page * PAGE, bytes(PAGE)), torn.folder)
-    broken = patch("outrider.log.recovery.os.replace", side_effect=OSError(5, "Input/output error"))
+    broken = patch("outrider.log.sqlite.recovery.os.replace", side_effect=OSError(5, "Input/output error"))
     with broken, pytest.raises(LogError, match="Input/output error"):
         recover(place / "log")
     for path in (place / "log").glob("damaged-*"):

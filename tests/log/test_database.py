@@ -17,7 +17,9 @@ import pytest
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message
 from outrider.errors import DamagedLogError, LogError, NewerLogError
-from outrider.log.database import (
+from outrider.log.entries import MessageEntry
+from outrider.log.log import Log
+from outrider.log.sqlite.database import (
     APPLICATION,
     MIGRATIONS,
     explain,
@@ -26,9 +28,8 @@ from outrider.log.database import (
     open_for_writing,
     reading,
 )
-from outrider.log.entries import MessageEntry
-from outrider.log.log import Log
-from outrider.log.summary import SessionRow, find
+from outrider.log.sqlite.session_table import find
+from outrider.log.summary import SessionRow
 from tests.log import Process, change, look, open_session, patch_everywhere
 
 VERSION = len(MIGRATIONS)
@@ -113,7 +114,7 @@ def test_a_folder_that_was_there_stays_as_it_was(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         begun(log, "hello")
     assert mode(tmp_path) == 0o755
-    assert mode(log.path) == 0o600
+    assert mode(log.folder / "log.db") == 0o600
 
 
 def test_looking_at_a_log_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_file_of_a_newer_version_is_refused_with_what_to_do_and_left_as_it_is(
     with Log(tmp_path) as log:
         session = begun(log, "hello")
     change(log, f"PRAGMA user_version={VERSION + 1}")
-    before = content_of(log.path)
+    before = content_of(log.folder / "log.db")
     sentence = (
         rf"log\.db was written by a newer version of Outrider \(format {VERSION + 1}, this version reads "
         rf"up to {VERSION}\); upgrade Outrider to use it"
@@ -147,7 +148,7 @@ def test_a_file_of_a_newer_version_is_refused_with_what_to_do_and_left_as_it_is(
         with pytest.raises(NewerLogError, match=sentence):
             use()
     log.close()
-    assert content_of(log.path) == before
+    assert content_of(log.folder / "log.db") == before
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
@@ -170,7 +171,7 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Pa
 def test_a_log_whose_version_was_changed_to_none_is_called_damaged(tmp_path: Path, version: int) -> None:
     with Log(tmp_path) as log:
         begun(log, "hello")
-    with closing(sqlite3.connect(log.path)) as connection:
+    with closing(sqlite3.connect(log.folder / "log.db")) as connection:
         connection.execute(f"PRAGMA user_version={version}")
     with pytest.raises(DamagedLogError, match=rf"its format number is {version}\).*sessions recover"):
         Log(tmp_path).sessions()
@@ -232,7 +233,7 @@ def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
         journal.close()
         assert log.messages(session) == [Message.user(word) for word in ("one", "two", "three")]
         assert look(log, "SELECT colour FROM session") == [("red; colours",)]
-        assert version_of(log.path) == VERSION + 1
+        assert version_of(log.folder / "log.db") == VERSION + 1
 
 
 def test_reading_migrates_an_older_file_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,14 +255,14 @@ def test_a_file_several_versions_behind_takes_each_step_once_and_in_order(
         with Log(tmp_path) as log:
             begun(log, "more")
     assert look(log, "SELECT step FROM applied ORDER BY rowid") == [("colours",), ("second",), ("third",)]
-    assert version_of(log.path) == VERSION + 3
+    assert version_of(log.folder / "log.db") == VERSION + 3
 
 
 def test_a_new_file_takes_all_steps_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patch_everywhere(monkeypatch, MIGRATIONS=(*MIGRATIONS, COLOURS))
     with Log(tmp_path) as log:
         begun(log, "one")
-    assert version_of(log.path) == VERSION + 1
+    assert version_of(log.folder / "log.db") == VERSION + 1
     assert look(log, "PRAGMA application_id") == [(APPLICATION,)]
     assert look(log, "SELECT step FROM applied") == [("colours",)]
 
@@ -281,7 +282,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     for use in (log.create, log.sessions):
         with pytest.raises(LogError, match=r"is damaged \((no such table|.*syntax error)"):
             use()
-    assert version_of(log.path) == VERSION
+    assert version_of(log.folder / "log.db") == VERSION
     after = (
         look(log, "SELECT * FROM session"),
         look(log, "SELECT * FROM event"),
@@ -304,14 +305,14 @@ def test_a_step_for_which_the_disk_is_too_small_says_so(tmp_path: Path, monkeypa
     with pytest.raises(LogError, match="the disk is full"):
         log.create()
     log.close()
-    assert version_of(log.path) == VERSION
+    assert version_of(log.folder / "log.db") == VERSION
 
 
 def test_two_processes_migrate_a_file_once(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         session = begun(log, "one")
     script = """
-        from outrider.log import database
+        from outrider.log.sqlite import database
         database.MIGRATIONS = (*database.MIGRATIONS, arguments[1])
         say("ready")
         hear()
@@ -323,7 +324,7 @@ def test_two_processes_migrate_a_file_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(Process(script, tmp_path, COLOURS, session)) for _ in range(2)]
         assert [process.hear() for process in processes] == ["ready", "ready"]
-        busy = stack.enter_context(closing(sqlite3.connect(log.path, isolation_level=None)))
+        busy = stack.enter_context(closing(sqlite3.connect((log.folder / "log.db"), isolation_level=None)))
         busy.execute("BEGIN IMMEDIATE")  # neither can finish before both have begun
         for process in processes:
             process.tell()
@@ -383,7 +384,7 @@ def test_who_comes_while_another_process_makes_the_file_waits_for_it(tmp_path: P
 def test_a_reader_sees_committed_entries_and_does_not_wait_for_the_writer(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         session = begun(log, "one")
-        with closing(sqlite3.connect(log.path, isolation_level=None)) as writer:
+        with closing(sqlite3.connect((log.folder / "log.db"), isolation_level=None)) as writer:
             writer.execute("BEGIN IMMEDIATE")
             writer.execute("DELETE FROM event")
             assert log.messages(session) == [Message.user("one")]
@@ -396,14 +397,14 @@ def test_who_reads_leaves_the_file_as_it_is(tmp_path: Path) -> None:
         session = begun(log, "one")
         copy = Log(tmp_path / "copy")  # as a process left it that was killed: the newest is in the write-ahead log
         copy.folder.mkdir()
-        for path in (log.path, log.path.with_name("log.db-wal")):
+        for path in (log.folder / "log.db", log.folder / "log.db-wal"):
             (copy.folder / path.name).write_bytes(path.read_bytes())
-    before = content_of(copy.path)
+    before = content_of(copy.folder / "log.db")
     assert before["log.db-wal"]
     for _ in range(2):
         assert copy.messages(session) == [Message.user("one")]
         assert [summary.id for summary in copy.sessions()] == [session]
-    assert content_of(copy.path) == before
+    assert content_of(copy.folder / "log.db") == before
 
 
 def test_a_reader_rolls_back_a_commit_that_was_cut_off_without_a_write_ahead_log(
@@ -426,17 +427,17 @@ def test_a_reader_rolls_back_a_commit_that_was_cut_off_without_a_write_ahead_log
         say("half")
         hear()
     """
-    with Process(script, log.path) as other:
+    with Process(script, (log.folder / "log.db")) as other:
         assert other.hear() == "half"
         other.kill()
-    assert log.path.with_name("log.db-journal").stat().st_size, "a half is there to be undone"
+    assert (log.folder / "log.db").with_name("log.db-journal").stat().st_size, "a half is there to be undone"
     assert log.messages(session) == [Message.user("one")]
 
 
 def test_a_connection_for_reading_cannot_write(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         begun(log, "one")
-        with closing(open_for_reading(log.path)) as connection:
+        with closing(open_for_reading(log.folder / "log.db")) as connection:
             for statement in ("DELETE FROM event", "PRAGMA user_version=7", "CREATE TABLE mine (x)"):
                 with pytest.raises(sqlite3.OperationalError, match="readonly"):
                     connection.execute(statement)
@@ -502,7 +503,7 @@ def test_what_was_deleted_is_gone_from_the_file(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         session = begun(log, "the secret of the third cupboard")
         log.delete(session)
-    assert b"third cupboard" not in b"".join(content_of(log.path).values())
+    assert b"third cupboard" not in b"".join(content_of(log.folder / "log.db").values())
 
 
 # In words
@@ -591,9 +592,9 @@ def test_the_sub_agents_of_a_session_are_found_without_reading_all_sessions(
 
     with Log(tmp_path) as log:
         session = begun(log, "Hello.")
-        monkeypatch.setattr("outrider.log.log.find", noting)
+        monkeypatch.setattr("outrider.log.sqlite.backend.find", noting)
         assert log.children(session) == []
-        with reading(log.path) as connection:
+        with reading(log.folder / "log.db") as connection:
             for condition, values in asked:
                 plan = connection.execute(f"EXPLAIN QUERY PLAN SELECT * FROM session WHERE {condition}", values)
                 assert not [step for step in plan if step[3].startswith("SCAN")], condition

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from outrider.errors import SessionHeldError
-from outrider.log import filesystem
-from outrider.log.filesystem import NETWORK, kind_in_mountinfo, network_file_system
 from outrider.log.log import Log
+from outrider.log.sqlite import filesystem
+from outrider.log.sqlite.filesystem import NETWORK, kind_in_mountinfo, network_file_system
 from outrider.runtime.events import Event, Notice
 from tests.log import Process, look, open_session, patch_everywhere
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +26,8 @@ from outrider.log.entries import (
 )
 from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
-from outrider.log.recovery import recover
 from outrider.log.replay import Replay
+from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import import_session
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
@@ -39,6 +37,8 @@ from outrider.text import clean
 from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.version import __version__
+from tests.log import change, is_postgres
+from tests.log import look as look_into
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 NEWER = b'{"depth": 3,  "new":[true]}'
@@ -81,8 +81,8 @@ def run(session: Session, *prompts: Any) -> None:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path) as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 
@@ -111,13 +111,11 @@ def simple(log: Log, *words: str) -> str:
 
 
 def all_rows(log: Log, table: str = "event") -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(log.path)) as connection:
-        return connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+    return look_into(log, f"SELECT * FROM {table} ORDER BY 1, 2")
 
 
 def number_of(log: Log, name: str) -> int:
-    with closing(sqlite3.connect(log.path)) as connection:
-        return int(connection.execute("SELECT number FROM session WHERE id = ?", (name,)).fetchone()[0])
+    return int(look_into(log, "SELECT number FROM session WHERE id = ?", name)[0][0])
 
 
 def rows_of(log: Log, name: str) -> list[tuple[Any, ...]]:
@@ -224,6 +222,7 @@ def test_a_fork_reads_the_files_that_came_before_its_place_and_no_others(log: Lo
                     files.read(file)
 
 
+@pytest.mark.folder_only
 def test_the_files_of_a_fork_stay_when_its_source_is_deleted(log: Log, talk: str) -> None:
     fork = log.fork(talk)
     files = {file: log.files(talk).read(file) for file in stored(log, talk)}
@@ -233,6 +232,7 @@ def test_the_files_of_a_fork_stay_when_its_source_is_deleted(log: Log, talk: str
     assert {file: log.files(fork).read(file) for file in files} == files
 
 
+@pytest.mark.folder_only
 def test_a_fork_may_not_read_what_its_source_may_not(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
     body = msgspec.json.encode(AttachmentStored(file))
@@ -244,7 +244,7 @@ def test_a_fork_may_not_read_what_its_source_may_not(log: Log, talk: str) -> Non
 
 
 def test_a_session_that_is_held_can_be_forked(log: Log, talk: str, tmp_path: Path) -> None:
-    with Session.open(log, talk, agent(["Yes."])) as session, Log(tmp_path) as other:
+    with Session.open(log, talk, agent(["Yes."])) as session, Log(log.location) as other:
         fork = other.fork(talk)
         with Session.open(other, fork, agent(["Copied."])) as copy:
             run(copy, "In the copy.")
@@ -284,11 +284,8 @@ def test_a_place_that_is_not_there_is_refused(log: Log, talk: str, at: int) -> N
 
 
 def test_a_damaged_session_is_not_forked_in_part(log: Log, talk: str) -> None:
-    with closing(sqlite3.connect(log.path)) as connection:
-        connection.execute(
-            "UPDATE event SET body = CAST(replace(body, 'Longer.', 'Longest') AS BLOB) WHERE instr(body, 'Longer.')"
-        )
-        connection.commit()
+    ((body, seq),) = ((body, seq) for body, seq in look_into(log, "SELECT body, seq FROM event") if b"Longer." in body)
+    change(log, "UPDATE event SET body = ? WHERE seq = ?", body.replace(b"Longer.", b"Longest"), seq)
     before = all_rows(log, "session")
     with pytest.raises(DamagedLogError, match=r"entry .* is missing or damaged; `outrider sessions recover`"):
         log.fork(talk)
@@ -297,13 +294,15 @@ def test_a_damaged_session_is_not_forked_in_part(log: Log, talk: str) -> None:
     assert rows_of(log, fork)[1:] == rows_of(log, talk)[1:3]
 
 
+@pytest.mark.folder_only
 def test_a_session_that_lost_its_beginning_is_forked_with_all_that_is_left(log: Log) -> None:
     journal = log.create()
     journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
-    data = log.path.read_bytes()
-    log.path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
+    path = log.folder / "log.db"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
     assert recover(log.folder).lost == {journal.id: 1}
     assert log.messages(log.fork(journal.id)) == [Message.user("The very first words.")]
 
@@ -347,13 +346,14 @@ def test_a_title_needs_words(log: Log, talk: str, title: str) -> None:
 def test_a_title_is_one_line_of_whatever_characters(log: Log, talk: str) -> None:
     for title in ("Zwei\n Zeilen ", "\x00", "'; DROP TABLE session; --", "🦊" * 500, "half \udce9"):
         log.rename(talk, title)
-        assert log.session(talk).title == " ".join(clean(title).split())
+        expected = " ".join(clean(title).split())
+        assert log.session(talk).title == (expected.replace("\0", "\ufffd") if is_postgres(log) else expected)
 
 
 def test_a_session_that_is_held_is_not_renamed(log: Log, talk: str, tmp_path: Path) -> None:
     before = rows_of(log, talk)
     refused = pytest.raises(SessionHeldError, match=f"the session {talk[:8]} is open elsewhere")
-    with Session.open(log, talk, agent([])), Log(tmp_path) as other, refused:
+    with Session.open(log, talk, agent([])), Log(log.location) as other, refused:
         other.rename(talk, "Mine now")
     assert rows_of(log, talk) == before
     assert log.session(talk).title == "A talk"
@@ -400,13 +400,14 @@ def test_a_deleted_child_leaves_its_parent(log: Log) -> None:
     assert len(all_rows(log, "session")) == 2
 
 
-def test_nothing_of_a_deleted_session_is_left_in_the_file(log: Log, tmp_path: Path) -> None:
+@pytest.mark.folder_only
+def test_nothing_of_a_deleted_session_is_left_in_the_file(log: Log) -> None:
     kept = simple(log, "Remember this.")
     gone = simple(log, "A secret word: xyzzy.")
     log.delete(gone)
     log.close()
-    assert b"xyzzy" not in (tmp_path / "log.db").read_bytes()
-    assert [path.name for path in tmp_path.glob("log.db*")] == ["log.db"]
+    assert b"xyzzy" not in (log.folder / "log.db").read_bytes()
+    assert [path.name for path in log.folder.glob("log.db*")] == ["log.db"]
     assert ids(log) == [kept]
 
 
@@ -419,7 +420,7 @@ def test_numbers_of_deleted_sessions_are_not_given_again(log: Log) -> None:
 
 def test_a_session_that_is_held_is_not_deleted(log: Log, talk: str, tmp_path: Path) -> None:
     before = rows_of(log, talk)
-    with Session.open(log, talk, agent(["Yes."])) as session, Log(tmp_path) as other:
+    with Session.open(log, talk, agent(["Yes."])) as session, Log(log.location) as other:
         with pytest.raises(SessionHeldError, match=f"the session {talk[:8]} is open elsewhere"):
             other.delete(talk)
         run(session, "Are you there?")
@@ -431,7 +432,7 @@ def test_if_one_of_a_family_is_held_none_is_deleted(log: Log, tmp_path: Path, he
     names = family(log)
     before = all_rows(log)
     journal = log.open(names[held])
-    with Log(tmp_path) as other, pytest.raises(SessionHeldError, match="is open elsewhere"):
+    with Log(log.location) as other, pytest.raises(SessionHeldError, match="is open elsewhere"):
         other.delete(names[0])
     journal.close()
     assert all_rows(log) == before
@@ -446,6 +447,7 @@ def age(log: Log) -> None:
         os.utime(path, (past, past))
 
 
+@pytest.mark.folder_only
 def test_the_files_of_a_deleted_session_go_with_the_next_cleaning(log: Log, talk: str) -> None:
     other = simple(log, "Something else.")
     with Session.open(log, other, agent(["Seen."])) as session:
@@ -546,8 +548,9 @@ def test_an_id_that_is_not_utf8_is_unknown(log: Log, named: list[str]) -> None:
         log.session("abc\udce9")
 
 
+@pytest.mark.folder_only
 def test_without_a_log_no_session_is_known(log: Log) -> None:
     for use in USES:
         with pytest.raises(UnknownSessionError, match=r"there is no session 'abc': .* has no log"):
             use(log, "abc")
-    assert not log.path.exists(), "looking makes no file"
+    assert not (log.folder / "log.db").exists(), "looking makes no file"

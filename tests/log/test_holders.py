@@ -23,6 +23,7 @@ from outrider.log import holder as holder_module
 from outrider.log.entries import MessageEntry
 from outrider.log.holder import Holder
 from outrider.log.log import Log
+from outrider.log.sqlite.backend import SqliteBackend
 from tests.log import Process, change, entries_of, look, open_session, patch_everywhere, until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's process table")
@@ -47,8 +48,8 @@ TEXTS = ["from the other process", "You said: from the other process"]
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path) as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 
@@ -81,7 +82,9 @@ def forge(log: Log, holder: Holder, *, beaten: float = 0.0) -> None:
 
 def put_to_sleep(log: Log) -> None:
     """Have its heart stand still, before it was ever used."""
-    log._writer._interval = 3600.0
+    backend = log._backend
+    assert isinstance(backend, SqliteBackend)
+    backend.writer._interval = 3600.0
 
 
 class Heart:
@@ -113,7 +116,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 
 def test_a_session_that_another_process_has_open_is_refused_with_its_name(log: Log) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         with pytest.raises(SessionHeldError) as refused:
             log.open(name)
@@ -131,7 +134,7 @@ def test_a_session_that_another_process_has_open_is_refused_with_its_name(log: L
 
 def test_a_second_opening_in_the_same_process_is_refused(log: Log) -> None:
     with open_session(log) as session:
-        for opener in (log, Log(log.folder)):
+        for opener in (log, Log(log.location)):
             with pytest.raises(SessionHeldError, match=rf"process {os.getpid()} \(this process\)"):
                 open_session(opener, id=session.id)
     with open_session(log, id=session.id):
@@ -139,7 +142,7 @@ def test_a_second_opening_in_the_same_process_is_refused(log: Log) -> None:
 
 
 def test_a_process_that_was_stopped_still_holds_its_session(log: Log) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         other.signal(signal.SIGSTOP)
         try:
@@ -152,7 +155,7 @@ def test_a_process_that_was_stopped_still_holds_its_session(log: Log) -> None:
 
 
 def test_looking_is_always_possible(log: Log) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         assert texts(log, name) == TEXTS
         assert [summary.id for summary in log.sessions()] == [name]
@@ -169,7 +172,7 @@ def test_looking_is_always_possible(log: Log) -> None:
 
 
 def test_a_held_session_is_not_renamed_or_deleted(log: Log) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         before = entries_of(log, name)
         with pytest.raises(SessionHeldError, match=f"process {other.pid} "):
@@ -206,9 +209,9 @@ def test_a_session_that_is_opened_while_it_is_being_deleted_stays(log: Log, monk
 
     def check_free(*_: Any) -> None:
         monkeypatch.undo()
-        opened.append(Log(log.folder).open(name))
+        opened.append(Log(log.location).open(name))
 
-    patch_everywhere(monkeypatch, check_free=check_free)
+    monkeypatch.setattr(Log, "_check_free", check_free)
     with pytest.raises(SessionHeldError, match="was just opened; try again"):
         log.delete(name)
     opened[0].write_now(MessageEntry(Message.user("still here")))
@@ -279,14 +282,14 @@ def test_a_session_that_was_forgotten_lets_go(log: Log) -> None:
 def test_closing_the_log_lets_go_of_all_that_it_holds(log: Log) -> None:
     names = [open_session(log).id, open_session(log).id]
     log.close()
-    with Log(log.folder) as other:
+    with Log(log.location) as other:
         for name in names:
             other.open(name).close()
 
 
 def test_a_failed_open_does_not_hold_the_session(log: Log) -> None:
     name = begun(log, "hello")
-    change(log, "UPDATE event SET body = x'7b' WHERE seq = 2")
+    change(log, "UPDATE event SET body = ? WHERE seq = 2", b"{")
     for _ in range(2):
         with pytest.raises(Exception, match="entry 2 of a session is missing or damaged"):
             open_session(log, id=name)
@@ -294,7 +297,7 @@ def test_a_failed_open_does_not_hold_the_session(log: Log) -> None:
 
 
 def test_a_process_that_ended_without_closing_holds_nothing(log: Log) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         other.tell("end")
         other.end()
@@ -308,7 +311,7 @@ def test_a_process_that_ended_without_closing_holds_nothing(log: Log) -> None:
 @linux
 @pytest.mark.parametrize("bury", [True, False], ids=["buried", "a zombie"])
 def test_a_killed_holder_is_taken_over_at_once(log: Log, bury: bool) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         other.kill(bury=bury)
         if not bury:
@@ -355,6 +358,7 @@ def test_a_holder_elsewhere_that_was_heard_of_lately_is_respected_at_once(log: L
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.folder_only
 def test_a_holder_elsewhere_that_is_silent_is_watched_and_then_taken_over(log: Log) -> None:
     name = begun(log, "hello")
     forge(log, elsewhere(), beaten=60)
@@ -368,6 +372,7 @@ def test_a_holder_elsewhere_that_is_silent_is_watched_and_then_taken_over(log: L
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("beaten", [60.0, 10**9, -3600.0], ids=["late", "very late", "in the future"])
+@pytest.mark.folder_only
 def test_a_holder_with_a_heartbeat_keeps_its_session_whatever_the_clock_says(log: Log, beaten: float) -> None:
     name = begun(log, "hello")
     forge(log, elsewhere(), beaten=beaten)
@@ -377,6 +382,7 @@ def test_a_holder_with_a_heartbeat_keeps_its_session_whatever_the_clock_says(log
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("beaten", [-3.0, -3600.0, -(10.0**9)])
+@pytest.mark.folder_only
 def test_a_clock_that_jumped_does_not_keep_a_dead_holder_alive(log: Log, beaten: float) -> None:
     name = begun(log, "hello")
     forge(log, elsewhere(), beaten=beaten)
@@ -384,6 +390,7 @@ def test_a_clock_that_jumped_does_not_keep_a_dead_holder_alive(log: Log, beaten:
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.folder_only
 def test_a_holder_that_lets_go_while_it_is_watched_is_followed(log: Log) -> None:
     name = begun(log, "hello")
     forge(log, elsewhere(), beaten=60)
@@ -392,6 +399,7 @@ def test_a_holder_that_lets_go_while_it_is_watched_is_followed(log: Log) -> None
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.folder_only
 def test_a_session_that_another_took_over_while_it_was_watched_is_not_taken_from_that_one(log: Log) -> None:
     name = begun(log, "hello")
     forge(log, elsewhere(), beaten=60)
@@ -412,6 +420,7 @@ def test_a_holder_on_another_machine_or_in_another_container_cannot_be_asked() -
 
 
 @linux
+@pytest.mark.folder_only
 def test_a_holder_on_another_run_of_this_machine_is_dead(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Holder.current()
     room = here.boot.split(" ")[1]
@@ -432,9 +441,9 @@ def test_the_heartbeat_decides_where_the_process_table_does_not_tell(log: Log, m
     name = begun(log, "hello")
     journal = log.open(name)
     with pytest.raises(SessionHeldError):
-        Log(log.folder).open(name)
+        Log(log.location).open(name)
     journal.close()
-    Log(log.folder).open(name).close()
+    Log(log.location).open(name).close()
 
 
 def test_a_holder_says_who_it_is() -> None:
@@ -483,12 +492,13 @@ def test_a_holder_sends_heartbeats_until_it_releases_its_session(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.folder_only
 def test_who_was_taken_over_while_it_slept_cannot_write_any_more(log: Log) -> None:
     put_to_sleep(log)
     name = begun(log, "before")
     sleeper = log.open(name)
     forge(log, elsewhere(), beaten=60)  # as the other machine sees it
-    with Log(log.folder) as other:
+    with Log(log.location) as other:
         taker = other.open(name)
         before = look(log, "SELECT * FROM event"), look(log, "SELECT * FROM session")
         with pytest.raises(SessionLostError, match="taken over by another process, or deleted; open it again"):
@@ -499,13 +509,13 @@ def test_who_was_taken_over_while_it_slept_cannot_write_any_more(log: Log) -> No
         holder = log.session(name).holder
         assert holder, "whoever lost it cannot let it go for the other"
         with pytest.raises(SessionHeldError):
-            Log(log.folder).open(name)
+            Log(log.location).open(name)
         assert texts(log, name) == ["before", "from the living"]
 
 
 @pytest.mark.usefixtures("quick")
 def test_the_next_run_of_a_process_that_lost_its_session_says_so(log: Log) -> None:
-    with Process(HOLD, log.folder) as other:
+    with Process(HOLD, log.location) as other:
         name = other.hear()
         forge(log, elsewhere(), beaten=60)
         with open_session(log, ["mine"], id=name) as session:
@@ -516,11 +526,12 @@ def test_the_next_run_of_a_process_that_lost_its_session_says_so(log: Log) -> No
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.folder_only
 def test_who_holds_a_session_that_was_deleted_cannot_write_into_the_next_one(log: Log) -> None:
     put_to_sleep(log)
     journal = log.create()
     forge(log, elsewhere(), beaten=60)  # as the other machine sees it
-    with Log(log.folder) as other:
+    with Log(log.location) as other:
         other.delete(journal.id)
         following = other.create()
         with pytest.raises(SessionLostError, match="taken over by another process, or deleted"):
@@ -533,7 +544,7 @@ async def test_a_session_that_was_closed_takes_nothing_more_whoever_has_it_now(l
     first.write_now(MessageEntry(Message.user("one")))
     first.close()
     closed = "the session was closed; open it again to continue"
-    with Log(log.folder) as other:
+    with Log(log.location) as other:
         second = other.open(first.id)
         second.write_now(MessageEntry(Message.user("two")))
         with pytest.raises(LogError, match=closed):
@@ -559,18 +570,18 @@ async def test_a_run_of_a_closed_session_says_so_and_sends_no_request(log: Log) 
 def test_a_session_that_this_log_has_let_go_is_free_even_if_that_could_not_be_written(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> None:
+    def fails(*_: Any, **__: Any) -> None:
         raise LogError("the disk is full")
 
     name = begun(log, "hello")
     with monkeypatch.context() as broken:
-        patch_everywhere(broken, release=fails)
+        broken.setattr(type(log._backend), "release", fails)
         journal = log.open(name)
         with pytest.raises(LogError, match="the disk is full"):
             journal.close()
     assert log.session(name).holder, "it stands there still"
     with pytest.raises(SessionHeldError, match="this process"):
-        Log(log.folder).open(name)  # this one cannot know
+        Log(log.location).open(name)  # this one cannot know
     again = log.open(name)
     again.write_now(MessageEntry(Message.user("again")))
     with pytest.raises(SessionHeldError):
@@ -588,13 +599,13 @@ def test_a_holder_that_wakes_after_it_was_watched_and_before_it_is_taken_over_ke
     forge(log, elsewhere(), beaten=60)
     looked: list[Any] = []
 
-    def check_free(row: Any, path: Path) -> None:
+    def check_free(_: Log, row: Any) -> None:
         looked.append(row)
         if len(looked) > 1:
             raise SessionHeldError("it beats")
         change(log, "UPDATE session SET beat = beat + 1")
 
-    patch_everywhere(monkeypatch, check_free=check_free)
+    monkeypatch.setattr(Log, "_check_free", check_free)
     with pytest.raises(SessionHeldError, match="it beats"):
         log.open(name)
     assert len(looked) == 2, "it was looked at once more"
@@ -605,7 +616,7 @@ def test_a_holder_that_wakes_after_it_was_watched_and_before_it_is_taken_over_ke
 
 def test_one_of_many_concurrent_opens_gets_the_session(log: Log) -> None:
     name = begun(log, "hello")
-    logs = [Log(log.folder) for _ in range(6)]
+    logs = [Log(log.location) for _ in range(6)]
     won: list[Any] = []
     refused: list[BaseException] = []
     ready = threading.Barrier(len(logs))

@@ -55,15 +55,15 @@ HOLD = """
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path) as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 
 @pytest.fixture
-def other(tmp_path: Path, log: Log) -> Iterator[Log]:
+def other(log: Log) -> Iterator[Log]:
     """The same log as another process sees it."""
-    with Log(tmp_path) as other:
+    with Log(log.location) as other:
         yield other
 
 
@@ -77,6 +77,11 @@ async def held(log: Log, journal: Journal) -> HeldInbox:
     held = log.inbox.listen(journal.id)
     await until_so(lambda: log.inbox.is_listening(journal.id))
     return held
+
+
+def watcher(log: Log) -> Any:
+    """What polls the file."""
+    return log.inbox._watcher
 
 
 # Questions
@@ -169,7 +174,7 @@ async def test_closing_the_session_removes_its_questions(held: HeldInbox, journa
 
 
 async def test_deleting_a_session_leaves_nothing_of_its_questions(log: Log) -> None:
-    with Process(HOLD, log.folder) as process:
+    with Process(HOLD, log.location) as process:
         session = process.hear()
         process.hear()
         process.kill()
@@ -179,7 +184,7 @@ async def test_deleting_a_session_leaves_nothing_of_its_questions(log: Log) -> N
 
 
 async def test_a_killed_holders_question_is_gone_and_the_next_holder_asks_its_own(log: Log) -> None:
-    with Process(HOLD, log.folder) as process:
+    with Process(HOLD, log.location) as process:
         session, name = process.hear(), process.hear()
         assert [each.id for each in log.inbox.questions()] == [name]
         process.kill()
@@ -246,7 +251,7 @@ async def test_an_empty_or_endless_message_is_refused(held: HeldInbox, journal: 
 
 
 async def test_a_message_to_a_killed_holder_is_known_to_be_lost(log: Log) -> None:
-    with Process(HOLD, log.folder) as process:
+    with Process(HOLD, log.location) as process:
         session = process.hear()
         process.hear()
         number = log.inbox.send(session, Say("hello"))
@@ -260,7 +265,7 @@ async def test_a_message_to_a_killed_holder_is_known_to_be_lost(log: Log) -> Non
 
 
 async def test_another_process_takes_what_was_sent(log: Log) -> None:
-    with Process(HOLD, log.folder) as process:
+    with Process(HOLD, log.location) as process:
         session = process.hear()
         process.hear()
         for signal in (Say("hello"), Stop()):
@@ -274,6 +279,7 @@ async def test_another_process_takes_what_was_sent(log: Log) -> None:
 # Watching
 
 
+@pytest.mark.folder_only
 async def test_changes_of_other_processes_are_noticed(log: Log) -> None:
     noticed = 0
 
@@ -286,24 +292,26 @@ async def test_changes_of_other_processes_are_noticed(log: Log) -> None:
     counting = asyncio.ensure_future(count())
     await until_so(lambda: noticed >= 1)
     before = noticed
-    with Process(HOLD, log.folder) as process:
+    with Process(HOLD, log.location) as process:
         await asyncio.to_thread(process.hear)
         await until_so(lambda: noticed > before)
     counting.cancel()
     await asyncio.wait([counting])
-    assert log.inbox._watcher._timer is None
+    assert watcher(log)._timer is None
 
 
+@pytest.mark.folder_only
 async def test_a_log_that_no_one_watches_has_no_timer_and_no_connection(held: HeldInbox, log: Log) -> None:
     await held.ask("call_1", BODY)
-    assert log.inbox._watcher._timer is None
+    assert watcher(log)._timer is None
     stop = held.watch(lambda _: None, lambda: False)
-    await until_so(lambda: log.inbox._watcher._connection)
+    await until_so(lambda: watcher(log)._connection)
     stop()
-    assert log.inbox._watcher._timer is None
-    assert log.inbox._watcher._connection is None
+    assert watcher(log)._timer is None
+    assert watcher(log)._connection is None
 
 
+@pytest.mark.folder_only
 async def test_a_watcher_survives_a_replaced_file(held: HeldInbox, log: Log, journal: Journal) -> None:
     looked = 0
 
@@ -313,10 +321,10 @@ async def test_a_watcher_survives_a_replaced_file(held: HeldInbox, log: Log, jou
 
     stop = held.watch(look_there, lambda: True)
     await until_so(lambda: looked == 1)
-    moved = log.path.with_name("moved.db")
-    os.rename(log.path, moved)
-    await until_so(lambda: log.inbox._watcher._connection is None)
-    os.rename(moved, log.path)
+    moved = log.folder / "moved.db"
+    os.rename(log.folder / "log.db", moved)
+    await until_so(lambda: watcher(log)._connection is None)
+    os.rename(moved, log.folder / "log.db")
     await until_so(lambda: looked >= 2)
     stop()
 
@@ -335,6 +343,7 @@ def older(folder: Path) -> str:
     return journal.id
 
 
+@pytest.mark.folder_only
 def test_an_older_log_gets_an_inbox(tmp_path: Path) -> None:
     session = older(tmp_path)
     with Log(tmp_path) as log:
@@ -344,6 +353,7 @@ def test_an_older_log_gets_an_inbox(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.folder_only
 def test_an_older_log_on_a_read_only_disk_can_still_be_read(tmp_path: Path) -> None:
     session = older(tmp_path)
     tmp_path.chmod(0o500)
@@ -354,6 +364,7 @@ def test_an_older_log_on_a_read_only_disk_can_still_be_read(tmp_path: Path) -> N
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.folder_only
 async def test_only_the_owner_can_open_the_file(held: HeldInbox, log: Log) -> None:
     await held.ask("call_1", BODY)
     for path in log.folder.glob("log.db*"):
@@ -389,9 +400,9 @@ class Race:
 
 
 @pytest.mark.parametrize("seed", [*range(10), *only_long(*range(10, 60))])
-async def test_each_question_has_one_outcome_that_all_sides_agree_on(tmp_path: Path, seed: int) -> None:
+async def test_each_question_has_one_outcome_that_all_sides_agree_on(place: str, seed: int) -> None:
     choose = random.Random(seed)
-    with Log(tmp_path) as log, Log(tmp_path) as first, Log(tmp_path) as second:
+    with Log(place) as log, Log(place) as first, Log(place) as second:
         journal = log.create()
         held = log.inbox.listen(journal.id)
         for _ in range(4):
@@ -406,7 +417,7 @@ async def test_each_question_has_one_outcome_that_all_sides_agree_on(tmp_path: P
                 if choose.random() < 0.5:
                     await let_everything_happen()
             await asyncio.gather(*running)
-            log._writer.run(lambda _: None)  # what was posted before is done
+            await held.take_signals()  # what was posted before is done
             found = first.inbox.question(name)
             if race.answered_here and found:
                 race.winners.append("here")

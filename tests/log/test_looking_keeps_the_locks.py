@@ -40,7 +40,7 @@ def test_a_process_survives_others_that_open_and_close_the_log(tmp_path: Path) -
 
 
 def test_the_descriptors_of_logs_that_are_gone_are_closed(tmp_path: Path) -> None:
-    from outrider.log import descriptors
+    from outrider.log.sqlite import descriptors
 
     path = tmp_path / "a"
     path.write_bytes(b"abc")

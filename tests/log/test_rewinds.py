@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -25,8 +24,8 @@ from tests.log.test_compactions import SUMMARY, turn, turns, written
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path / "log") as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from outrider.errors import DamagedLogError
-from outrider.log.database import open_for_writing
-from outrider.log.rows import INSERT, Extent, is_intact, read_newest, read_rows, row
+from outrider.log.rows import Extent, is_intact, row
+from outrider.log.sqlite.database import open_for_writing
+from outrider.log.sqlite.event_table import INSERT, read_newest, read_rows
 
 SESSION = 7
 WHOLE = Extent(SESSION, 5)

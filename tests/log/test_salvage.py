@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.log.salvage import Row, salvage
+from outrider.log.sqlite.salvage import Row, salvage
 from tests.lengths import examples, only_long
 
 TABLE = """CREATE TABLE event (

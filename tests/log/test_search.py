@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from outrider.log import search
 from outrider.log.entries import CallResult, Entry, MessageEntry
 from outrider.log.log import Log
 from outrider.log.search import SearchIndex
+from outrider.log.sqlite.passages import SqlitePassageTables
 from outrider.log.transfer import export, import_session
 from tests.lengths import examples
 
@@ -55,8 +56,9 @@ def found(log: Log, query: str, session: str | None = None, limit: int = 20) -> 
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path / "data")
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
+        yield log
 
 
 def test_words_of_prompts_replies_calls_and_results_are_found_with_their_references(log: Log) -> None:
@@ -175,8 +177,8 @@ def test_all_ways_of_searching_find_the_same(
     messages = [message for text in texts for message in (Message.user(f"x{text}"), Message.assistant(f"y{text}"))]
     log = Log(tmp_path_factory.mktemp("same"))
     name = written(log, map(MessageEntry, messages))
-    plain = SearchIndex(log.path, log._files, trigrams=False)
-    plain.path = log.folder / "plain.db"
+    tables = SqlitePassageTables(log.folder / "plain.db", trigrams=False)
+    plain = SearchIndex(log._backend, log._files, tables)
     passages = list(passages_of(log.messages(name)))
     for text in queries:
         query = SearchQuery(text)
@@ -188,6 +190,7 @@ def test_all_ways_of_searching_find_the_same(
         assert [hit.reference for hit in scanned] == expected
 
 
+@pytest.mark.folder_only
 def test_a_write_never_touches_the_index_and_only_the_owner_reads_it(log: Log) -> None:
     name = written(log, turn(1))
     index = log.folder / "search.db"
@@ -201,6 +204,7 @@ def test_a_write_never_touches_the_index_and_only_the_owner_reads_it(log: Log) -
 
 
 @pytest.mark.parametrize("damage", ["garbage", "torn", "empty", "older", "missing", "table", "foreign"])
+@pytest.mark.folder_only
 def test_a_damaged_missing_or_old_index_is_built_again(log: Log, damage: str) -> None:
     name = written(log, [entry for number in range(300) for entry in turn(number)])
     assert found(log, "content 77", name)
@@ -233,23 +237,26 @@ def test_a_damaged_missing_or_old_index_is_built_again(log: Log, damage: str) ->
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.folder_only
 def test_a_folder_that_cannot_be_written_can_be_searched(log: Log) -> None:
     name = written(log, turn(1))
     log.close()
     log.folder.chmod(0o500)
     try:
-        assert found(Log(log.folder), "answer", name) == ["#4"]
+        assert found(Log(log.location), "answer", name) == ["#4"]
         assert not (log.folder / "search.db").exists()
     finally:
         log.folder.chmod(0o700)
 
 
+@pytest.mark.folder_only
 def test_an_index_that_cannot_be_a_file_is_kept_in_memory(log: Log) -> None:
     name = written(log, turn(1))
     (log.folder / "search.db").mkdir()
     assert found(log, "answer", name) == ["#4"]
 
 
+@pytest.mark.folder_only
 def test_deleted_sessions_are_not_found_and_leave_no_words_behind(log: Log) -> None:
     kept = written(log, turn(1, "the kept zebra"))
     doomed = written(log, turn(1, "the doomed zebra xylophone"))
@@ -259,6 +266,7 @@ def test_deleted_sessions_are_not_found_and_leave_no_words_behind(log: Log) -> N
     assert {hit.session for hit in log.search("zebra")} == {kept}
 
 
+@pytest.mark.folder_only
 def test_forks_imports_and_other_logs_are_searched_as_they_are(log: Log, tmp_path: Path) -> None:
     name = written(log, [*turn(1, "the first zebra"), *turn(2, "the second zebra")])
     assert found(log, "zebra", name) == ["#5", "#1"]
@@ -304,7 +312,7 @@ def test_many_search_at_the_same_time(log: Log, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(search, "STEP_ROWS", 50)
     name = written(log, [entry for number in range(200) for entry in turn(number)])
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda number: found(Log(log.folder), f"content {number}", name, 1), range(190, 198)))
+        answers = list(pool.map(lambda number: found(Log(log.location), f"content {number}", name, 1), range(190, 198)))
     assert answers == [[f"c{number}"] for number in range(190, 198)]
 
 

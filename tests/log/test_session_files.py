@@ -25,7 +25,7 @@ from outrider.runtime.session import Session
 from outrider.tools.result import ToolResult
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG, STORE
-from tests.log import Process, change, entries_of, kinds_of, open_session
+from tests.log import Process, change, entries_of, is_postgres, kinds_of, open_session
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 
@@ -34,8 +34,8 @@ OLD = UNREFERENCED_SECONDS + 60
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path) as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 
@@ -72,7 +72,7 @@ async def test_a_file_can_be_read_through_the_session_that_it_came_into(log: Log
     assert session.store.read(reference) == NOTES.source
     assert b"".join(log.files(session.id).chunks(reference)) == NOTES.source
     session.close()
-    assert Log(log.folder).files(session.id).read(reference) == NOTES.source
+    assert Log(log.location).files(session.id).read(reference) == NOTES.source
     with open_session(log, id=session.id) as again:
         assert again.store.read(reference) == NOTES.source
 
@@ -136,6 +136,7 @@ async def test_who_looks_on_can_read_what_came_after_the_first_look(log: Log) ->
     assert files.read(second) == b"more notes"
 
 
+@pytest.mark.folder_only
 async def test_putting_the_same_bytes_makes_the_file_ones_own(log: Log) -> None:
     _, reference = await shown(log)
     other, same = await shown(log)
@@ -144,6 +145,7 @@ async def test_putting_the_same_bytes_makes_the_file_ones_own(log: Log) -> None:
     assert len(stored(log)) == 1
 
 
+@pytest.mark.folder_only
 async def test_a_fork_may_read_what_came_before_it_was_made(log: Log) -> None:
     session, reference = await shown(log)
     seqs = {type(record.entry): record.seq for record in reversed(list(log.records(session.id)))}
@@ -191,7 +193,7 @@ async def test_a_file_of_a_tool_is_recorded_before_its_result_and_another_proces
         (result,) = log.messages(arguments[1])[2].tool_results
         say(len(log.files(arguments[1]).read(result.attachments[0])))
     """
-    with Process(script, log.folder, session.id) as process:
+    with Process(script, log.location, session.id) as process:
         assert process.hear() == str(PNG.size)
 
 
@@ -218,7 +220,7 @@ async def test_a_file_whose_entry_could_not_be_written_is_recorded_with_the_next
     change(log, "UPDATE session SET fence = fence - 1")
     journal.write_now(MessageEntry(Message.user("again", reference)))
     assert kinds_of(log, journal.id) == ["began", "attachment", "message"]
-    assert Log(log.folder).files(journal.id).read(reference) == NOTES.source
+    assert Log(log.location).files(journal.id).read(reference) == NOTES.source
 
 
 async def test_a_file_that_is_put_twice_in_a_session_is_recorded_once(log: Log) -> None:
@@ -238,6 +240,7 @@ async def test_the_size_of_a_session_counts_its_files(log: Log) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"the notes of the third quartet", b"the notes"], ids=["empty", "other", "cut"]
 )
+@pytest.mark.folder_only
 async def test_bytes_that_were_changed_on_disk_are_refused(log: Log, content: bytes) -> None:
     session, reference = await shown(log)
     path_of(log, reference).write_bytes(content)
@@ -250,6 +253,7 @@ async def test_bytes_that_were_changed_on_disk_are_refused(log: Log, content: by
     assert session.store.read(reference) == NOTES.source, "the damage is mended when the file comes again"
 
 
+@pytest.mark.folder_only
 async def test_a_file_that_is_gone_is_named(log: Log) -> None:
     session, reference = await shown(log)
     path_of(log, reference).unlink()
@@ -283,6 +287,7 @@ def test_a_large_file_is_given_piece_by_piece_and_never_held_whole(log: Log, tmp
 # Forgotten files
 
 
+@pytest.mark.folder_only
 async def test_only_old_files_that_no_session_refers_to_are_removed(log: Log) -> None:
     keeper, kept = await shown(log)
     loser, lost = await shown(log, Attachment(b"of no more use", name="lost.txt"))
@@ -299,6 +304,7 @@ async def test_only_old_files_that_no_session_refers_to_are_removed(log: Log) ->
     assert log.remove_unreferenced_files() == (0, 0)
 
 
+@pytest.mark.folder_only
 async def test_a_file_of_two_sessions_stays_until_both_are_gone(log: Log) -> None:
     one, reference = await shown(log)
     two, _ = await shown(log)
@@ -311,6 +317,7 @@ async def test_a_file_of_two_sessions_stays_until_both_are_gone(log: Log) -> Non
     assert stored(log) == []
 
 
+@pytest.mark.folder_only
 async def test_copies_that_were_broken_off_are_removed_when_they_are_old(log: Log) -> None:
     session, reference = await shown(log)
     folder = log.folder / "attachments"
@@ -323,6 +330,7 @@ async def test_copies_that_were_broken_off_are_removed_when_they_are_old(log: Lo
     session.close()
 
 
+@pytest.mark.folder_only
 async def test_a_file_that_was_put_again_just_now_is_not_forgotten(log: Log) -> None:
     session, reference = await shown(log)
     session.close()
@@ -337,6 +345,7 @@ async def test_a_file_that_was_put_again_just_now_is_not_forgotten(log: Log) -> 
     assert log.files(journal.id).read(reference) == NOTES.source
 
 
+@pytest.mark.folder_only
 async def test_a_file_that_is_put_while_it_is_being_removed_stays(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process needs it between the look at its age and its removal."""
     _, file = await shown(log)
@@ -353,6 +362,7 @@ async def test_a_file_that_is_put_while_it_is_being_removed_stays(log: Log, monk
     assert stored(log) == sorted([stray, path_of(log, file)])
 
 
+@pytest.mark.folder_only
 async def test_a_list_of_files_that_cannot_be_read_is_an_error_that_says_so(log: Log) -> None:
     session, file = await shown(log)
     session.close()
@@ -363,6 +373,7 @@ async def test_a_list_of_files_that_cannot_be_read_is_an_error_that_says_so(log:
         files.read(file)
 
 
+@pytest.mark.folder_only
 async def test_a_clock_that_was_set_back_does_not_keep_files_for_ever(log: Log) -> None:
     session, reference = await shown(log)
     session.close()
@@ -382,8 +393,10 @@ def test_where_there_are_no_files_none_are_removed(log: Log) -> None:
 
 
 @each(*ONE_EACH)
-async def test_a_file_reaches_another_provider_after_a_reload_in_another_process(log: Log, case: Case) -> None:
-    picture = log.folder / "chart.png"
+async def test_a_file_reaches_another_provider_after_a_reload_in_another_process(
+    log: Log, case: Case, tmp_path: Path
+) -> None:
+    picture = tmp_path / "chart.png"
     picture.write_bytes(STORE.read(PNG))
     script = """
         from outrider.conversation.attachments import Attachment
@@ -393,7 +406,7 @@ async def test_a_file_reaches_another_provider_after_a_reload_in_another_process
         say(session.id)
         hear()
     """
-    with Process(script, log.folder, picture) as process:
+    with Process(script, log.location, picture) as process:
         name = process.hear()
         process.kill()
     picture.unlink()
@@ -404,4 +417,5 @@ async def test_a_file_reaches_another_provider_after_a_reload_in_another_process
         (request,) = server.requests
         assert base64.b64encode(STORE.read(PNG)) in request.body
         session.close()
-    assert sha256(STORE.read(PNG)) in {path.name for path in await asyncio.to_thread(stored, log)}
+    if not is_postgres(log):
+        assert sha256(STORE.read(PNG)) in {path.name for path in await asyncio.to_thread(stored, log)}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import sqlite3
 import stat
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from outrider.log.entries import (
     encode,
 )
 from outrider.log.log import Log
-from outrider.log.recovery import recover
+from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
@@ -44,6 +43,8 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.tools.result import ToolResult
 from tests.lengths import examples
+from tests.log import change, is_postgres
+from tests.log import look as look_into
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 NAME = "0123456789abcdef" * 2
@@ -75,8 +76,8 @@ def run(session: Session, *prompts: Any) -> None:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with Log(tmp_path / "here") as log:
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
         yield log
 
 
@@ -113,16 +114,12 @@ def after_the_first(log: Log, name: str) -> list[Record]:
 
 
 def rows(log: Log, table: str = "event") -> list[tuple[Any, ...]]:
-    if not log.path.exists():
-        return []
-    with closing(sqlite3.connect(log.path)) as connection:
-        return connection.execute(f"SELECT * FROM {table}").fetchall()
+    return look_into(log, f"SELECT * FROM {table}") if log._backend.exists() else []
 
 
 def bodies(log: Log, name: str) -> list[tuple[int, str, bytes]]:
     query = "SELECT seq, kind, body FROM event, session WHERE session = number AND id = ? ORDER BY seq"
-    with closing(sqlite3.connect(log.path)) as connection:
-        return connection.execute(query, (name,)).fetchall()
+    return look_into(log, query, name)
 
 
 def line(seq: int, entry: Entry) -> bytes:
@@ -143,6 +140,7 @@ def file_line(content: bytes, name: str = "", mime_type: str = "text/plain", **f
 # There and back
 
 
+@pytest.mark.folder_only
 def test_a_session_with_its_files_comes_back_as_it_was(log: Log, other: Log, talk: str) -> None:
     imported = import_session(other, export(log, talk, attachments=True))
     assert imported == Imported(talk, len(list(log.records(talk))))
@@ -153,6 +151,7 @@ def test_a_session_with_its_files_comes_back_as_it_was(log: Log, other: Log, tal
         assert other.files(talk).read(file) == log.files(talk).read(file)
 
 
+@pytest.mark.folder_only
 def test_without_its_files_it_names_those_that_are_missing(log: Log, other: Log, talk: str) -> None:
     imported = import_session(other, export(log, talk))
     assert imported == Imported(talk, len(list(log.records(talk))), tuple(file.label for file in stored(log, talk)))
@@ -191,6 +190,7 @@ def test_an_unknown_kind_survives_byte_for_byte(log: Log, other: Log, talk: str)
     assert len(other.sessions()) == 2
 
 
+@pytest.mark.folder_only
 def test_a_taken_id_is_not_taken_again(log: Log, talk: str) -> None:
     before = bodies(log, talk)
     imported = import_session(log, export(log, talk, attachments=True))
@@ -278,6 +278,7 @@ def test_a_log_that_an_import_makes_is_for_the_owner_alone(tmp_path: Path) -> No
         assert [path for path in paths if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
+@pytest.mark.folder_only
 def test_a_file_that_is_mentioned_twice_comes_back_once(log: Log, other: Log) -> None:
     """Its pieces must not be put together twice: the hash would be another."""
     journal = log.create()
@@ -291,6 +292,7 @@ def test_a_file_that_is_mentioned_twice_comes_back_once(log: Log, other: Log) ->
     assert other.files(journal.id).read(file) == b"the same"
 
 
+@pytest.mark.folder_only
 def test_an_empty_file_comes_back(log: Log, other: Log) -> None:
     with Session.open(log, agent=agent(["It is empty."])) as session:
         run(session, ["Look", Attachment(b"", "text/plain", "empty.txt")])
@@ -308,13 +310,15 @@ def test_a_session_that_lost_its_files_can_still_be_exported(log: Log, other: Lo
     third.close()
 
 
+@pytest.mark.folder_only
 def test_a_session_that_lost_its_beginning_keeps_all_the_rest(log: Log, other: Log) -> None:
     journal = log.create()
     journal.write_now(MessageEntry(Message.user("The very first words.")))
     journal.close()
     log.close()
-    data = log.path.read_bytes()
-    log.path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
+    path = log.folder / "log.db"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'{"session":"' + journal.id.encode(), b'{"Session":"' + journal.id.encode()))
     assert recover(log.folder).lost == {journal.id: 1}
     assert log.messages(journal.id) == [Message.user("The very first words.")]
     import_session(other, export(log, journal.id))
@@ -444,8 +448,8 @@ def test_lines_that_break_off_leave_nothing(log: Log) -> None:
 def test_an_import_is_refused_by_a_log_of_a_newer_version(log: Log) -> None:
     import_session(log, [HEADER, BEGAN])
     log.close()
-    with closing(sqlite3.connect(log.path)) as connection:
-        connection.execute("PRAGMA user_version=99")
+    change(log, "INSERT INTO format VALUES (99)" if is_postgres(log) else "PRAGMA user_version=99")
+    log = Log(log.location)
     with pytest.raises(NewerLogError, match="upgrade Outrider"):
         import_session(log, [HEADER, BEGAN])
 
@@ -453,6 +457,7 @@ def test_an_import_is_refused_by_a_log_of_a_newer_version(log: Log) -> None:
 # Crafted files
 
 
+@pytest.mark.folder_only
 def test_a_file_of_another_session_cannot_be_read_by_mentioning_it(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
     mentions = [line(2, AttachmentStored(file)), line(3, MessageEntry(Message.user("Show it.", file)))]
@@ -468,6 +473,7 @@ def test_a_file_of_another_session_cannot_be_read_by_mentioning_it(log: Log, tal
         log.files(fork).read(file)
 
 
+@pytest.mark.folder_only
 def test_other_bytes_under_the_hash_of_a_file_do_not_make_it_readable(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
     with pytest.raises(LogError, match=r"the bytes of file\.txt do not match their SHA-256"):
@@ -475,6 +481,7 @@ def test_other_bytes_under_the_hash_of_a_file_do_not_make_it_readable(log: Log, 
     assert len(log.sessions()) == 1
 
 
+@pytest.mark.folder_only
 def test_other_bytes_under_a_hash_are_never_read(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
     lines = [
@@ -556,6 +563,7 @@ def test_a_conversation_with_its_files_comes_in(log: Log) -> None:
     assert violations(who.provider.requests[0].messages) == []  # type: ignore[attr-defined]
 
 
+@pytest.mark.folder_only
 def test_a_conversation_without_its_files_cannot_read_those_of_others(log: Log, talk: str) -> None:
     file = stored(log, talk)[0]
     conversation = [Message.user("Show it.", file), Message.assistant("No.")]
@@ -653,7 +661,7 @@ def test_whatever_comes_is_imported_or_refused(log: Log, first: list[bytes], res
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 @given(data=st.data())
 def test_a_damaged_export_is_imported_as_far_as_it_is_true_or_refused(log: Log, data: st.DataObject) -> None:
-    if not log.path.exists():
+    if not log._backend.exists():
         journal = log.create(SessionSettings(model="scripted"))
         journal.files.put(Attachment(b"notes", name="n.txt"))
         journal.write_now(MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hi.")))

@@ -16,12 +16,12 @@ import pytest
 
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionLostError
-from outrider.log import writer as writer_module
-from outrider.log.database import open_for_writing
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.pending_write import PendingWrite, deliver_cancel
-from outrider.log.writer import Work, Writer
+from outrider.log.sqlite import writer as writer_module
+from outrider.log.sqlite.database import open_for_writing
+from outrider.log.sqlite.writer import Work, Writer
 from tests.log import DEADLINE, Process, patch_everywhere, until
 
 HOLD = """
@@ -563,7 +563,7 @@ def test_a_fork_while_another_thread_hands_work_to_the_log_does_not_hang_the_chi
         handing, done = threading.Event(), threading.Event()
 
         def hand_over():
-            with log._writer._lock:
+            with log._backend.writer._lock:
                 handing.set()
                 done.wait()
 
@@ -613,7 +613,8 @@ def test_a_fork_in_the_middle_of_work_waits_for_it_and_harms_neither_process(tmp
         for thread in threads:
             thread.join()
         say(codes == [0] * 10, all(len(log.messages(name)) == count for name, count in written.items()))
-        say([each[0] for each in __import__("sqlite3").connect(log.path).execute("PRAGMA integrity_check")])
+        checked = __import__("sqlite3").connect(log.folder / "log.db").execute("PRAGMA integrity_check")
+        say([each[0] for each in checked])
     """
     with Process(script, tmp_path) as process:
         assert process.hear() == "True True"

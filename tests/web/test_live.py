@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.web.pages import PATIENCE, holder, visitor, web_server
+from outrider.log.entries import SessionSettings
+from outrider.sync import default_log
+from tests.web.logs import again, session
+from tests.web.pages import PATIENCE, holder, server_here, visitor, web_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 expect.set_options(timeout=PATIENCE)
@@ -15,7 +19,7 @@ expect.set_options(timeout=PATIENCE)
 
 async def test_a_call_that_waits_elsewhere_is_allowed_here(browser: Browser, tmp_path: Path) -> None:
     async with web_server() as server, holder("ask", "Make it", folder=tmp_path) as program:
-        session = (await program.line("^session (.+)"))[1]
+        name = (await program.line("^session (.+)"))[1]
         await program.line("^asks Bash")
         async with visitor(browser, server) as guest:
             page = guest.page
@@ -26,5 +30,117 @@ async def test_a_call_that_waits_elsewhere_is_allowed_here(browser: Browser, tmp
             await program.line("^finished done It was")
             assert (tmp_path / "made-by-the-model").exists()
             await expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
-            await guest.open_session(session)
+            await guest.open_session(name)
             await expect(page.locator(".message strong")).to_have_text("done")
+
+
+async def test_a_call_is_denied_with_a_reason_and_another_is_answered_in_the_terminal(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with web_server() as server, holder("edit", "Write it", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        await program.line("^asks Write")
+        async with visitor(browser, server) as guest:
+            page = guest.page
+            await guest.open_session(name)
+            question = page.get_by_role("article", name="Permission: Write(notes.txt)")
+            await expect(question.get_by_role("region", name="Diff")).to_contain_text("+second")
+            await question.get_by_label("Reason for the model").fill("Use the other file")
+            await question.get_by_role("button", name="Deny", exact=True).click()
+            await program.line("^answered Denied on the web page: Use the other file")
+            await expect(page.locator(".call.failed")).to_contain_text("Use the other file")
+            assert not (tmp_path / "notes.txt").exists()
+    async with web_server() as server, holder("ask", "Make it", folder=tmp_path) as program:
+        await program.line("^asks Bash")
+        async with visitor(browser, server) as guest:
+            await guest.page.get_by_role("link", name="Inbox 1").click()
+            await guest.page.get_by_role("button", name="Allow", exact=True).wait_for()
+            program.tell("yes")
+            await expect(guest.page.locator(".settled")).to_contain_text("Allowed in the terminal: Bash(touch")
+            await expect(guest.page.locator(".settled")).to_be_visible()
+            await expect(guest.page.get_by_role("button", name="Allow", exact=True)).to_have_count(0)
+
+
+async def test_a_reply_grows_in_two_browsers_at_once(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("stream", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        async with visitor(browser, server) as first:
+            await first.page.get_by_role("button", name="Add a device").click()
+            server.link = await first.page.locator(".popover code").first.inner_text()
+            async with visitor(browser, server, viewport={"width": 360, "height": 740}) as second:
+                for guest in (first, second):
+                    await guest.open_session(name)
+                    await guest.page.get_by_role("textbox", name="Message").wait_for()
+                await first.page.get_by_role("textbox", name="Message").fill("Tell me a story")
+                await first.page.get_by_role("button", name="Send").click()
+                for guest in (first, second):
+                    await expect(guest.page.locator(".draft")).to_contain_text("The first half,")
+                    await expect(guest.page.locator(".mine")).to_contain_text("Tell me a story")
+                program.tell("go")
+                for guest in (first, second):
+                    reply = guest.page.locator("article.message").last
+                    await expect(reply).to_contain_text("The first half, and the second half.")
+                    await expect(guest.page.locator(".draft")).to_have_count(0)
+
+
+async def test_a_run_is_steered(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("steer", "Begin", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        async with visitor(browser, server) as guest:
+            page = guest.page
+            await guest.open_session(name)
+            await expect(page.locator(".draft")).to_contain_text("Thinking about it.")
+            await page.get_by_role("textbox", name="Message").fill("Also run the tests")
+            await page.get_by_role("button", name="Steer").click()
+            await program.line("^steered Also run the tests")
+            program.tell("go")
+            await program.line("^finished done I have read the steering.")
+            await expect(page.locator("article.message").last).to_contain_text("I have read the steering.")
+            await expect(page.locator(".mine").last).to_contain_text("Also run the tests")
+
+
+async def test_a_run_is_stopped(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("long", "Begin", mode="all", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        async with visitor(browser, server) as guest:
+            await guest.open_session(name)
+            await expect(guest.page.get_by_role("region", name="Output so far")).to_contain_text("begun")
+            await guest.page.get_by_role("button", name="Stop").click()
+            await program.line("^finished cancelled")
+            await expect(guest.page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+async def test_a_lost_connection_catches_up(browser: Browser) -> None:
+    with default_log() as log:
+        name = await session(log, "One", ["Hello."])
+        async with server_here(log) as (server, hub), visitor(browser, server) as guest:
+            page = guest.page
+            await guest.open_session(name)
+            await expect(page.locator("article.message").last).to_contain_text("Hello.")
+            while name not in hub._feeds or hub._feeds[name].is_empty:
+                await asyncio.sleep(0.01)
+            await page.route("**/api/events**", lambda route: route.abort())
+            hub.disconnect()
+            await expect(page.get_by_text("The connection is lost.")).to_be_visible()
+            await again(log, name, "Two", ["Hello again."])
+            await expect(page.get_by_text("Hello again.")).to_have_count(0)
+            await page.unroute_all()
+            await expect(page.locator("article.message").last).to_contain_text("Hello again.")
+            await expect(page.get_by_text("The connection is lost.")).to_have_count(0)
+            assert await page.locator("article.message").count() == 4  # each message once
+            guest.problems.clear()  # Chromium reports the failed requests
+
+
+async def test_someone_talks_to_a_session_that_no_process_has_open(browser: Browser, tmp_path: Path) -> None:
+    with default_log() as log:
+        name = await session(log, "What is 2+2?", ["4"], cwd=tmp_path)
+        journal = log.open(name)
+        journal.write_now(SessionSettings(model="demo"))
+        journal.close()
+    async with web_server() as server, visitor(browser, server) as guest:
+        await guest.open_session(name)
+        await guest.page.get_by_role("textbox", name="Message").fill("What is 2+2?")
+        await guest.page.keyboard.press("Enter")
+        await expect(guest.page.locator(".mine")).to_have_count(2)
+        await expect(guest.page.locator("article.message").last).to_contain_text("4")
+        await expect(guest.page.get_by_role("button", name="Stop")).to_have_count(0)

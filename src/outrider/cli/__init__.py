@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
+from outrider.cli.log_option import take_log_option, use_log_setting
 from outrider.version import __version__
 
 USAGE = """\
@@ -21,6 +22,8 @@ usage: outrider [PROMPT] [options]       chat in the current folder
 
 commands:
   acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
+  batch        run many tasks from a file, with results in another
+  worker       run tasks of batches, on as many machines as you like
   demo         run five short demos; no API key needed
   doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
@@ -43,6 +46,7 @@ options:
   -m, --model MODEL   the model to use
   --permissions MODE  which calls run without asking: ask, edits, all, plan
   --effort LEVEL      how much the model thinks: none, low, medium, high, max
+  --log PLACE         keep sessions in this folder or Postgres database (a URL)
   --attach FILE, --tools TOOLS, --cwd DIR, --max-turns N, --max-cost DOLLARS
   -h, --help          show this help
   --version           show the version
@@ -50,8 +54,8 @@ options:
 In Python: from outrider import think, run, tool
 """
 COMMANDS = (
-    *("acp", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
-    *("sessions", "skills", "web", "wire"),
+    *("acp", "batch", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
+    *("sessions", "skills", "web", "wire", "worker"),
 )
 """Each is a module in this package with a function of the same name."""
 FRONT_ENDS = ("acp", "web")
@@ -67,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         print(USAGE, end="")
         return 0
+    arguments = take_log_option(arguments)
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
@@ -112,6 +117,7 @@ def _run(name: str, arguments: list[str], *, hidden: bool) -> int:
 
         hide_process()
     try:
+        use_log_setting()
         code = _command(name)(arguments)
         sys.stdout.flush()
         return code

@@ -285,15 +285,17 @@ def _data_folder() -> Iterator[Finding]:
 
 
 def _sessions() -> Iterator[Finding]:
-    log = default_log()
-    if log.warning:
-        yield Finding("broken", log.warning)
     try:
-        count = len(log.sessions())
+        with default_log() as log:
+            if log.warning:
+                yield Finding("broken", log.warning)
+            count, place = len(log.sessions()), log.location
     except LogError as error:
         yield Finding("broken", f"sessions: {error}")
         return
-    yield Finding("fine" if count else "absent", f"{counted(count, 'session')} stored" if count else "no sessions yet")
+    place = f" in {place}" if place.startswith("postgresql:") else ""
+    stored = f"{counted(count, 'session')} stored{place}" if count else f"no sessions yet{place}"
+    yield Finding("fine" if count else "absent", stored)
 
 
 def _settings(loaded: Loaded | ConfigError) -> Iterator[Finding]:

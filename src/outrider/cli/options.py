@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.errors import (
     AttachmentError,
     ConfigError,
@@ -98,6 +99,7 @@ class Parser(argparse.ArgumentParser):
             metavar="RULE",
             help="let these calls run without asking, as in 'Bash(git log:**)'; may be repeated",
         )
+        add("--log", metavar="PLACE", help=LOG_HELP)
         add("--cwd", metavar="DIR", help="work in this folder; paths of other options are relative to the current one")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -116,7 +118,7 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options that are also settings, by setting key; loading the settings validates them."""
     from outrider.coding.config.registry import SETTINGS  # imported late, so that --help stays fast
 
-    names, files = _tools(options.tools)
+    names, files = tools_and_files(options.tools)
     numbers = {"limits.max_turns": options.max_turns, "limits.max_cost": options.max_cost}
     given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
     if options.model is not None:
@@ -134,7 +136,7 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     return given | ({"tool_files": files} if files else {})
 
 
-def _tools(values: Sequence[str]) -> tuple[list[str] | None, list[str]]:
+def tools_and_files(values: Sequence[str]) -> tuple[list[str] | None, list[str]]:
     """Return the names of built-in tools, None for all, and the files with other tools."""
     names: list[str] | None = None
     files: list[str] = []

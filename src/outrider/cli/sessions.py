@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 
+from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.rewinding import add_options, rewind
 from outrider.cli.sanitize import safe_line
 from outrider.cli.session_context import context_lines
 from outrider.cli.session_format import format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
 from outrider.cli.stdin import confirm, stdin_bytes
-from outrider.errors import OutriderError, UnknownSessionError
+from outrider.errors import LogError, OutriderError, UnknownSessionError
 from outrider.log.log import Log
-from outrider.log.recovery import recover
+from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.sync import default_log
 from outrider.text import counted, human_size
@@ -36,9 +37,11 @@ examples:
   outrider sessions import session.jsonl
   outrider sessions fork 3f2a --at 17
   outrider sessions rewind 3f2a --to 2
+  outrider sessions --log postgresql://ann@db.example/outrider
   outrider --resume 3f2a "And now?"
 
-Sessions are stored in the data folder (OUTRIDER_HOME overrides it), unencrypted, readable only by you.
+Sessions are stored in the data folder (OUTRIDER_HOME overrides it), unencrypted, readable only by you; or where --log
+or OUTRIDER_LOG says.
 
 exit codes: 0 done, 1 error, 2 wrong usage or unknown session
 """
@@ -48,12 +51,12 @@ LISTED, SHOWN = 30, 60
 def sessions(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    log = default_log()
-    if log.warning:
-        print(f"outrider: {log.warning}", file=sys.stderr)
     action: Callable[[Log, argparse.Namespace], None] = options.action
     try:
-        action(log, options)
+        with default_log() as log:
+            if log.warning:
+                print(f"outrider: {log.warning}", file=sys.stderr)
+            action(log, options)
     except OutriderError as error:
         print(safe_line(f"outrider sessions: {error}"), file=sys.stderr)
         return 2 if isinstance(error, UnknownSessionError) else 1
@@ -62,8 +65,6 @@ def sessions(arguments: list[str]) -> int:
             raise
         print(f"outrider sessions: {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
         return 1
-    finally:
-        log.close()
     return 0
 
 
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(action=_list)
     _add_listing(parser)
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, action: Callable[[Log, argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
@@ -139,7 +141,7 @@ def _list(log: Log, options: argparse.Namespace) -> None:
     for line in format_list(found if options.all else found[:LISTED]):
         print(line)
     if not found:
-        print(f"There are no sessions yet in {log.folder}.", file=sys.stderr)
+        print(f"There are no sessions yet in {log.location}.", file=sys.stderr)
     elif len(found) > LISTED and not options.all:
         print("To list all sessions: outrider sessions list --all", file=sys.stderr)
 
@@ -213,6 +215,8 @@ def _gc(log: Log, options: argparse.Namespace) -> None:
 
 
 def _recover(log: Log, options: argparse.Namespace) -> None:
+    if not options.folder and log.location != str(log.folder):
+        raise LogError(f"{log.location} is a database: only a log in a folder is recovered; restore a backup instead")
     found = recover(Log(options.folder).folder if options.folder else log.folder)
     saved = f"{counted(found.sessions, 'session')} with {counted(found.entries, 'entry', 'entries')}"
     if found.backup is None:

@@ -95,13 +95,15 @@ class Workbench:
         start_seconds: float = 1.0,
         system_prompt: str | None = None,
         append_system_prompt: str = "",
+        meter: Callable[[Provider], Provider] | None = None,
     ) -> None:
         """`elicit` asks the person for an MCP server. The first request waits `start_seconds` for servers to start.
 
         `on_server_notice` is told at once, in another thread, what happens to servers. Without it, runs tell it.
         With a `front`, other processes of the user can answer questions, talk to the session, stop it and watch it.
 
-        `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it.
+        `system_prompt` replaces ours; the project's instructions and `append_system_prompt` follow it. `meter` wraps
+        each provider, also those of sub-agents.
         """
         self.settings = settings
         self.workspace = Workspace(folder)
@@ -112,6 +114,7 @@ class Workbench:
         self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._append_system_prompt = append_system_prompt
+        self._meter = meter
         self._provider: Provider | None = None
         """The provider of the agent, once there is one."""
         self._providers: dict[str, Provider] = {}
@@ -245,7 +248,7 @@ class Workbench:
         lean = is_lean(self.settings.lean, provider)
         tools = lean_tools(self.tools, chosen=self.settings.tools is not None) if lean else self.tools
         agent = Agent(
-            model=model,
+            model=self._meter(provider) if self._meter else model,
             server_tools=() if lean else self._server_tools(provider),
             system=self._agent_system(prompt("agent_lean" if lean else "agent"), with_skills=not lean),
             situation=self._environment_section(),
@@ -270,22 +273,26 @@ class Workbench:
         report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
         titled: bool = False,
+        create: bool = False,
     ) -> Session:
         """Open a session in the log. A resumed session keeps its model and effort unless others are given.
 
-        `titled`: a new session gets a title by a model, if the settings say so.
+        `titled`: a new session gets a title by a model, if the settings say so. `create`: a session with this id is
+        created if the log has none.
 
         Raises RequestRefusedError if the model does not have the given effort.
         """
         kept: Effort | None = self.settings.effort
-        if id is not None:
+        if id is not None and not (create and not log.has(id)):
             recorded = log.settings(id)
             model = model or recorded.model
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
             check_effort(resolve(model or self.settings.model or default_model()), effort)
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
-        session = Session.open(log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions).now()
+        session = Session.open(
+            log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions, create=create
+        ).now()
         session.before_run = partial(self._before_run, session)
         if self.settings.sessions.snapshots:
             session.use_folder(FolderSnapshots(self.folder, log, session.id))
@@ -458,7 +465,8 @@ class Workbench:
 
     def _provider_of(self, model: str) -> Provider:
         if model not in self._providers:
-            self._providers[model] = resolve(model)
+            provider = resolve(model)
+            self._providers[model] = self._meter(provider) if self._meter else provider
         return self._providers[model]
 
     # Shared by the agent and its sub-agents

@@ -99,8 +99,9 @@ _BY_NAME: Mapping[str, frozenset[str]] = {
     kinds.OLE: frozenset({kinds.DOC, kinds.XLS, kinds.PPT}),
 }
 
-_LABEL = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
-_TEXT_TYPES = re.compile(
+# Patterns of MIME types; `re` compiles them on first use.
+_LABEL = r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*"
+_TEXT_TYPES = (
     r"text/.*|.*[/+](?:json|xml|yaml|x-yaml)"
     r"|application/(?:toml|javascript|ecmascript|x-javascript|typescript|x-sh|sql|graphql|x-ndjson|jsonl)"
 )
@@ -237,7 +238,7 @@ class Attachment(msgspec.Struct, frozen=True):
         label = "image/jpeg" if label == "image/jpg" else label  # a common misspelling
         if not label:
             return self._detect_type(found, head)
-        if not _LABEL.fullmatch(label):
+        if not re.fullmatch(_LABEL, label):
             raise AttachmentError(
                 f"{self.label} is labelled {self.mime_type[:80]!r}, which is not a MIME type; "
                 "write it as in image/png, or leave it out to detect it from the content"
@@ -301,7 +302,7 @@ def is_text_type(mime_type: str) -> bool:
     >>> is_text_type("text/csv"), is_text_type("application/ld+json"), is_text_type("image/png")
     (True, True, False)
     """
-    return bool(_TEXT_TYPES.fullmatch(mime_type))
+    return bool(re.fullmatch(_TEXT_TYPES, mime_type))
 
 
 def _agrees(label: str, found: str | None, head: bytes) -> bool:

@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
+from typing import Protocol
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import AttachmentBlock
-from outrider.conversation.store import FolderStore
 from outrider.errors import AttachmentError, LogError
 from outrider.log.entries import AttachmentStored
 
@@ -18,10 +18,26 @@ UNREFERENCED_SECONDS = 3600.0
 """The age from which an unreferenced file is removed: a session stores a file first and refers to it later."""
 
 
+class FileStore(Protocol):
+    """Keeps files under their SHA-256. Methods raise AttachmentError."""
+
+    def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
+        """Store the bytes if they are new, and return the reference."""
+        ...
+
+    def read(self, reference: AttachmentBlock) -> bytes:
+        """Return the bytes, after checking them against the reference."""
+        ...
+
+    def chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
+        """Return the bytes in chunks, after verifying all of them."""
+        ...
+
+
 class SessionFiles:
     """The attachment store of one session. Safe to use from several threads."""
 
-    def __init__(self, store: FolderStore, referenced: Callable[[], Set[str]]) -> None:
+    def __init__(self, store: FileStore, referenced: Callable[[], Set[str]]) -> None:
         self._store = store
         self._referenced = referenced
         """Returns the hashes that the session may read, according to the log."""

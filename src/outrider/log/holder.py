@@ -42,6 +42,16 @@ class Holder(msgspec.Struct, frozen=True):
         program = clean(Path(sys.argv[0]).name) if sys.argv and sys.argv[0] else ""
         return cls(_host(), _boot(), pid, _started(pid) or "", time.time(), program, log)
 
+    @property
+    def encoded(self) -> str:
+        """The holder as the session table has it."""
+        return msgspec.json.encode(self).decode()
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether it runs where this process sees it: on this machine, in the same pid namespace."""
+        return bool(self.boot) and self.boot == _boot()
+
     def is_alive(self) -> bool | None:
         """Return whether the process exists, or None if this process cannot know."""
         boot = _boot()

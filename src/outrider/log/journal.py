@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
-import time
 import weakref
 from collections.abc import Callable, Sequence
 
 from outrider.conversation.messages import Usage
-from outrider.errors import LogError, SessionLostError
-from outrider.log.entries import Entry, SessionSettings, encode
+from outrider.errors import LogError
+from outrider.log.append import Append
+from outrider.log.backend import Backend
+from outrider.log.entries import Entry, SessionSettings
 from outrider.log.files import SessionFiles
 from outrider.log.pending_write import PendingWrite
-from outrider.log.rows import INSERT, Extent, row
-from outrider.log.summary_update import SummaryUpdate
-from outrider.log.writer import Writer
+from outrider.log.rows import Extent
 
 
 class Journal:
@@ -28,7 +26,7 @@ class Journal:
         files: SessionFiles,
         settings: SessionSettings,
         usage: Usage,
-        writer: Writer,
+        backend: Backend,
         release: Callable[..., None],
     ) -> None:
         self.id = id
@@ -40,7 +38,7 @@ class Journal:
         self.extent = extent
         """Its rows at the time of opening."""
         self._fence = fence
-        self._writer = writer
+        self._backend = backend
         self._release = release
         self._finalizer = weakref.finalize(self, release, wait=False)  # for callers that do not close it
         self._finalizer.atexit = False  # not needed: other processes detect that the holder has ended
@@ -50,7 +48,7 @@ class Journal:
         new, before = self.files.pop_new(), self.settings
         try:
             append = self._append([*new, *entries] if new else entries)
-            write = self._writer.submit(append)
+            write = self._backend.submit(append)
         except LogError as error:
             write = PendingWrite.failed(error)
         else:
@@ -66,7 +64,7 @@ class Journal:
         new = self.files.pop_new()
         try:
             append = self._append([*new, *entries])
-            self._writer.run(append)
+            self._backend.append(append)
         except BaseException:
             self.files.restore_new(new)
             raise
@@ -74,7 +72,7 @@ class Journal:
             self.settings = append.update.settings
 
     def appending(self, *entries: Entry) -> Append:
-        """Return a job that appends entries, to combine with others in one commit."""
+        """Return entries to append, to combine with others in one commit."""
         return self._append(entries)
 
     def close(self) -> None:
@@ -90,32 +88,3 @@ class Journal:
     def _take_back(self, append: Append, before: SessionSettings) -> None:
         if self.settings is append.update.settings:
             self.settings = before
-
-
-class Append:
-    """A job for the writer that appends entries to a session."""
-
-    __slots__ = ("_bodies", "_fence", "_number", "_time", "update")
-
-    def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings) -> None:
-        self._number, self._fence = number, fence
-        self._time = time.time()
-        self._bodies = [encode(entry) for entry in entries]
-        self.update = SummaryUpdate(settings)
-        for entry, (_, body) in zip(entries, self._bodies, strict=True):
-            self.update.add(entry, len(body))
-
-    def __call__(self, connection: sqlite3.Connection) -> None:
-        """Append the entries if this log still holds the session."""
-        found = connection.execute(
-            "SELECT last FROM session WHERE number = ? AND fence = ?", (self._number, self._fence)
-        ).fetchone()
-        if found is None:
-            raise SessionLostError(
-                "the session was taken over by another process, or deleted; open it again to continue from the disk"
-            )
-        last: int = found[0]
-        for kind, body in self._bodies:
-            last += 1
-            connection.execute(INSERT, row(self._number, last, self._time, kind, body))
-        self.update.write(connection, self._number, last)

@@ -1,10 +1,9 @@
-"""The log of all sessions in one folder: list, read, open, fork, rename and delete them."""
+"""The log of all sessions in one place: list, read, open, fork, rename and delete them."""
 
 from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
@@ -15,12 +14,11 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.passages import Found
 from outrider.conversation.search_query import SearchQuery
-from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
-from outrider.log.database import explain_errors, reading
+from outrider.log.append import Append
+from outrider.log.backend import Backend
 from outrider.log.entries import (
     CompactionEntry,
-    Entry,
     Record,
     ResultsClearedEntry,
     RewindEntry,
@@ -28,32 +26,16 @@ from outrider.log.entries import (
     SessionStarted,
     SnapshotEntry,
     SubagentLinked,
-    decode_if_known,
 )
-from outrider.log.files import SessionFiles, remove_unreferenced
-from outrider.log.filesystem import network_file_system
-from outrider.log.holder import BEAT_SECONDS, Holder
-from outrider.log.inbox_rows import forget_inbox
-from outrider.log.journal import Append, Journal
-from outrider.log.lock import acquire, check_free, encode_holder, heartbeat, release
+from outrider.log.files import SessionFiles
+from outrider.log.holder import Holder
+from outrider.log.journal import Journal
 from outrider.log.replay import Replay, start_of_tail
-from outrider.log.rows import (
-    LAST_SEQ,
-    Extent,
-    Row,
-    known_records,
-    read_after,
-    read_before,
-    read_kinds,
-    read_newest,
-    read_rows,
-    records,
-)
+from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
 from outrider.log.session_filter import SessionFilter
-from outrider.log.summary import SessionRow, Summary, find, insert
-from outrider.log.summary_update import references
-from outrider.log.used import Used, read_used
-from outrider.log.writer import Writer
+from outrider.log.sqlite.backend import SqliteBackend
+from outrider.log.summary import SessionRow, Summary
+from outrider.log.used import USED_KINDS, Used, used_in
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -64,15 +46,17 @@ if TYPE_CHECKING:
     from outrider.log.snapshot_store import SnapshotStore
 
 ID = re.compile("[0-9a-f]{32}")
+POSTGRES = ("postgresql://", "postgres://")
 PAGE = 200
 """The number of entries in one read from the end of a session."""
 ALL_SESSIONS = SessionFilter()
 
 
 class Log:
-    """Durable sessions in a folder: `log.db`, and `attachments/` beside it. Only the owner has access.
+    """Durable sessions in a folder, or in a Postgres database by its URL.
 
-    Any process can read a session. One process at a time can hold it open for writing.
+    In a folder they are in `log.db`, with `attachments/` beside it, and only the owner has access. Any process can read
+    a session. One process at a time can hold it open for writing.
 
     >>> import asyncio, tempfile
     >>> from outrider import Agent, Session
@@ -84,22 +68,31 @@ class Log:
     ['What is 2+2?']
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).expanduser().absolute()
-        self.path = self.folder / "log.db"
-        self._store = FolderStore(self.folder / "attachments")
+    def __init__(self, place: str | os.PathLike[str]) -> None:
         self._held: dict[int, int] = {}
         """The fence of each session that is open here, by session number."""
         self._token = os.urandom(8).hex()
-        self._writer = Writer(self.path, self._held, partial(heartbeat, self._held), BEAT_SECONDS)
+        self._backend = _backend(place, self._held)
+        self.url = place if isinstance(place, str) and place.startswith(POSTGRES) else ""
+        """The URL of the database, with its password: for connections, not for messages. Empty for a folder."""
+
+    @property
+    def location(self) -> str:
+        """Where the log is, for messages: the folder, or the URL without its password."""
+        return self._backend.location
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the log. For one in Postgres, the folder of this machine that has its snapshots."""
+        return self._backend.folder
 
     def close(self) -> None:
-        """Release all sessions and close the file. The next use of the log opens it again."""
+        """Release all sessions and disconnect. The next use of the log connects again."""
         for number, fence in list(self._held.items()):
             self._release(number, fence, wait=False)
         if "inbox" in vars(self):
             self.inbox.close()
-        self._writer.close()
+        self._backend.close()
 
     def __enter__(self) -> Log:
         return self
@@ -107,16 +100,10 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
+    @property
     def warning(self) -> str:
         """A warning about the log's location for the user; empty if all is well."""
-        kind = network_file_system(self.folder if self.folder.exists() else self.folder.parent)
-        if not kind:
-            return ""
-        return (
-            f"the log is on a network file system ({kind}): it is slower there, and only safe if the server keeps "
-            "locks; set OUTRIDER_HOME to a folder on a disk of this machine"
-        )
+        return self._backend.warning
 
     # Reading
 
@@ -127,31 +114,20 @@ class Log:
 
         `limit` and `offset` choose a page of them.
         """
-        if not self._exists():
-            return []
-        condition, values = where.condition
-        listed = f"parent = '' AND title != '' AND {condition} ORDER BY opened DESC LIMIT ? OFFSET ?"
-        with reading(self.path) as connection:
-            rows = find(connection, listed, *values, -1 if limit is None else limit, offset)
+        rows = self._backend.listed(where, limit, offset) if self._backend.exists() else []
         return [row.summary for row in rows]
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
         """Return the working folders and the models of all sessions, sorted."""
-        if not self._exists():
-            return [], []
-        with reading(self.path) as connection:
-            columns = [
-                connection.execute(
-                    f"SELECT DISTINCT {column} FROM session WHERE parent = '' AND title != ''"
-                ).fetchall()
-                for column in ("json_extract(settings, '$.cwd')", "model")
-            ]
-        folders, models = (sorted({value for (value,) in found if value}) for found in columns)
-        return folders, models
+        return self._backend.folders_and_models() if self._backend.exists() else ([], [])
 
     def session(self, id: str) -> Summary:
         """Return the summary of a session, given its id or a unique prefix of it."""
         return self._find(id).summary
+
+    def has(self, id: str) -> bool:
+        """Return whether there is a session with this id, or with ids that begin so."""
+        return self._backend.exists() and bool(self._backend.with_prefix(id))
 
     def settings(self, id: str) -> SessionSettings:
         """Return the current settings of a session: model, system prompt, tools, limits."""
@@ -159,9 +135,7 @@ class Log:
 
     def records(self, id: str, upto: int | None = None) -> Iterator[Record]:
         """Iterate over the entries of a session in order. Entries of a newer version become `UnknownEntry`."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            yield from known_records(read_rows(connection, extent, upto=upto))
+        yield from known_records(self._backend.rows(self._find(id).extent, upto))
 
     def shown_records(self, id: str) -> Iterator[Record]:
         """Iterate over the entries of the conversation as it is now: without those that a rewind left out."""
@@ -185,29 +159,22 @@ class Log:
 
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """Return the newest entries of a session, oldest first."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            return list(known_records(read_newest(connection, extent, count)))
+        return list(known_records(self._backend.newest_rows(self._find(id).extent, count)))
 
     def before(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
         """Return the entries before one of them, oldest first."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            return list(known_records(read_before(connection, extent, seq, count)))
+        return list(known_records(self._backend.rows_before(self._find(id).extent, seq, count)))
 
     def after(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
         """Return the next entries after one of them."""
         extent = self._find(id).extent
         if seq >= extent.last:
             return []
-        with reading(self.path) as connection:
-            return list(known_records(read_after(connection, extent, seq, count)))
+        return list(known_records(self._backend.rows_after(extent, seq, count)))
 
     def rows(self, id: str) -> Iterator[Row]:
         """Iterate over the stored rows of a session."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            yield from read_rows(connection, extent)
+        yield from self._backend.rows(self._find(id).extent)
 
     def tail(self, extent: Extent, *, abridged: bool = False, whole: bool = False) -> tuple[list[Record], int]:
         """Return the tail of a session that can be replayed on its own, and the seq of the last entry before it.
@@ -216,15 +183,14 @@ class Log:
         is for sessions with rewinds, which may go back to any message: then it is everything.
         """
         count = LAST_SEQ if whole else PAGE
-        with reading(self.path) as connection:
-            while True:
-                page = list(records(read_newest(connection, extent, count)))
-                if len(page) < count:
-                    return page, 0
-                start = start_of_tail([record.entry for record in page])
-                if start is not None and (not abridged or _has_view(page[start:])):
-                    return page[start:], page[start].seq - 1
-                count *= 8
+        while True:
+            page = list(records(self._backend.newest_rows(extent, count)))
+            if len(page) < count:
+                return page, 0
+            start = start_of_tail([record.entry for record in page])
+            if start is not None and (not abridged or _has_view(page[start:])):
+                return page[start:], page[start].seq - 1
+            count *= 8
 
     def messages(self, id: str, upto: int | None = None) -> list[Message]:
         """Return the conversation, or its beginning. Raise NewerLogError if this version cannot read all of it."""
@@ -232,27 +198,23 @@ class Log:
 
     def replay(self, id: str, upto: int | None = None) -> Replay:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            replay = Replay()
-            for record in records(read_rows(connection, extent, upto=upto)):
-                replay.apply(record.entry, record.seq)
-            return replay
+        replay = Replay()
+        for record in records(self._backend.rows(self._find(id).extent, upto)):
+            replay.apply(record.entry, record.seq)
+        return replay
 
     def shortenings(self, id: str) -> list[Record]:
         """Return the compactions of a session and the clearings of its old results, in order."""
         row = self._find(id)
         if not row.settings.abridged:
             return []
-        with reading(self.path) as connection:
-            kinds = CompactionEntry.kind, ResultsClearedEntry.kind
-            return list(known_records(read_kinds(connection, row.extent, kinds)))
+        kinds = CompactionEntry.kind, ResultsClearedEntry.kind
+        return list(known_records(self._backend.rows_of_kinds(row.extent, kinds)))
 
     def snapshots(self, id: str) -> list[Record]:
         """Return the snapshots of the working folder, and the rewinds, in order."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            return list(known_records(read_kinds(connection, extent, (SnapshotEntry.kind, RewindEntry.kind))))
+        kinds = SnapshotEntry.kind, RewindEntry.kind
+        return list(known_records(self._backend.rows_of_kinds(self._find(id).extent, kinds)))
 
     def files(self, id: str) -> SessionFiles:
         """Return the attachments of a session, for reading."""
@@ -271,17 +233,14 @@ class Log:
 
         Sub-agents are sessions, too. The usage of all requests of a session adds up to that of its summary.
         """
-        if not self._exists():
+        if not self._backend.exists():
             return
-        with reading(self.path) as connection:
-            for row in find(connection, "updated >= ?", moment):
-                yield row.summary, read_used(connection, row.extent)
+        for row in self._backend.matching(SessionFilter(since=moment)):
+            yield row.summary, used_in(self._backend.rows_of_kinds(row.extent, USED_KINDS))
 
     def used(self, id: str) -> list[Used]:
         """Return the requests of a session with their usage, in order."""
-        extent = self._find(id).extent
-        with reading(self.path) as connection:
-            return list(read_used(connection, extent))
+        return list(used_in(self._backend.rows_of_kinds(self._find(id).extent, USED_KINDS)))
 
     # Searching
 
@@ -301,7 +260,10 @@ class Log:
         is a tool whose calls and results are left out. `progress` is called between steps with the number of new
         entries that are indexed, and of all that must be.
         """
-        rows = self._all(where) if session is None else [self._find(session)]
+        if session is None:
+            rows = self._backend.matching(where) if self._backend.exists() else []
+        else:
+            rows = [self._find(session)]
         return self._index.search(SearchQuery(query), rows, limit, progress, without)
 
     def recall(
@@ -316,9 +278,9 @@ class Log:
 
     # Opening
 
-    def create(self, settings: SessionSettings | None = None, *, parent: str = "") -> Journal:
-        """Create a session and hold it."""
-        return self._create(SessionStarted(os.urandom(16).hex(), __version__, parent=parent), settings)
+    def create(self, settings: SessionSettings | None = None, *, parent: str = "", id: str = "") -> Journal:
+        """Create a session and hold it. Its id is random unless one is given, which must be new: 32 hex digits."""
+        return self._create(SessionStarted(id or os.urandom(16).hex(), __version__, parent=parent), settings)
 
     def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:
         """Open the session of a sub-agent that a call of the parent starts, and hold it. Create it if it is new.
@@ -333,16 +295,9 @@ class Log:
 
     def _create(self, started: SessionStarted, settings: SessionSettings | None, link: Append | None = None) -> Journal:
         entries = [started, settings] if settings else [started]
-
-        def work(connection: sqlite3.Connection) -> int:
-            number = insert(connection, started, encode_holder(Holder.current(self._token)))
-            Append(number, 1, entries, SessionSettings())(connection)
-            if link:
-                link(connection)
-            return number
-
-        extent = Extent(self._writer.run(work), len(entries))
-        return self._hold(started.session, extent, 1, settings or SessionSettings(), Usage())
+        append = Append(0, 1, entries, SessionSettings())
+        number = self._backend.create(started, append, Holder.current(self._token), link)
+        return self._hold(started.session, Extent(number, len(entries)), 1, settings or SessionSettings(), Usage())
 
     def open(self, id: str) -> Journal:
         """Open a session and hold it. Raise SessionHeldError, which names the holder, if another process holds it."""
@@ -352,7 +307,7 @@ class Log:
         while True:
             found = self._find(id)
             self._check_free(found)
-            if self._writer.run(partial(acquire, found, Holder.current(self._token), mark_opened)):
+            if self._backend.acquire(found, Holder.current(self._token), mark_opened=mark_opened):
                 return self._hold(found.summary.id, found.extent, found.fence + 1, found.settings, found.summary.usage)
 
     # Changing
@@ -367,18 +322,20 @@ class Log:
         source = self._find(id)
         if at is not None and not 1 <= at <= source.summary.last:
             raise LogError(f"there is no entry {at} to fork at; the session has entries 1 to {source.summary.last}")
-        with reading(self.path) as connection:
-            fork = Fork(source, at or source.summary.last, connection)
-        self._writer.run(fork)
+        cut = at or source.summary.last
+        fork = Fork(source, cut, self._backend.rows(source.extent, cut))
+        self._backend.fork(fork)
         return fork.started.session
 
     def add(self, id: str, entries: Sequence[ImportedEntry], files: Iterable[Attachment]) -> str:
         """Store an imported session with its files. Return its id, which is new if the given one is taken."""
-        from outrider.log.copying import add
+        from outrider.log.copying import Import
 
         name = id if ID.fullmatch(id) else os.urandom(16).hex()
-        stored = {self._store.put(file, sys.maxsize).sha256 for file in files}
-        return self._writer.run(lambda connection: add(connection, name, entries, stored))
+        stored = {self._backend.store.put(file, sys.maxsize).sha256 for file in files}
+        incoming = Import(name, entries, stored)
+        self._backend.add(incoming)
+        return incoming.started.session
 
     def rename(self, id: str, title: str) -> None:
         """Set the title of a session."""
@@ -396,37 +353,21 @@ class Log:
         doomed = self._with_children(self._find(id))
         for each in doomed:
             self._check_free(each)
-
-        def work(connection: sqlite3.Connection) -> None:
-            for each in doomed:
-                if not find(connection, "number = ? AND fence = ?", each.number, each.fence):
-                    raise SessionHeldError(f"the session {each.summary.id[:8]} was just opened; try again")
-                for table, column in (("event", "session"), ("reference", "session"), ("session", "number")):
-                    connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
-                forget_inbox(connection, each.number)
-
-        self._writer.run(work)
+        self._backend.delete(doomed)
         for each in doomed:
             self.live_socket(each.summary.id).unlink(missing_ok=True)
         self._index.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
-
-        def work(connection: sqlite3.Connection) -> tuple[int, int]:
-            referenced = {name for (name,) in connection.execute("SELECT DISTINCT sha256 FROM reference")}
-            count, size = remove_unreferenced(self._store.folder, referenced)
-            more, larger = remove_unreferenced(self.snapshot_store.folder, self._in_snapshots(connection))
-            return count + more, size + larger
-
-        return self._writer.run(work) if self._exists() else (0, 0)
+        return self._backend.remove_unreferenced(self.snapshot_store) if self._backend.exists() else (0, 0)
 
     @cached_property
     def inbox(self) -> Inbox:
         """The questions of open sessions that wait for a person, and messages to those sessions."""
         from outrider.log.inbox import Inbox  # few programs use it
 
-        return Inbox(self.path, self._writer, self._find, self._held)
+        return Inbox(self._backend, self._find, self._held)
 
     def live_socket(self, id: str) -> Path:
         """Return where a process that has a session open may show its events live."""
@@ -441,38 +382,19 @@ class Log:
 
         return SnapshotStore(self.folder / "snapshots")
 
-    def _in_snapshots(self, connection: sqlite3.Connection) -> set[str]:
-        """Return the names of what the snapshots of all sessions refer to."""
-        rows = connection.execute("SELECT body FROM event WHERE kind = ?", (SnapshotEntry.kind,))
-        lists = {entry.changes for (body,) in rows if isinstance(entry := _snapshot(body), SnapshotEntry)} - {""}
-        return lists.union(*map(self.snapshot_store.referenced, lists))
-
     @cached_property
     def _index(self) -> SearchIndex:
         from outrider.log.search import SearchIndex  # few programs search
 
-        return SearchIndex(self.path, self._files)
-
-    def _all(self, where: SessionFilter) -> list[SessionRow]:
-        if not self._exists():
-            return []
-        condition, values = where.condition
-        with reading(self.path) as connection:
-            return find(connection, condition, *values)
-
-    def _exists(self) -> bool:
-        with explain_errors(self.path, "read"):
-            return self.path.exists()
+        return SearchIndex(self._backend, self._files, self._backend.passage_tables())
 
     def _find(self, name: str) -> SessionRow:
         wanted = clean(name)
-        if not self._exists():
-            raise UnknownSessionError(f"there is no session {wanted!r}: {self.folder} has no log")
+        if not self._backend.exists():
+            raise UnknownSessionError(f"there is no session {wanted!r}: {self.location} has no log")
         if not wanted:
             raise UnknownSessionError("give the id of a session; `outrider sessions` lists them")
-        with reading(self.path) as connection:
-            # Search the prefix as a range: the highest character sorts after every id with this prefix.
-            found = find(connection, "id >= ? AND id < ? ORDER BY id LIMIT 2", wanted, f"{wanted}\U0010ffff")
+        found = self._backend.with_prefix(wanted)
         if not found:
             raise UnknownSessionError(f"there is no session {wanted!r}; `outrider sessions` lists them")
         if len(found) > 1 and found[0].summary.id != wanted:
@@ -480,9 +402,7 @@ class Log:
         return found[0]
 
     def _children(self, row: SessionRow) -> list[SessionRow]:
-        with reading(self.path) as connection:
-            # The second condition is redundant, but SQLite needs it to use the partial index.
-            return find(connection, "parent = ? AND parent != '' ORDER BY number", row.summary.id)
+        return self._backend.children(row.summary.id)
 
     def _with_children(self, row: SessionRow) -> list[SessionRow]:
         return [row, *(each for child in self._children(row) for each in self._with_children(child))]
@@ -491,28 +411,40 @@ class Log:
         holder = row.summary.holder
         if holder and holder.log == self._token and row.number not in self._held:
             return  # this log released it, but the release was not written
-        check_free(row, self.path)
+        if self._backend.is_held(row):
+            raise SessionHeldError(
+                f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, read it with "
+                f"`outrider sessions show {row.summary.id[:8]}`, or continue in a copy: `outrider sessions fork`"
+            )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
-        return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._writer, release)
+        return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._backend, release)
 
     def _release(self, number: int, fence: int, *, wait: bool) -> None:
         if self._held.get(number) == fence:
             del self._held[number]
-            (self._writer.run_or_post if wait else self._writer.post)(partial(release, number, fence))
+            self._backend.release(number, fence, wait=wait)
 
     def _files(self, number: int) -> SessionFiles:
-        return SessionFiles(self._store, partial(self._references, number))
+        return SessionFiles(self._backend.store, partial(self._references, number))
 
     def _references(self, number: int) -> Set[str]:
-        with reading(self.path) as connection:
-            return references(connection, number)
+        return self._backend.references(number)
 
 
-def _snapshot(body: bytes) -> Entry:
-    return decode_if_known(SnapshotEntry.kind, body)
+def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
+    if isinstance(place, str) and place.startswith(POSTGRES):
+        try:
+            from outrider.log.postgres.backend import PostgresBackend
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
+
+        return PostgresBackend(place, held)
+    return SqliteBackend(place, held)
 
 
 def _has_view(page: Sequence[Record]) -> bool:

@@ -17,18 +17,20 @@ class SessionFilter(msgspec.Struct, frozen=True):
     min_cost: float | None = None
     """US dollars, without those of its sub-agents."""
 
-    @property
-    def condition(self) -> tuple[str, list[str | float]]:
-        """The condition in SQL on the session table, and its values."""
+    def conditions(self, folder: str) -> list[tuple[str, str | float]]:
+        """Return conditions in SQL on the session table, each without its value, and the values.
+
+        `folder` is the SQL of a session's folder, which is in its settings.
+        """
         parts: list[tuple[str, str | float]] = []
         if self.folder:
-            parts.append(("json_extract(settings, '$.cwd') = ?", self.folder))
+            parts.append((f"{folder} =", self.folder))
         if self.model:
-            parts.append(("model = ?", self.model))
+            parts.append(("model =", self.model))
         if self.since is not None:
-            parts.append(("updated >= ?", self.since))
+            parts.append(("updated >=", self.since))
         if self.until is not None:
-            parts.append(("created < ?", self.until))
+            parts.append(("created <", self.until))
         if self.min_cost is not None:
-            parts.append(("cost >= ?", self.min_cost))
-        return " AND ".join(["1", *(sql for sql, _ in parts)]), [value for _, value in parts]
+            parts.append(("cost >=", self.min_cost))
+        return parts

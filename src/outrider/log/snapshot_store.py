@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IFMT, S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
@@ -16,6 +17,7 @@ import msgspec
 
 from outrider.errors import LogError
 from outrider.filesystem import make_private, sync_folder
+from outrider.log.entries import SnapshotEntry, decode_if_known
 
 REFRESH_SECONDS = 900.0
 """The age from which a file that is used again gets a new time, so that the cleanup sees it as new."""
@@ -126,6 +128,12 @@ class SnapshotStore:
         except LogError:
             return set()
         return {state.content.hex() for state in states if state and state.is_file and state.content}
+
+    def referenced_by(self, bodies: Iterable[bytes]) -> set[str]:
+        """Return the names of what snapshots refer to, given the bodies of their entries."""
+        entries = (decode_if_known(SnapshotEntry.kind, body) for body in bodies)
+        lists = {entry.changes for entry in entries if isinstance(entry, SnapshotEntry)} - {""}
+        return lists.union(*map(self.referenced, lists))
 
     def _write(self, path: str, data: bytes) -> None:
         # Written in place: a kill leaves a file with too few bytes, which the next `put` replaces.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-import time
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,14 +10,15 @@ import msgspec
 
 from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError
-from outrider.log.entries import SessionSettings, SessionStarted
+from outrider.log.entries import SessionSettings
 from outrider.log.holder import Holder
 from outrider.log.rows import Extent
 
-_COLUMNS = (
+COLUMNS = (
     "number, id, parent, title, model, settings, created, updated, last, turns, size, entries, input_tokens, "
     "output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost, holder, fence, beat, beaten"
 )
+"""The columns of the session table, in the order of `session_row`."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -58,29 +58,12 @@ class SessionRow(msgspec.Struct, frozen=True):
     beat: int
     """The heartbeat counter of the holder."""
     beaten: float
-    """The time of the last heartbeat, by the holder's clock."""
+    """The time of the last heartbeat: by the holder's clock in SQLite, by the database's clock in Postgres."""
 
     @property
     def extent(self) -> Extent:
         """The rows that it should have."""
         return Extent(self.number, self.summary.last, self.entries == self.summary.last)
-
-
-def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
-    """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
-    return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {condition}", values)]
-
-
-def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
-    """Insert a new session as the most recently opened one. Return its number."""
-    now = time.time()
-    cursor = connection.execute(
-        "INSERT INTO session (id, parent, created, updated, opened, holder, fence, beaten) "
-        "VALUES (?, ?, ?, ?, (SELECT coalesce(max(opened), 0) + 1 FROM session), ?, 1, ?)",
-        (started.session, started.parent, now, now, holder, now),
-    )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
 
 
 class _Columns(msgspec.Struct, frozen=True, array_like=True):
@@ -110,7 +93,8 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
     beaten: float
 
 
-def _read(row: tuple[Any, ...]) -> SessionRow:
+def session_row(row: Sequence[Any]) -> SessionRow:
+    """Return a row from its columns. Raise DamagedLogError if one has a wrong type."""
     try:
         columns = _decoder().decode(msgspec.msgpack.encode(row))
         settings = msgspec.json.decode(columns.settings, type=SessionSettings)

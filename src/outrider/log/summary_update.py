@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-import time
-from collections.abc import Iterable
-
-import msgspec
-
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.log.entries import (
     AttachmentStored,
@@ -24,14 +18,6 @@ from outrider.log.replay import merged
 from outrider.text import clean
 
 TITLE_CHARACTERS = 80
-_COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
-_COUNT = f"{_COUNTS} WHERE number = ?"
-_COUNT_TURNS = (
-    f"{_COUNTS}, turns = turns + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
-    "cached_tokens = cached_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
-    "reasoning_tokens = reasoning_tokens + ?, cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END "
-    "WHERE number = ?"
-)
 
 
 class SummaryUpdate:
@@ -50,6 +36,30 @@ class SummaryUpdate:
         """The hashes of the files that were added."""
         self.settings = settings or SessionSettings()
         self.settings_changed = False
+
+    @property
+    def set_title(self) -> str | None:
+        """The title that the user or a model has set; None if that did not change."""
+        settings = self.settings
+        title = settings.made_title if settings.title is None else settings.title
+        return (title or None) if self.settings_changed else None
+
+    def absorb(self, later: SummaryUpdate) -> None:
+        """Add the changes of entries that come after these."""
+        self.size += later.size
+        self.entries += later.entries
+        self.turns += later.turns
+        self.usage += later.usage
+        self.model = later.model or self.model
+        self.title = self.title or later.title
+        self.files = [*self.files, *later.files]
+        if later.settings_changed:
+            self.settings, self.settings_changed = later.settings, True
+
+    @property
+    def counts_turns(self) -> bool:
+        """Whether there are replies, or tokens were used."""
+        return bool(self.turns) or self.usage != Usage()
 
     def add(self, entry: Entry, size: int) -> None:
         """Add one entry."""
@@ -83,45 +93,6 @@ class SummaryUpdate:
                 self.settings = merged(self.settings, entry)
                 self.settings_changed = True
                 self.model = model or self.model
-
-    def write(self, connection: sqlite3.Connection, session: int, last: int) -> None:
-        """Update the summary, in the same transaction as the entries."""
-        changed = [last, time.time(), self.size, self.entries]
-        if self.turns or self.usage != Usage():
-            used = self.usage
-            tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
-            connection.execute(
-                _COUNT_TURNS, (*changed, self.turns, *tokens, used.reasoning_tokens, used.cost, used.cost, session)
-            )
-        else:
-            connection.execute(_COUNT, (*changed, session))
-        if self.model:
-            named = self.model, session, self.model
-            connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
-        if self.title:
-            connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (self.title, session))
-        if self.settings_changed:
-            self._write_settings(connection, session)
-        if self.files:
-            add_references(connection, session, self.files)
-
-    def _write_settings(self, connection: sqlite3.Connection, session: int) -> None:
-        settings = self.settings
-        connection.execute(
-            "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
-        )
-        if title := settings.made_title if settings.title is None else settings.title:
-            connection.execute("UPDATE session SET title = ? WHERE number = ?", (title, session))
-
-
-def references(connection: sqlite3.Connection, session: int) -> set[str]:
-    """Return the hashes of the files that a session may read."""
-    return {name for (name,) in connection.execute("SELECT sha256 FROM reference WHERE session = ?", (session,))}
-
-
-def add_references(connection: sqlite3.Connection, session: int, files: Iterable[str]) -> None:
-    """Allow the session to read these files."""
-    connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", [(session, file) for file in files])
 
 
 def _title(message: Message) -> str:

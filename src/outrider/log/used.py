@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from outrider.conversation.messages import Usage
 from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry
-from outrider.log.rows import Extent
+from outrider.log.rows import Row
 
-_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind)
+USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind)
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -41,11 +40,9 @@ class _Part(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(_Part).decode
 
 
-def read_used(connection: sqlite3.Connection, extent: Extent) -> Iterator[Used]:
-    """Iterate over the requests of a session, in order. Damaged entries are left out."""
-    marks = ", ".join("?" for _ in _KINDS)
-    query = f"SELECT seq, time, kind, body FROM event WHERE session = ? AND kind IN ({marks}) ORDER BY seq"
-    for seq, time, kind, body in connection.execute(query, (extent.session, *_KINDS)):
+def used_in(rows: Iterable[Row]) -> Iterator[Used]:
+    """Iterate over the requests in rows of these kinds. Entries that cannot be decoded are left out."""
+    for _, seq, time, kind, body, _ in rows:
         try:
             part = _decode(body)
         except (msgspec.MsgspecError, TypeError):

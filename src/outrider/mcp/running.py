@@ -12,18 +12,20 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from outrider.errors import McpClosedError, McpError
 from outrider.mcp.bounds import DEFAULT, Bounds
-from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
-from outrider.mcp.pool import Authorize, OnNotice, ServerPool
 from outrider.mcp.servers import McpServer
-from outrider.mcp.supervision import Restarts, ServerStatus
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
+    from outrider.mcp.pool import Authorize, OnNotice, ServerPool
+    from outrider.mcp.supervision import Restarts, ServerStatus
 
 GRACE = 1.0
 """Seconds that the first request of a session waits for servers that are still starting."""
@@ -58,6 +60,8 @@ class RunningServers:
 
         `on_notice` gets each notice at once, in the thread of the servers. Without it, sessions take them.
         """
+        from outrider.mcp.pool import ServerPool  # imports the whole client, which most programs do not need
+
         self.servers = tuple(servers)
         self.grace = grace
         self.tools_share = tools_share
@@ -215,6 +219,8 @@ class RunningServers:
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
         """Ask in the event loop that used the servers last. Decline if that has ended."""
+        from outrider.mcp.elicitation import ElicitationAnswer
+
         loop = self._asking
         if self._on_elicit is None or loop is None or not loop.is_running():
             return ElicitationAnswer("decline")

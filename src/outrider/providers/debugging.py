@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 
-from outrider.providers.secrets import configured, masked
-
 logger = logging.getLogger("outrider")
 
 
 def mask(record: logging.LogRecord) -> bool:
     """Remove keys from a log record. Let every record pass."""
+    from outrider.providers.secrets import configured, masked  # few programs log
+
     secrets = configured()
     record.msg, record.args = masked(record.getMessage(), *secrets), ()
     if record.exc_info:

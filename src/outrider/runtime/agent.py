@@ -19,7 +19,6 @@ from outrider.runtime.observers import AnyObserver
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
-from outrider.runtime.structured_output import Report, run_to_report
 from outrider.tools.approval import Approver
 from outrider.tools.server_tool import ServerTool
 
@@ -166,6 +165,8 @@ class Agent(AgentSpec, frozen=True, dict=True):
                 result = await session.run(prompt)
             result.raise_for_status()
             return result.text
+        from outrider.runtime.structured_output import Report, run_to_report  # imports the schemas of types
+
         report = Report(output)
         reporter = report.attached_to(self.replace(model=self.provider))
         async with reporter._one_run(**options) as session:

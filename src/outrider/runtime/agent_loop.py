@@ -107,7 +107,7 @@ class AgentLoop:
         await self._act_if_called()
         while True:
             reached = progress.limit_reached()
-            if not reached:
+            if not reached and self._record.steering.has_any:
                 await self._record.deliver()
             correction = self._correction(progress)
             if not correction and self._has_ended(progress):
@@ -147,10 +147,10 @@ class AgentLoop:
 
     def _correction(self, progress: Progress) -> str:
         """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""
-        if self._record.calls.final or not self._record.final_answer():
+        schema = self.model.agent.answer
+        if schema is None or self._record.calls.final or not self._record.final_answer():
             return ""
-        schema, is_refused = self.model.agent.answer, progress.stop_reason in _REFUSALS
-        return schema.correction(self._record.history.tail) if schema and not is_refused else ""
+        return "" if progress.stop_reason in _REFUSALS else schema.correction(self._record.history.tail)
 
     def _has_ended(self, progress: Progress) -> bool:
         """Take the final result or the model's answer, if the conversation ends with one."""
@@ -194,30 +194,33 @@ class AgentLoop:
 
     async def _reply(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
-        await self._record.load()
-        await self.model.join_servers()
+        record, model = self._record, self.model
+        if not record.history.is_ready:
+            await record.load()
+        if model.tools.servers:
+            await model.join_servers()
         await self.compactor.make_room()
-        settings = self.model.agent.settings
+        settings = model.agent.settings
         settings = self.compactor.bounded(settings if first else settings.after_first)
         try:
-            reply = await self.model.reply(reminder, settings)
+            reply = await model.reply(reminder, settings)
         except ContextExceededError as error:
             await self.compactor.after_refusal(error)
-            reply = await self.model.reply(reminder, settings)
-        if (normalized := self._record.history.normalized(reply.message)) is not reply.message:
+            reply = await model.reply(reminder, settings)
+        if (normalized := record.history.normalized(reply.message)) is not reply.message:
             reply = msgspec.structs.replace(reply, message=normalized)
-        self._record.usage += reply.usage
-        self._record.calls.forget()
+        record.usage += reply.usage
+        record.calls.forget()
         try:
-            await self._record.store_reply(reply, self.model.provider.name, self._intents(reply) if acting else ())
+            await record.store_reply(reply, model.provider.name, self._intents(reply) if acting else ())
         except LogError as error:
-            self._record.emit(ReplyDiscarded(str(error)))
+            record.emit(ReplyDiscarded(str(error)))
             raise
-        self._record.history.append(reply.message)
+        record.history.append(reply.message)
         self.compactor.measure(reply.message, reply.usage)
-        self._record.emit(MessageAdded(reply.message, reply.usage))
+        record.emit(MessageAdded(reply.message, reply.usage))
         if remark := REMARKABLE.get(reply.stop_reason):
-            self._record.emit(Notice(remark))
+            record.emit(Notice(remark))
         return reply
 
     def _intents(self, reply: Reply) -> Sequence[Intent]:
@@ -234,9 +237,11 @@ class AgentLoop:
             await self._act(uses)
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
-        if any(use.name not in self.model.tools.callable for use in uses):
-            # After a crash, their servers are just starting.
-            await self.model.join_servers()
+        known = self.model.tools.callable
+        for use in uses:
+            if use.name not in known:  # after a crash, their servers are just starting
+                await self.model.join_servers()
+                break
         if uses:
             self._fit_results()
         calls = self._make_calls(uses)

@@ -55,6 +55,8 @@ class Call:
         self._announced = False
         self._tool = tool
         self._key = begun.key if begun else f"{around.session}/{use.id}"
+        self._limit = _result_limit(tool, around)
+        """The most characters of the result that the model reads."""
         self._context = ToolContext(
             use.id,
             around.cwd,
@@ -82,13 +84,6 @@ class Call:
     def concurrent(self) -> bool:
         """Whether the call may run beside others."""
         return self._tool is None or self._tool.concurrent
-
-    @property
-    def _limit(self) -> int:
-        """The most characters of the result that the model reads."""
-        own = self._tool.result_characters if self._tool else None
-        limit = self.around.limits.result_characters
-        return limit if own is None else min(own, limit)
 
     @property
     def recorded(self) -> bool:
@@ -303,6 +298,11 @@ class Call:
     def _show(self, content: Any) -> None:
         if not self.answer:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
+
+
+def _result_limit(tool: Tool | None, around: CallEnvironment) -> int:
+    limit = around.limits.result_characters
+    return limit if tool is None or tool.result_characters is None else min(tool.result_characters, limit)
 
 
 def _real_call(use: ToolUseBlock, tool: Tool | None) -> tuple[ToolUseBlock, Tool | None]:

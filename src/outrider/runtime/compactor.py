@@ -27,7 +27,6 @@ from outrider.runtime.events import (
 from outrider.runtime.hooks import BeforeCompaction, run_hooks
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
-from outrider.runtime.summary import request_text, summary_message, summary_without_model
 
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
@@ -71,6 +70,8 @@ class Compactor:
 
     def measure(self, reply: Message, usage: Usage) -> None:
         """Take the usage of a reply that was just added."""
+        if usage.input_tokens <= 0:  # it says nothing
+            return
         self.meter.measure(reply, usage)
         if self.meter.is_new:
             self.meter.calibrate(reply, usage, self._record.history, sum(self._fixed()))
@@ -178,6 +179,8 @@ class Compactor:
 
     async def compact(self, reason: CompactionReason, focus: str = "") -> Compacted:
         """Replace all but the newest messages by a summary. Raise ConversationError if there is nothing to replace."""
+        from outrider.runtime.summary import summary_message  # most conversations are short
+
         agent, history = self._model.agent, self._record.history
         before = self.tokens()
         room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, agent.compaction)
@@ -220,6 +223,8 @@ class Compactor:
 
     async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
         """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""
+        from outrider.runtime.summary import request_text, summary_without_model
+
         used = Usage()
         ask = request_text(room.summary, focus)
         for sent, longest in self._shorter_and_shorter(room, self.meter.scaled(estimated_tokens(ask))):

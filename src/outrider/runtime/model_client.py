@@ -14,12 +14,12 @@ from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event, Notice, Retrying
-from outrider.runtime.recall import recall_tool
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import Progress
 from outrider.runtime.toolset import Toolset
 from outrider.text import clean
+from outrider.tools.tool import Tool
 
 
 class ModelClient:
@@ -29,7 +29,7 @@ class ModelClient:
         self._record = record
         self.memory: dict[str, Any] = {}
         """What adapters keep from request to request, such as rendered bytes."""
-        self.tools = Toolset(lambda: recall_tool(record.past(), record.store))
+        self.tools = Toolset(self._recall)
         self.use(agent)
 
     def use(self, agent: AgentSpec) -> None:
@@ -47,6 +47,11 @@ class ModelClient:
         """Forget the requests so far: the conversation is another one."""
         self.memory.clear()
         self.offer_tools()
+
+    def _recall(self) -> Tool:
+        from outrider.runtime.recall import recall_tool  # most conversations are sent whole
+
+        return recall_tool(self._record.past(), self._record.store)
 
     def sharing_servers(self, agent: AgentSpec) -> AgentSpec:
         """Return the agent of a sub-agent: if it has the servers of this one, it uses those that run."""

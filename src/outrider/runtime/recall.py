@@ -27,13 +27,13 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, LogError
 from outrider.prompts import prompt
 from outrider.runtime.past import Past
+from outrider.runtime.toolset import RECALL
 from outrider.text import clean, counted
 from outrider.tools.context import ToolContext
 from outrider.tools.near_names import nearest_name
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, make_tool
 
-TOOL = "Recall"
 MAX_HITS = 10
 HIT_CHARACTERS = 420
 """About how long one hit is in the result."""
@@ -62,7 +62,7 @@ def recall_tool(past: Past, store: AttachmentStore) -> Tool:
     """Return the tool for a session with this past and these files."""
     return make_tool(
         partial(_recall, past, store),
-        name=TOOL,
+        name=RECALL,
         description=prompt("recall_tool"),
         effect="read",
         schema=_SCHEMA,
@@ -95,7 +95,7 @@ def _without_blanks(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _search(past: Past, context: ToolContext, query: str, page: int, room: int) -> ToolResult:
     size = max(1, min(MAX_HITS, room // HIT_CHARACTERS))
-    hits = past.search(query, page * size + 1, TOOL, partial(_report, context))
+    hits = past.search(query, page * size + 1, RECALL, partial(_report, context))
     shown = hits[(page - 1) * size : page * size]
     if not shown:
         found = "Nothing else matches" if hits else "Nothing matches"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from operator import attrgetter
 from time import monotonic
 from typing import Any
 
@@ -17,6 +18,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
     Usage,
 )
+from outrider.conversation.nesting import too_deep
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request
@@ -33,12 +35,13 @@ from outrider.runtime.events import (
     ToolCallDelta,
 )
 from outrider.runtime.retry import Retry
-from outrider.tools.schema.violations import too_deep
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
 _CALLS = (ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock)
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")
+_counts_of = attrgetter(*_COUNTS)
+_INTEGERS = {int}
 SHOWN = (ThinkingDelta, ToolCallDelta, ServerToolStarted, ServerToolFinished, Notice)
 
 
@@ -182,7 +185,6 @@ def _is_deep(block: ToolUseBlock | ServerToolUseBlock | ServerToolResultBlock) -
 
 def _whole_numbers(usage: Usage) -> Usage:
     """Return the usage with integer token counts, whatever the provider sent."""
-    for name in _COUNTS:
-        if type(getattr(usage, name)) is not int:
-            return msgspec.structs.replace(usage, **{each: int(getattr(usage, each)) for each in _COUNTS})
-    return usage
+    if {*map(type, _counts_of(usage))} == _INTEGERS:
+        return usage
+    return msgspec.structs.replace(usage, **{each: int(getattr(usage, each)) for each in _COUNTS})

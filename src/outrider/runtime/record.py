@@ -15,12 +15,10 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import ConversationError, LogError
 from outrider.log.entries import AttemptFailed, CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
-from outrider.log.replay import changes
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import Reply
 from outrider.runtime.calls import Call
 from outrider.runtime.events import Event, MessageAdded
-from outrider.runtime.past import LoggedPast, Past, RememberedPast
 from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import Progress
 from outrider.runtime.steering import QueuedMessage, Steering, entries_of
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
     from outrider.runtime.folder_watch import FolderWatch
+    from outrider.runtime.past import Past
     from outrider.runtime.working_folder import WorkingFolder
 
 T = TypeVar("T")
@@ -98,7 +97,11 @@ class SessionRecord:
 
     def change_settings(self, settings: SessionSettings) -> None:
         """Store the settings that differ from those in the log. Blocks. Raises LogError."""
-        if self.journal and (changed := changes(self.journal.settings, settings)):
+        if self.journal is None:
+            return
+        from outrider.log.replay import changes
+
+        if changed := changes(self.journal.settings, settings):
             self.journal.write_now(changed)
 
     def rename(self, title: str) -> None:
@@ -153,6 +156,8 @@ class SessionRecord:
 
     def past(self) -> Past:
         """Return the whole conversation, for reading."""
+        from outrider.runtime.past import LoggedPast, RememberedPast
+
         if self.log:
             return LoggedPast(self.log, self.id)
         return RememberedPast(self.id, lambda: self.history.messages, self.store)

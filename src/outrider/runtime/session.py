@@ -22,6 +22,7 @@ from outrider.errors import (
     ProviderError,
     SessionBusyError,
     SessionCancelledError,
+    UnknownSessionError,
 )
 from outrider.log.entries import CallResult, SessionSettings
 from outrider.providers.base import Provider, Reply, StopReason, ToolSpec
@@ -147,6 +148,7 @@ class Session:
         cwd: str | Path | None = None,
         observer: AnyObserver | None = None,
         approve: Approver | None = None,
+        create: bool = False,
     ) -> SessionOpening[Session]:
         """Open a session in a log: a new one, or by its id one that stopped, however it stopped.
 
@@ -154,21 +156,22 @@ class Session:
         the session keeps the model and the instructions that the log has; tools cannot be stored, so pass an agent to
         have any. Calls that were interrupted are settled by their effect: `run` repeats a call that may be repeated,
         and answers any other with an error that says so. Raises LogError: SessionHeldError if another process has the
-        session open.
+        session open. With `create`, a session whose id, 32 hex digits, is not in the log is created.
         """
-        if agent is None and id is None:
+        if agent is None and (id is None or create):
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
-        return SessionOpening(partial(cls._opened_in, log, id, agent, cwd=cwd, observer=observer, approve=approve))
+        options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve}
+        return SessionOpening(partial(cls._opened_in, log, id, agent, create=create, **options))
 
     @classmethod
     def _opened_in(
-        cls, log: Log, id: str | None, agent: AgentSpec | None, *, cwd: str | Path | None, **options: Any
+        cls, log: Log, id: str | None, agent: AgentSpec | None, *, cwd: str | Path | None, create: bool, **options: Any
     ) -> Session:
-        journal = None if id is None else log.open(id)
+        journal = None if id is None else _journal_of(log, id, create=create)
         try:
             recorded = journal.settings if journal else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
-            journal = journal or log.create(settings_of(session.agent, session._loop.environment.cwd))
+            journal = journal or log.create(settings_of(session.agent, session._loop.environment.cwd), id=id or "")
             session._attach(log, journal)
             if log.warning:
                 session._emit(Notice(log.warning))
@@ -476,3 +479,13 @@ class Session:
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, AgentSpec):
         raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")
+
+
+def _journal_of(log: Log, id: str, *, create: bool) -> Journal | None:
+    """Open a session of the log. With `create`, return None if there is no session with this id."""
+    try:
+        return log.open(id)
+    except UnknownSessionError:
+        if create:
+            return None
+        raise

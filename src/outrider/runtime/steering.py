@@ -51,6 +51,11 @@ class Steering:
         return bool(self._queue)
 
     @property
+    def has_any(self) -> bool:
+        """Whether messages wait or are being stored."""
+        return bool(self._queue or self._incoming)
+
+    @property
     def queued(self) -> tuple[QueuedMessage, ...]:
         """The messages that wait."""
         return tuple(self._queue)

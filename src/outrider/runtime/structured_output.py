@@ -85,6 +85,11 @@ class Report:
         """The tool that the model calls. Its result ends the run and has the data as JSON."""
 
     @property
+    def schema(self) -> dict[str, Any] | bool:
+        """The JSON Schema of the data."""
+        return self._schema.json
+
+    @property
     def has_data(self) -> bool:
         """Whether the model has reported."""
         return bool(self._data)

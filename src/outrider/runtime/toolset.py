@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.providers.base import Provider, ToolSpec
-from outrider.providers.server_tools import searches_tools
 from outrider.providers.windows import window_of
-from outrider.runtime.recall import TOOL as RECALL
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.runtime.agent_spec import AgentSpec
     from outrider.runtime.session_servers import Mcp, SessionServers
 
+RECALL = "Recall"
+"""The tool that reads what is no longer sent."""
 NO_GROUPS: Mapping[str, str] = {}
 
 
@@ -82,6 +82,8 @@ class Toolset:
         """
         if self.servers is None:
             return False
+        from outrider.providers.server_tools import searches_tools  # imports the capabilities of all APIs
+
         before = self._joined, self._groups
         self._joined = await self.servers.ready_tools(window_of(provider), searched_by_api=searches_tools(provider))
         self._groups = self.servers.groups

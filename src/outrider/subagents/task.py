@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,6 @@ from outrider.providers.tiers import TIERS
 from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import Report, run_to_report
 from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
 from outrider.subagents.spawning import spawn
@@ -26,6 +25,9 @@ from outrider.tools.approval import Approver
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, make_tool
+
+if TYPE_CHECKING:
+    from outrider.runtime.structured_output import Report
 
 TOOL = "Task"
 AT_ONCE = 8
@@ -142,6 +144,8 @@ class Task:
 
 async def _make_report(schema: Any) -> Report:
     """Check a long schema in a thread. A short one is checked here, so that its call keeps its place in the order."""
+    from outrider.runtime.structured_output import Report  # imports the schemas of types
+
     is_short = len(msgspec.json.encode(schema)) <= SHORT_SCHEMA
     make = partial(Report, schema, is_trusted=False)
     return make() if is_short else await asyncio.to_thread(make)
@@ -154,7 +158,11 @@ def _with_report(agent: Agent, report: Report | None) -> Agent:
 async def _run(child: Session, report: Report | None, prompt: str) -> RunResult:
     """Run the sub-agent, or resume its session after a crash."""
     message = prompt if child.history.last is None else ""
-    return await (run_to_report(child, report, message) if report else child.run(message))
+    if report is None:
+        return await child.run(message)
+    from outrider.runtime.structured_output import run_to_report
+
+    return await run_to_report(child, report, message)
 
 
 def _tool_result(profile: Profile, child: Session, result: RunResult, report: Report | None) -> ToolResult:

@@ -18,10 +18,11 @@ import msgspec
 from outrider.errors import ToolDefinitionError, ValidationError
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult, as_result
-from outrider.tools.schema import Schema, Signature
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar
+
+    from outrider.tools.schema import Signature
 
     P = ParamSpec("P", default=...)
     R = TypeVar("R", default=Any)
@@ -30,6 +31,7 @@ else:  # type variables have defaults only since Python 3.13
 
     P = ParamSpec("P")
     R = TypeVar("R")
+    Signature = Any  # tools that evaluate annotations, such as help(), need not import the schemas
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a call may change: nothing; the same thing however often it runs; anything (the default)."""
@@ -173,6 +175,8 @@ def make_tool(
     if not callable(given):
         advice = f"; pass the function itself, as in tools=[{given}]" if isinstance(given, str) else ""
         raise ToolDefinitionError(f"a tool must be a function or a Tool, not {type(given).__name__}{advice}")
+    from outrider.tools.schema import Schema, Signature  # agents without tools do not need them
+
     if schema is None:
         signature = Signature.of(function, inject=ToolContext, namespace=namespace)
     else:

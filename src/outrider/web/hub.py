@@ -53,10 +53,14 @@ class Hub:
         finally:
             self._leave(stream, session)
 
-    async def close(self, _: web.Application | None = None) -> None:
-        """End all streams."""
+    def disconnect(self) -> None:
+        """End all streams. The pages come back."""
         for stream in list(self._streams):
             stream.close()
+
+    async def close(self, _: web.Application | None = None) -> None:
+        """End all streams, and look no more."""
+        self.disconnect()
         if self._watching:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):

@@ -21,9 +21,10 @@ from tests.coding.toolbox.shelling import new_nap, sleepers
 async def test_a_template_of_the_user_replaces_the_line(project: Path, tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text('[chat]\nstatus_line = "<{mode}> · {cost} · in {folder} · {nonsense}"\n')
-    async with Terminal("--model", "demo", cwd=project, OUTRIDER_CONFIG=str(config)) as terminal:
+    settings = {"OUTRIDER_CONFIG": str(config), "HOME": str(project.parent)}
+    async with Terminal("--model", "demo", cwd=project, **settings) as terminal:
         await terminal.wait_for_prompt()
-        await terminal.wait_for("<ask> · in ")
+        await terminal.wait_for("<ask> · in ~/project · {nonsense}")
         assert "permissions:" not in terminal.screen
         terminal.press("s-tab")
         await terminal.wait_for("<edits> · in ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from outrider.coding.extensions import Extensions
 from outrider.coding.permissions.question import Answer, Question
 from outrider.conversation.attachments import Attachment
 from outrider.errors import ConfigError
+from tests.cli.program import outrider
 from tests.coding.skills.test_finding import home, project
 from tests.coding.test_workbench import bench_in
 from tests.skills.samples import write_skill
@@ -160,12 +160,9 @@ def test_the_command_lists_them_with_the_shell_commands_that_they_run(
 
 
 @pytest.mark.parametrize("line", ["/review src", "/init"])
-def test_a_prompt_of_print_calls_a_command(
-    line: str, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(project)
+def test_a_prompt_of_print_calls_a_command(line: str, home: Path, project: Path) -> None:
     write(project / ".claude/commands", "review", "What is 2+2? Not $1.")
-    monkeypatch.setattr(sys, "stdin", None)
-    assert main(["-p", line, "--model", "demo", "--output-format", "stream-json"]) == 0
-    printed = capsys.readouterr().out
-    assert ("What is 2+2? Not src." if "review" in line else "Write an AGENTS.md at the root") in printed
+    ended = outrider("-p", line, "--model", "demo", "--output-format", "stream-json", cwd=project)
+    assert ended.returncode == 0, ended.stderr
+    expected = "What is 2+2? Not src." if "review" in line else "Write an AGENTS.md at the root"
+    assert expected in ended.stdout

@@ -41,6 +41,7 @@ def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> No
         "retry",
         "context",
         "subagents",
+        "hooks",
         "mcp",
         "sessions",
         "chat",

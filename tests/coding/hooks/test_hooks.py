@@ -159,8 +159,9 @@ async def test_a_cancel_ends_the_program_of_a_hook(home: Path, project: Path) ->
             await asyncio.sleep(0.01)
         session.cancel()
         assert (await running).status == "cancelled"
+        left = sleepers_in(project)
     bench.close()
-    assert not sleepers_in(project)
+    assert not left
 
 
 async def test_much_output_is_bounded(home: Path, project: Path) -> None:

@@ -113,7 +113,9 @@ CASES = pytest.mark.parametrize("folder", WORKING_FOLDERS.values(), ids=WORKING_
 
 def attack(waiting: Waiting, path: Path) -> str:
     """Write the attack to a file. Return the command that runs it."""
-    path.write_text(ATTACK.replace("LOG", repr(str(waiting.log.path))).replace("LIVE", repr(str(waiting.live))))
+    path.write_text(
+        ATTACK.replace("LOG", repr(str(waiting.log.folder / "log.db"))).replace("LIVE", repr(str(waiting.live)))
+    )
     return shlex.join([PYTHON, str(path)])
 
 
@@ -144,7 +146,7 @@ async def test_the_attack_works_without_a_sandbox(waiting: Waiting, base: Path) 
 
 async def test_a_command_that_names_the_log_is_not_permitted(waiting: Waiting, base: Path) -> None:
     bench = bench_in(base / "project")
-    command = shlex.join(["sqlite3", str(waiting.log.path), "UPDATE question SET answer = 1"])
+    command = shlex.join(["sqlite3", str(waiting.log.folder / "log.db"), "UPDATE question SET answer = 1"])
     said = await output_of(bench, "Bash", approved=False, command=command, access="full")
     assert "was not run: this is not permitted" in said
     bench.close()
@@ -153,12 +155,17 @@ async def test_a_command_that_names_the_log_is_not_permitted(waiting: Waiting, b
 @CASES
 async def test_the_file_tools_cannot_write_there(waiting: Waiting, base: Path, folder: str) -> None:
     bench = bench_in(base / folder)
-    before = waiting.log.path.read_bytes()
-    names = [waiting.log.path, base / "data" / "sessions" / "log.db-wal", waiting.live, base / "data" / "new"]
+    before = (waiting.log.folder / "log.db").read_bytes()
+    names = [
+        (waiting.log.folder / "log.db"),
+        base / "data" / "sessions" / "log.db-wal",
+        waiting.live,
+        base / "data" / "new",
+    ]
     calls = {"Write": {"content": "mine"}, "Edit": {"old_string": "SQLite format 3", "new_string": "SQLite format 4"}}
     for path in (*names, *(base / "project" / "link" / name.relative_to(base / "data") for name in names)):
         for tool, arguments in calls.items():
             said = await output_of(bench, tool, approved=False, file_path=str(path), **arguments)
             assert "was not run: this is not permitted" in said, (tool, path)
-    assert waiting.log.path.read_bytes() == before
+    assert (waiting.log.folder / "log.db").read_bytes() == before
     bench.close()

@@ -249,7 +249,7 @@ async def test_both_sides_agree_whoever_is_first(tmp_path: Path, seed: int) -> N
                 if choose.random() < 0.5:
                     await let_everything_happen()
             (outcome,) = await asyncio.gather(asking, return_exceptions=True)
-            room.log._writer.run(lambda _: None)
+            room.log._backend.writer.run(lambda _: None)  # type: ignore[attr-defined]
             while not room.person.answers.empty():
                 room.person.answers.get_nowait()
             found = room.other.inbox.question(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
 
 from outrider.cli.sanitize import safe_lines
 
@@ -88,49 +87,12 @@ def rendered(text: str, width: int, *, light: bool = False) -> list[str]:
 
 
 def _rendered_block(text: str, width: int, *, light: bool) -> list[str]:
-    from markdown_it import MarkdownIt  # shows HTML tags as text; rich alone would drop them
-    from rich.console import Console
-    from rich.markdown import Heading, Markdown, TableElement
-    from rich.theme import Theme
-
     if not text.strip():
         return []
+    from outrider.cli.chat.rich_page import page_text  # imports rich
 
-    class LeftAlignedHeading(Heading):
-        """A left-aligned heading: centred ones would jump while text streams."""
-
-        def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
-            yield self.text
-
-    class FoldingTable(TableElement):
-        """A table that breaks long words: rich would cut them."""
-
-        def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
-            for table in super().__rich_console__(console, options):
-                for column in table.columns:  # type: ignore[union-attr]
-                    column.overflow = "fold"
-                yield table
-
-    class Page(Markdown):
-        elements = {  # noqa: RUF012 - as in its base class
-            **Markdown.elements,
-            "heading_open": LeftAlignedHeading,
-            "table_open": FoldingTable,
-        }
-
-    stream = StringIO()
-    console = Console(
-        file=stream,
-        width=width,
-        force_terminal=True,
-        color_system="standard",
-        legacy_windows=False,
-        theme=Theme({"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold underline"}),
-    )
-    page = Page(text, hyperlinks=False, code_theme="ansi_light" if light else "ansi_dark")
-    page.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
-    console.print(page, end="")
-    lines = [line if _VISIBLE.search(line) else "" for line in stream.getvalue().split("\n")]
+    drawn = page_text(text, width, light=light)
+    lines = [line if _VISIBLE.search(line) else "" for line in drawn.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     first = next((number for number, line in enumerate(lines) if line), 0)

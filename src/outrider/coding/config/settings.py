@@ -495,6 +495,17 @@ class Settings(msgspec.Struct, frozen=True):
             consent=if_adds("these files run as programs, with all your rights"),
         ),
     ] = ()
+    log: Annotated[
+        str | None,
+        Setting(
+            variable="OUTRIDER_LOG",
+            flag="--log",
+            help="where sessions are kept: a folder, or the URL of a Postgres database "
+            "(`postgresql://user@host/database`); give its password in `OUTRIDER_LOG`, `PGPASSWORD` or a password file",
+            unset="a folder in the data folder",
+            consent=if_set("your conversations are kept in another place"),
+        ),
+    ] = None
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()

@@ -7,6 +7,8 @@ import itertools
 import os.path
 import re
 
+from outrider.coding.wildcards import Wildcards
+
 MAX_ALTERNATIVES = 256
 """The most alternatives that the braces of a pattern may have."""
 
@@ -92,35 +94,10 @@ def to_regex(pattern: str) -> str:
     """Convert a pattern without braces. `x/` and `x/**` match the folder and everything in it."""
     if pattern.endswith("/"):
         pattern += "**"
-    parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        token = _TOKEN.match(pattern, at)
-        assert token is not None  # the last alternative matches any character
-        parts.append(_expression(token.group()))
-        at = token.end()
-    return "".join(parts)
+    return _WILDCARDS.to_regex(pattern)
 
 
-_TOKEN = re.compile(r"/\*\*\Z|\*\*/|\*+|\?|\\.|\[[!^]?\]?[^\]/]*\]|.", re.DOTALL)
-
-
-def _expression(token: str) -> str:
-    match token:
-        case "/**":
-            return "(?:/.*)?"
-        case "**/":
-            return "(?:[^/]+/)*"
-        case "**":
-            return ".*"
-        case "?":
-            return "[^/]"
-    if token.startswith("*"):
-        return "[^/]*"
-    if token.startswith("[") and len(token) > 2:
-        inside = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        return f"(?![/])[^{inside[1:]}]" if inside[0] in "!^" else f"(?![/])[{inside}]"
-    return re.escape(token[1:] if token.startswith("\\") and len(token) > 1 else token)
+_WILDCARDS = Wildcards({r"/\*\*\Z": "(?:/.*)?", r"\*\*/": "(?:[^/]+/)*", r"\*\*(?!\*)": ".*"})
 
 
 def _braces(text: str) -> tuple[int, int, list[str]] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from outrider.coding.remote.front import Front
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import LogError
+from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
 from outrider.log.questions import Say
 from outrider.runtime.events import Event, RunFinished
@@ -90,10 +90,10 @@ class RemoteControl:
         if self._live:
             self._live.send(event)
 
-    def _look(self, connection: sqlite3.Connection) -> None:
-        self.questions.look(connection)
+    def _look(self, view: InboxView) -> None:
+        self.questions.look(view)
         is_taking = self._taking is not None and not self._taking.done()
-        if self.questions.inbox and not is_taking and self.questions.inbox.has_signals(connection):
+        if self.questions.inbox and not is_taking and self.questions.inbox.has_signals(view):
             self._taking = asyncio.get_running_loop().create_task(self._take())
 
     async def _take(self) -> None:

@@ -1,8 +1,8 @@
 """The events of an open session for other processes of the owner, over a Unix socket in the folder of the log.
 
-A watcher reads lines as `outrider -p --output-format stream-json` prints them: the session, then each event as it
-happens, deltas included. It cannot send anything. Nothing is encoded while no one watches. A watcher that reads too
-slowly is dropped; the log has what it missed.
+A watcher reads lines as `outrider -p --output-format stream-json` prints them: the session, the events of the step that
+goes on, then each event as it happens, deltas included. It cannot send anything. Nothing is encoded while no one
+watches. A watcher that reads too slowly is dropped; the log has what it missed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,14 +22,17 @@ import msgspec
 from outrider.errors import LogError
 from outrider.filesystem import make_private
 from outrider.runtime.event_json import encode_json
-from outrider.runtime.events import Event
+from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, RunFinished, SubagentEvent, TurnStarted
 
 MOST_UNREAD = 4_000_000
 """Bytes that may wait for a watcher until it is dropped."""
 MOST_WATCHERS = 50
+MOST_RECENT = 4_000
+"""Events of the step that goes on, which a new watcher gets first: the log does not have them yet."""
 LONGEST_LINE = 256_000_000
 _LONGEST_ADDRESS = 100
 """Bytes. Kernels take 104 to 108."""
+_STEPS = (TurnStarted, MessageAdded, ReplyDiscarded, RunFinished)
 
 
 class LiveSocket:
@@ -41,6 +45,7 @@ class LiveSocket:
         self._server: asyncio.Server | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._recent: deque[Event] = deque(maxlen=MOST_RECENT)
 
     def start(self) -> None:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
@@ -49,7 +54,11 @@ class LiveSocket:
             self._starting = asyncio.get_running_loop().create_task(self._listen(bound))
 
     def send(self, event: Event) -> None:
-        """Send an event to all watchers."""
+        """Send an event to all watchers, and keep it for new ones until the log has what it is about."""
+        if isinstance(event, _STEPS):
+            self._recent.clear()
+        elif not isinstance(event, SubagentEvent):
+            self._recent.append(event)
         if self._watchers:
             self._write(encode_json(event) + b"\n", list(self._watchers))
 
@@ -79,7 +88,8 @@ class LiveSocket:
             if len(self._watchers) >= MOST_WATCHERS or not _is_owner(writer):
                 return
             self._watchers.append(writer)
-            self._write(encode_json({"type": "session", "session": self._session}) + b"\n", [writer])
+            first = [{"type": "session", "session": self._session}, *self._recent]
+            self._write(b"".join(encode_json(each) + b"\n" for each in first), [writer])
             while await reader.read(1024):  # a watcher has nothing to say; its end of file ends it
                 pass
         except (OSError, asyncio.CancelledError):

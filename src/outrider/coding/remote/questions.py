@@ -8,7 +8,6 @@ when the session is resumed, the call is asked about again.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from outrider.coding.remote.bodies import elicitation_body, permission_body
 from outrider.coding.remote.front import Front
 from outrider.errors import LogError
 from outrider.log.inbox import HeldInbox
+from outrider.log.inbox_tables import InboxView
 from outrider.log.questions import Answer as GivenAnswer
 from outrider.log.questions import Body
 from outrider.log.questions import Question as StoredQuestion
@@ -52,10 +52,10 @@ class RemoteQuestions:
         """Whether a question waits for an answer."""
         return bool(self._waiting)
 
-    def look(self, connection: sqlite3.Connection) -> None:
+    def look(self, view: InboxView) -> None:
         """Take the answers that have come."""
         for name, waiting in list(self._waiting.items()):
-            if self.inbox and not waiting.done() and (found := self.inbox.answered(connection, name)):
+            if self.inbox and not waiting.done() and (found := self.inbox.answered(view, name)):
                 waiting.set_result(found)
 
     async def ask(self, question: Question, dialogue: Ask, mode: Mode) -> Answer:

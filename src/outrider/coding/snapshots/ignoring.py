@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from outrider.coding.wildcards import Wildcards
+
 NAME = ".gitignore"
 LARGEST = 256 * 1024
 """The size of an ignore file, in bytes, from which it is not read."""
@@ -78,7 +80,7 @@ def _pattern(line: str) -> _Pattern | None:
     folders_only = line.endswith("/")
     line = line.rstrip("/") if folders_only else line
     anchored = "/" in line
-    regex = _regex(line.removeprefix("/"))
+    regex = _WILDCARDS.to_regex(line.removeprefix("/"))
     try:
         re.compile(regex)
     except re.error:
@@ -86,32 +88,14 @@ def _pattern(line: str) -> _Pattern | None:
     return _Pattern(regex, negated=negated, folders_only=folders_only, anchored=anchored) if line else None
 
 
-_TOKEN = re.compile(r"\A\*\*/|/\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?[^\]/]*\]|\\.|.", re.S)
-
-
-def _regex(glob: str) -> str:
-    return "".join(map(_translated, _TOKEN.findall(glob)))
-
-
-def _translated(token: str) -> str:
-    match token:
-        case "**/":
-            return "(?:.*/)?"
-        case "/**/":
-            return "/(?:.*/)?"
-        case "/**":
-            return "/.*"
-        case "?":
-            return "[^/]"
-    if token.startswith("*"):
-        return "[^/]*"
-    if token.startswith("[") and len(token) > 1:
-        inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        negated = inner.startswith(("!", "^"))
-        inner = inner[negated:]
-        inner = f"\\{inner}" if inner.startswith(("]", "^")) else inner
-        return f"(?!/)[{'^' if negated else ''}{inner}]"
-    return re.escape(token[1] if token.startswith("\\") and len(token) > 1 else token)
+_WILDCARDS = Wildcards(
+    {
+        r"\A\*\*/": "(?:.*/)?",
+        r"/\*\*/": "/(?:.*/)?",
+        r"/\*\*\Z": "/.*",
+        r"\[\](?![^\]/]*\])": "(?!)",  # git: `[` and `]` that no other `]` closes match nothing
+    }
+)
 
 
 class Ignoring:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from outrider.conversation.nesting import too_deep
 from outrider.errors import SchemaError, ValidationError
 from outrider.tools.schema import raw_schemas, shapes, violations
 from outrider.tools.schema.conversions import Converter, MismatchError, brief
@@ -67,7 +68,7 @@ class Schema:
 
     def decode(self, value: Any) -> Any:
         """Convert decoded JSON to the Python value. Raises ValidationError, which lists every violation."""
-        if isinstance(value, dict | list | tuple) and violations.too_deep(value):
+        if isinstance(value, dict | list | tuple) and too_deep(value):
             raise ValidationError([f"{violations.ROOT}: is nested too deeply"])
         validator = self._validator or self._compiled()
         try:

@@ -14,7 +14,6 @@ MASK = "\0"
 """Placeholder for the value in the validator's messages, so that a long value can be abbreviated."""
 _MOST = 50
 _COUNTED = 1_000
-_DEEPEST_VALUE = 200
 _MOST_STEPS = 50_000
 _FLAT = frozenset((str, int, float, bool, type(None)))
 _IN_PLACE = ("not", "if", "then", "else")
@@ -56,18 +55,6 @@ def merge_problems(found: list[str], problems: Iterable[tuple[Place, str]]) -> l
 def _overlaps(path: str, paths: Iterable[str]) -> bool:
     """Return whether the path contains one of the others or lies within it."""
     return any(path.startswith(other) or other.startswith(path) for other in paths)
-
-
-def too_deep(value: Any, levels: int = _DEEPEST_VALUE) -> bool:
-    """Return whether the value is nested too deeply for a recursive validator."""
-    for each in value.values() if isinstance(value, dict) else value:
-        if (
-            type(each) not in _FLAT
-            and isinstance(each, dict | list | tuple)
-            and (levels == 0 or too_deep(each, levels - 1))
-        ):
-            return True
-    return False
 
 
 def find_violations(validator: Any, schema: Mapping[str, Any], value: Any) -> list[str]:

@@ -166,7 +166,7 @@ function File({ file, session }) {
   return html`<figure class="file">
     ${file.shown === "picture" && html`<a href=${fileAddress(session, file)} target="_blank" rel="noopener"><img src=${fileAddress(session, file)} alt=${label} loading="lazy" /></a>`}
     ${file.shown === "pdf" && html`<${Pdf} file=${file} session=${session} />`}
-    <figcaption><a href=${fileAddress(session, file, true)} download>${file.name}</a> <span class="muted">${file.mime_type}, ${size(file.size)}</span></figcaption>
+    <figcaption><a href=${fileAddress(session, file, true)} download=${file.name}>${file.name}</a> <span class="muted">${file.mime_type}, ${size(file.size)}</span></figcaption>
   </figure>`;
 }
 
@@ -175,7 +175,7 @@ function Pdf({ file, session }) {
   const [failed, setFailed] = useState(false);
   if (failed && page === 1) return html`<p class="muted">This PDF cannot be shown.</p>`;
   const source = address(`sessions/${session}/files/${file.sha256}/pages/${page}`);
-  return html`<img class="pdf" src=${source} alt=${`Page ${page} of ${file.name}`} loading="lazy" onError=${() => (page > 1 ? setPage(page - 1) : setFailed(true))} />
+  return html`<img class="pdf" src=${source} alt=${`Page ${page} of ${file.name}`} onError=${() => (page > 1 ? setPage(page - 1) : setFailed(true))} />
     <div class="pages"><button type="button" class="quiet small" disabled=${page === 1} onClick=${() => setPage(page - 1)}>Previous page</button>
       <span>Page ${page}</span>
       <button type="button" class="quiet small" onClick=${() => setPage(page + 1)}>Next page</button></div>`;

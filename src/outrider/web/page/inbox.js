@@ -32,7 +32,7 @@ export function Question({ question, live, linked }) {
   const isCall = question.kind === "permission";
   return html`<article class="question" aria-label=${isCall ? `Permission: ${question.title}` : `Question of ${question.server}`} aria-busy=${busy}>
     <h2>${isCall ? html`<code>${question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
-    <p class="why">${[question.asker && `for ${question.asker}`, question.reason, question.access && `access: ${question.access}`].filter(Boolean).join(" · ")}
+    <p class="why">${[question.asker && `for ${question.asker}`, question.reason, question.access && !question.reason.includes("access") && `access: ${question.access}`].filter(Boolean).join(" · ")}
       ${linked && html` <a href=${`#/session/${question.session}`}>Open the session</a>`} <time datetime=${isoTime(question.asked)} title=${exactly(question.asked)}>${when(question.asked)}</time></p>
     ${isCall ? html`<${Proposal} question=${question} />` : html`<p class="said">${question.message}</p>`}
     ${error && html`<p role="alert" class="error">${error}</p>`}

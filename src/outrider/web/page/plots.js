@@ -151,10 +151,10 @@ function Chart({ xs, series, labels, format, line, time }) {
       const bars = line || xs.length < 2 ? {} : { paths: Chart.paths.bars({ size: [0.7, 40] }) };
       plot = new Chart({
         width: place.current.clientWidth, height: HEIGHT, padding: [8, 8, 0, 0],
-        scales: { x: { time: Boolean(time) }, y: { range: (_, low, high) => [0, high || 1] } },
+        scales: { x: { time: Boolean(time), range: (_, low, high) => (time ? [low - 43_200, high + 43_200] : [low - 0.5, high + 0.5]) }, y: { range: (_, low, high) => [0, high || 1] } },
         cursor: { points: { size: 6 } },
         series: [{ value: (_, x) => (x == null ? "–" : time ? new Date(x * 1000).toLocaleDateString() : x) },
-          ...series.map((_, index) => ({ label: labels[index].replaceAll("_", " "), stroke: inks[index], fill: line ? null : inks[index].replace("rgb(", "rgba(").replace(")", ", 0.25)"), width: 1.5, points: { show: xs.length < 60, size: 5 }, value: (_, y) => (y == null ? "–" : format(y)), ...bars }))],
+          ...series.map((_, index) => ({ label: labels[index].replaceAll("_", " "), stroke: inks[index], fill: line ? null : inks[index].replace("rgb(", "rgba(").replace(")", ", 0.25)"), width: 1.5, points: { show: Boolean(line) && xs.length < 60, size: 5 }, value: (_, y) => (y == null ? "–" : format(y)), ...bars }))],
         axes: [{ ...axis, space: 60 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(format) }],
       }, [xs, ...series], place.current);
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.search.matches import Matches, OutputMode
@@ -59,10 +60,7 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
                 lambda found: selection.accepts(found) and not hidden(found),
                 ProgressThrottle(context.progress),
             )
-            options = [*_MODES[output_mode], "--null", "--with-filename", *selection.options, *_expression(pattern)]
-            ended = await ripgrep.run(options, place, matches.take)
-            if _needs_pcre2(ended):
-                ended = await ripgrep.run(["--pcre2", *options], place, matches.take)
+            ended = await _run_ripgrep([*_MODES[output_mode], *selection.options], pattern, matches, place)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         if not matches.files:
@@ -71,6 +69,15 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
         return ToolResult(await threads.run(matches.text, workspace.folder) + note)
 
     return search
+
+
+async def _run_ripgrep(options: list[str], pattern: str, matches: Matches, place: Path) -> ripgrep.SearchEnd:
+    """Search, with PCRE2 if the pattern needs it."""
+    options = ["--null", "--with-filename", *options, *_expression(pattern)]
+    ended = await ripgrep.run(options, place, matches.take)
+    if _needs_pcre2(ended):
+        ended = await ripgrep.run(["--pcre2", *options], place, matches.take)
+    return ended
 
 
 def _expression(pattern: str) -> list[str]:

@@ -47,9 +47,18 @@ def bash(
     files that commands cannot read, and files that they cannot change.
     """
     shell = Shell(workspace, sandbox, environment, unset, writable=writable, masked=masked, kept=kept)
-    threads = Threads()
+    return make_tool(_Commands(shell).run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
+
+
+class _Commands:
+    """Runs commands in a shell."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._threads = Threads()
 
     async def run(
+        self,
         command: str,
         description: str = "",
         timeout: float = DEFAULT_TIMEOUT,
@@ -78,18 +87,17 @@ def bash(
         try:
             _check(command, timeout)
             if run_in_background:
-                return await start_in_background(shell, command, access, threads)
+                return await start_in_background(self._shell, command, access, self._threads)
             seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
-            if terminals := workspace.terminals:
-                in_terminal = TerminalCommand(shell, terminals, command, access, seconds, context.progress)
-                if result := await in_terminal.run(threads):
+            if terminals := self._shell.workspace.terminals:
+                in_terminal = TerminalCommand(self._shell, terminals, command, access, seconds, context.progress)
+                if result := await in_terminal.run(self._threads):
                     return result
                 notes = in_terminal.notes
-            return await _Foreground(shell, command, access, seconds, context.progress, notes).run(threads)
+            foreground = _Foreground(self._shell, command, access, seconds, context.progress, notes)
+            return await foreground.run(self._threads)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
-
-    return make_tool(run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
 
 
 def _check(command: str, timeout: float) -> None:

@@ -10,23 +10,11 @@ import sqlite3
 import time
 from pathlib import Path
 
-import msgspec
-
-from outrider.errors import SessionHeldError
-from outrider.log.database import reading
 from outrider.log.holder import BEAT_SECONDS, STALE_SECONDS, Holder
-from outrider.log.inbox_rows import forget_inbox
-from outrider.log.summary import SessionRow, find
-
-
-def check_free(row: SessionRow, path: Path) -> None:
-    """Raise SessionHeldError, which names the holder, if a live process holds the session."""
-    if is_held(row, path):
-        holder = row.summary.holder
-        raise SessionHeldError(
-            f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, read it with "
-            f"`outrider sessions show {row.summary.id[:8]}`, or continue in a copy: `outrider sessions fork`"
-        )
+from outrider.log.sqlite.database import reading
+from outrider.log.sqlite.inbox_rows import forget_inbox
+from outrider.log.sqlite.session_table import find
+from outrider.log.summary import SessionRow
 
 
 def is_held(row: SessionRow, path: Path) -> bool:
@@ -60,7 +48,7 @@ def acquire(found: SessionRow, holder: Holder, mark_opened: bool, connection: sq
     """
     cursor = connection.execute(
         "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
-        (encode_holder(holder), time.time(), found.number, found.fence, found.beat),
+        (holder.encoded, time.time(), found.number, found.fence, found.beat),
     )
     if cursor.rowcount == 1:
         forget_inbox(connection, found.number)
@@ -83,8 +71,3 @@ def heartbeat(held: dict[int, int], connection: sqlite3.Connection) -> None:
         "UPDATE session SET beat = beat + 1, beaten = ? WHERE number = ? AND fence = ?",
         [(time.time(), number, fence) for number, fence in list(held.items())],
     )
-
-
-def encode_holder(holder: Holder | None) -> str:
-    """Return the holder as the session table stores it."""
-    return msgspec.json.encode(holder).decode() if holder else ""

@@ -20,14 +20,16 @@ import msgspec
 from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
-from outrider.log.database import MIGRATIONS, explain_errors, open_for_reading, open_for_writing, refuse_folder
 from outrider.log.entries import SessionRecovered, SessionStarted, encode
 from outrider.log.holder import STALE_SECONDS
-from outrider.log.rows import INSERT, Extent, Row, is_intact, known_records, read_rows, row
-from outrider.log.salvage import salvage
-from outrider.log.summary import SessionRow, find
-from outrider.log.summary_update import SummaryUpdate, references
-from outrider.log.wal import forget_tally
+from outrider.log.rows import Extent, Row, is_intact, known_records, row
+from outrider.log.sqlite.database import MIGRATIONS, explain_errors, open_for_reading, open_for_writing, refuse_folder
+from outrider.log.sqlite.event_table import INSERT, read_rows
+from outrider.log.sqlite.salvage import salvage
+from outrider.log.sqlite.session_table import find, references, write_update
+from outrider.log.sqlite.wal import forget_tally
+from outrider.log.summary import SessionRow
+from outrider.log.summary_update import SummaryUpdate
 
 NAMED = 100
 """The largest number of lost entries to list individually."""
@@ -202,7 +204,7 @@ class _Rebuild:
         readable = self._inspection.references.get(number, set())
         if old and self._inspection.references_intact and readable <= set(found.update.files):
             found.update.files = [*readable]  # an import may mention files without their bytes
-        found.update.write(self._connection, number, last)
+        write_update(self._connection, found.update, number, last)
         self._connection.execute("UPDATE session SET updated = ? WHERE number = ?", (found.times[1], number))
         return name, found.count, lost.count
 

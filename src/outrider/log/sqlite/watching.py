@@ -14,18 +14,34 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outrider.errors import LogError
-from outrider.log.database import connect_for_watching
+from outrider.log.inbox_tables import InboxView, QuestionRow
+from outrider.log.sqlite.database import connect_for_watching
+from outrider.log.sqlite.inbox_rows import find_question
 
 BUSY_SECONDS = 0.1
 IDLE_SECONDS = 0.5
 
 
 class _Watch(NamedTuple):
-    look: Callable[[sqlite3.Connection], None]
+    look: Callable[[InboxView], None]
     is_busy: Callable[[], bool]
 
 
-class Watcher:
+class _View:
+    """What the connection of the watcher sees."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def question(self, id: str) -> QuestionRow | None:
+        return find_question(self._connection, id)
+
+    def has_signals(self, number: int, fence: int) -> bool:
+        query = "SELECT 1 FROM signal WHERE session = ? AND fence = ? AND taken IS NULL LIMIT 1"
+        return self._connection.execute(query, (number, fence)).fetchone() is not None
+
+
+class SqliteWatcher:
     """Calls functions on the event loop when a log has changed. One timer and one connection serve all of them."""
 
     def __init__(self, path: Path) -> None:
@@ -37,10 +53,10 @@ class Watcher:
         self._file: tuple[int, int] | None = None
         self._version = -1
 
-    def watch(self, look: Callable[[sqlite3.Connection], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
+    def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
         """Call `look` soon, and after every change. Return a function that ends it.
 
-        `look` reads with the given connection. It is called within 0.1 s of a change if `is_busy`, else within 0.5 s.
+        It is called within 0.1 s of a change if `is_busy`, else within 0.5 s.
         """
         watch = _Watch(look, is_busy)
         self._watches.append(watch)
@@ -96,7 +112,7 @@ class Watcher:
         if version == self._version:
             return
         for watch in list(self._watches):
-            watch.look(connection)
+            watch.look(_View(connection))
         self._version = version
 
     def _connect(self) -> sqlite3.Connection | None:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from outrider.log.descriptors import peek
+from outrider.log.sqlite.descriptors import peek
 
 _HEADER, _FRAME = 32, 24
 _TALLY = struct.Struct(">4sQ8sI")

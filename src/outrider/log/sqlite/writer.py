@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import LogError
-from outrider.log.database import explain, open_for_writing
 from outrider.log.pending_write import PendingWrite, resolve_all
-from outrider.log.wal import Tally
+from outrider.log.sqlite.database import explain, open_for_writing
+from outrider.log.sqlite.wal import Tally
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import make_private, sync_folder
-from outrider.log.filesystem import network_file_system
-from outrider.log.wal import is_cut_off, lost_commits
+from outrider.log.sqlite.filesystem import network_file_system
+from outrider.log.sqlite.wal import is_cut_off, lost_commits
 
 APPLICATION = 0x4F555452
 """SQLite's application id, which tells a log from the database of another program."""

@@ -1,0 +1,31 @@
+"""A worker process for the measurements of batches: its model answers after a while.
+
+python -m bench.batch_worker LOG BATCH SECONDS
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from outrider import Agent, Log, ScriptedModel
+from outrider.batches.queue import open_queue
+from outrider.batches.running import AgentSessions, TaskRunner
+from outrider.providers.testing.scripted import Delay
+
+
+async def work(place: str, batch: str, seconds: float) -> None:
+    """Run tasks until standard input ends."""
+    with Log(place) as log:
+        queue = open_queue(log)
+        stop = asyncio.Event()
+        agent = Agent(ScriptedModel(lambda request: Delay(seconds, "done")))
+        working = asyncio.ensure_future(queue.work(TaskRunner(AgentSessions(agent, log), queue), stop, batch=batch))
+        await asyncio.to_thread(sys.stdin.read)
+        stop.set()
+        await working
+        queue.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3])))

@@ -1,0 +1,1 @@
+"""Batches: many tasks, each in a durable session of its own, on many workers."""

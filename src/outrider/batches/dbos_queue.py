@@ -1,0 +1,300 @@
+"""A queue on DBOS and Postgres, for workers on many machines: one workflow a task, one DBOS queue a batch.
+
+DBOS hands out tasks and stores results. It does not notice that an executor has died: leases do, and then DBOS's own
+recovery gives the workflows of the dead executor to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import wraps
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import msgspec
+
+from outrider.batches.local_queue import check_same, given_up
+from outrider.batches.patience import patiently
+from outrider.batches.postgres_ledger import PostgresLedger
+from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim, Run, Unfinished
+from outrider.batches.task import Task, TaskResult, session_of
+from outrider.errors import ConfigError, LogError, OutriderError
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
+
+WORKFLOW = "outrider_task"
+LEASE_SECONDS = 15.0
+"""How long an executor is taken for alive that does not renew its lease."""
+POLL_SECONDS = 0.1
+"""How often an executor with room asks for tasks."""
+OVERLAP_SECONDS = 60
+"""Results are looked for from so long before the newest one: commits are not in the order of their times."""
+_ENDED = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+_COUNTS = "SELECT status, count(*) FROM dbos.workflow_status WHERE starts_with(workflow_uuid, %s) GROUP BY status"
+"""By the id, because a workflow that was cancelled is in no queue."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _explaining(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function raise LogError if DBOS cannot reach its database."""
+
+    @wraps(function)
+    def explained(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return function(*arguments, **options)
+        except OutriderError:
+            raise
+        except Exception as error:
+            if type(error).__module__.startswith(("sqlalchemy", "psycopg", "dbos")):
+                raise LogError(f"DBOS cannot use its database: {type(error).__name__}") from error
+            raise
+
+    return explained
+
+
+class DbosQueue(PostgresLedger):
+    """Tasks as DBOS workflows. The id of a workflow is the batch and the task."""
+
+    def __init__(self, url: str, *, lease: float = LEASE_SECONDS) -> None:
+        super().__init__(url)
+        self._lease = lease
+        self._clients: dict[str, DBOSClient] = {}
+        self._seen: dict[str, set[str]] = {}
+        """The ids of the workflows whose results were returned, by batch."""
+        self._newest: dict[str, int] = {}
+        """When the newest of them completed, in milliseconds."""
+
+    # Submitting
+
+    @_explaining
+    def begin(self, name: str, settings: BatchSettings, *, resume: bool) -> str:
+        """Start a batch, or continue the newest one of this name with `resume`. Return its id."""
+        application = application_of(settings.tools)
+        migrate(self.url)
+        batch = self.reopen(name, application, settings) if resume else None
+        if batch is None:
+            batch = os.urandom(16).hex()
+            for replaced in self.insert(batch, name, application, settings):
+                self._cancel_waiting(replaced)
+        client = self._client(application)
+        client.register_queue(
+            queue_of(batch),
+            worker_concurrency=settings.concurrency,
+            polling_interval_sec=POLL_SECONDS,
+            on_conflict="always_update",
+        )
+        stopped = client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), status="CANCELLED", load_input=False)
+        if stopped:
+            client.resume_workflows([each.workflow_id for each in stopped], queue_name=queue_of(batch))
+        return batch
+
+    @_explaining
+    def add(self, batch: str, tasks: Sequence[Task]) -> None:
+        """Add the tasks that the batch does not have yet, all or none."""
+        settings, _ = self.batch(batch)
+        application = application_of(settings.tools)
+        client = self._client(application)
+        known = {
+            each.workflow_id: _task_of(each)
+            for each in client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), load_output=False)
+        }
+        with client._sys_db.engine.begin() as connection:
+            for task in tasks:
+                workflow = workflow_of(batch, task.id)
+                if stored := known.get(workflow):
+                    check_same(stored, task)
+                    continue
+                client.enqueue_in_transaction(
+                    connection,
+                    {
+                        "workflow_name": WORKFLOW,
+                        "queue_name": queue_of(batch),
+                        "workflow_id": workflow,
+                        "app_version": version_of(application),
+                        "application_name": application,
+                    },
+                    batch,
+                    msgspec.json.encode(task).decode(),
+                )
+
+    @_explaining
+    def results(self, batch: str, after: int) -> tuple[list[TaskResult], int]:
+        """Return the results since a mark, which is 0 at the beginning, and the next mark."""
+        if after == 0:
+            self._seen[batch], self._newest[batch] = set(), 0
+        found = self._ended(batch, self._newest[batch])
+        if not found and self._counts(batch)[0] > len(self._seen[batch]):
+            found = self._ended(batch, 0)
+        self._seen[batch].update(each.workflow_id for each in found)
+        self._newest[batch] = max((each.completed_at or 0 for each in found), default=self._newest[batch])
+        return [_result_of(batch, each) for each in found], len(self._seen[batch])
+
+    def _ended(self, batch: str, since: int) -> list[Any]:
+        """Return the workflows that have ended, without those that were returned already."""
+        begin = max(0, since / 1000 - OVERLAP_SECONDS)
+        after = datetime.fromtimestamp(begin, UTC).isoformat() if since else None
+        client = self._client("")
+        where: dict[str, Any] = {
+            "workflow_id_prefix": workflow_of(batch, ""),
+            "status": list(_ENDED),
+            "completed_after": after,
+        }
+        rows = client.list_workflows(**where, load_input=False, load_output=False)
+        new = [each.workflow_id for each in rows if each.workflow_id not in self._seen[batch]]
+        return client.list_workflows(workflow_ids=new) if new else []
+
+    @_explaining
+    def state(self, batch: str) -> BatchState:
+        """Return where the batch stands."""
+        self.recover_dead()
+        settings, spent = self.batch(batch)
+        finished, running, total = self._counts(batch)
+        return BatchState(total, finished, running, spent, settings.budget)
+
+    def _counts(self, batch: str) -> tuple[int, int, int]:
+        counts: dict[str, int] = dict(self.query(_COUNTS, workflow_of(batch, "")))
+        return sum(counts.get(each, 0) for each in _ENDED), counts.get("PENDING", 0), sum(counts.values())
+
+    @_explaining
+    def end(self, batch: str) -> None:
+        """Mark a batch as ended: workers leave it alone."""
+        self.close_batch(batch)
+        self._client("").delete_queue(queue_of(batch))
+
+    def _cancel_waiting(self, batch: str) -> None:
+        client = self._client("")
+        waiting = client.list_workflows(queue_name=queue_of(batch), status="ENQUEUED", load_input=False)
+        if waiting:
+            client.cancel_workflows([each.workflow_id for each in waiting])
+        with suppress(Exception):
+            client.delete_queue(queue_of(batch))
+
+    # Working
+
+    async def work(self, run: Run, stop: asyncio.Event, *, batch: str = "", tools: Iterable[str] = ()) -> None:
+        """Run tasks of one batch, or of all that need these tools, until `stop` is set; then finish those that run."""
+        from outrider.batches.executor import Executor  # imports DBOS
+
+        application = application_of(tools)
+        await patiently(self._migrate)
+        while not stop.is_set():
+            await Executor(self, run, application, batch, self._lease).live(stop)
+
+    @_explaining
+    def _migrate(self) -> None:
+        """Create the tables of DBOS if there are none. A worker's role may lack the right to change them."""
+        if not self.query("SELECT to_regclass('dbos.workflow_status')::text")[0][0]:
+            migrate(self.url)
+
+    async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
+        """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""
+        task = msgspec.json.decode(body, type=Task)
+        settings, spent = await patiently(self.batch, batch)
+        attempt = await patiently(self._attempt, workflow)
+        try:
+            if settings.budget is not None and spent >= settings.budget:
+                raise Unfinished
+            result = await run(Claim(batch, task, attempt, settings))
+        except Unfinished:
+            await patiently(self._cancel, workflow)
+            return None
+        return msgspec.json.encode(result).decode()
+
+    @_explaining
+    def _cancel(self, workflow: str) -> None:
+        self._client("").cancel_workflow(workflow)
+
+    def _attempt(self, workflow: str) -> int:
+        query = "SELECT recovery_attempts FROM dbos.workflow_status WHERE workflow_uuid = %s"
+        rows = self.query(query, workflow)
+        return max(1, rows[0][0] or 1) if rows else 1
+
+    def recover_dead(self) -> None:
+        """Give the workflows of executors whose leases have expired to others."""
+        for executor in self.expired(self._lease):
+            self.recover(executor)
+            self.remove(executor, self._lease)
+
+    @_explaining
+    def recover(self, executor: str) -> None:
+        """Put the workflows of an executor back into their queues. It is idempotent."""
+        system = self._client("")._sys_db
+        pending = "SELECT workflow_uuid FROM dbos.workflow_status WHERE status = 'PENDING' AND executor_id = %s"
+        for (workflow,) in self.query(pending, executor):
+            system.reenqueue_for_recovery(workflow, [executor], "_dbos_internal_queue")
+
+    # The clients
+
+    def _client(self, application: str) -> DBOSClient:
+        if application not in self._clients:
+            from dbos import DBOSClient
+
+            self._clients[application] = DBOSClient(
+                system_database_url=self.url, application_name=application or None, retry_connection_errors=False
+            )
+        return self._clients[application]
+
+    def close(self) -> None:
+        """Close the connections."""
+        super().close()
+        for client in self._clients.values():
+            client.destroy()
+        self._clients.clear()
+
+
+def application_of(tools: Iterable[str]) -> str:
+    """Return the name of the DBOS application whose executors have these tools. It decides who takes which tasks.
+
+    >>> application_of([])
+    'outrider'
+    """
+    names = sorted(set(tools))
+    return f"outrider-{sha256(' '.join(names).encode()).hexdigest()[:12]}" if names else "outrider"
+
+
+def version_of(application: str) -> str:
+    """Return the version of the workflow, which DBOS wants to be unique. Executors of another one do not take it."""
+    return f"{application}-1"
+
+
+def queue_of(batch: str) -> str:
+    """Return the name of the DBOS queue of a batch."""
+    return f"outrider-{batch}"
+
+
+def workflow_of(batch: str, task: str) -> str:
+    """Return the id of a task's workflow."""
+    return f"{batch}/{task}"
+
+
+def migrate(url: str) -> None:
+    """Create the tables of DBOS, or bring them up to date. Raises ConfigError if DBOS is not installed."""
+    try:
+        from dbos import DBOS
+    except ImportError:
+        raise ConfigError("batches on Postgres need DBOS: pip install 'outrider[dbos]'") from None
+    DBOS.migrate(url)
+
+
+def _task_of(workflow: Any) -> Task | None:
+    arguments: Sequence[Any] = workflow.input["args"] if workflow.input else ()
+    return msgspec.json.decode(arguments[1], type=Task) if len(arguments) > 1 else None
+
+
+def _result_of(batch: str, workflow: Any) -> TaskResult:
+    """Return the result that a workflow has ended with."""
+    if workflow.status == "SUCCESS" and isinstance(workflow.output, str):
+        return msgspec.json.decode(workflow.output, type=TaskResult)
+    task = _task_of(workflow) or Task("", id=workflow.workflow_id.partition("/")[2])
+    if workflow.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+        return given_up(batch, task, MAX_ATTEMPTS)
+    session = session_of(batch, task.id)
+    return TaskResult(task.id, "error", error=f"the workflow failed: {workflow.error}", session=session)

@@ -1,0 +1,151 @@
+"""One life of a DBOS executor in this process: from its lease to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from outrider.batches.patience import patiently
+from outrider.batches.queue import MAX_ATTEMPTS, Run
+from outrider.errors import ConfigError, LogError
+
+if TYPE_CHECKING:
+    from outrider.batches.dbos_queue import DbosQueue
+
+BEATS = 5
+"""Heartbeats in one lease."""
+OUTCOME_SECONDS = 10
+"""How long DBOS may take to store the outcomes of workflows that have ended."""
+IDLE_SECONDS = 0.05
+"""The pause before looking again whether workflows still run."""
+CONNECTIONS = 3
+"""Connections of one executor to the tables of DBOS."""
+
+
+class Executor:
+    """Takes workflows from DBOS queues and runs them on the event loop of the caller.
+
+    DBOS is one for a process: two executors cannot live at the same time.
+    """
+
+    def __init__(self, queue: DbosQueue, run: Run, application: str, batch: str, lease: float) -> None:
+        self.id = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(4).hex()}"
+        self._queue, self._run, self._lease = queue, run, lease
+        self._application, self._batch = application, batch
+        self._running: set[Future[str | None]] = set()
+        self._is_lost = asyncio.Event()
+        self._stop_events: list[threading.Event] = []
+        """Set to let DBOS take no more workflows."""
+
+    async def live(self, stop: asyncio.Event) -> None:
+        """Run workflows until `stop` is set, then finish those that run. Returns early if the lease was lost.
+
+        A cancel puts the workflows that run back into their queues.
+        """
+        from dbos import DBOS  # imported on use: most programs do without it
+
+        await patiently(self._queue.register, self.id)
+        self._launch(asyncio.get_running_loop())
+        await asyncio.to_thread(DBOS.launch)
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            await _first(stop, self._is_lost)
+            if not self._is_lost.is_set():
+                await self._drained()
+        except asyncio.CancelledError:
+            await asyncio.shield(self._abandon())
+            raise
+        else:
+            await self._abandon()
+        finally:
+            beating.cancel()
+
+    def _launch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Create DBOS with the one workflow that it has."""
+        from dbos import DBOS
+
+        from outrider.batches.dbos_queue import WORKFLOW, queue_of, version_of
+
+        if DBOS.executor_id not in ("local", "") and _is_launched():
+            raise ConfigError("this process works for another batch already; DBOS is one for a process")
+        dbos = DBOS(
+            config={
+                "name": self._application,
+                "system_database_url": self._queue.url,
+                "executor_id": self.id,
+                "application_version": version_of(self._application),
+                "log_level": "CRITICAL",
+                "sys_db_pool_size": CONNECTIONS,
+                "run_migrations": False,
+            }
+        )
+
+        async def outrider_task(batch: str, body: str) -> str | None:
+            assert DBOS.workflow_id
+            work = self._queue.run_claimed(self._run, batch, body, DBOS.workflow_id)
+            running = asyncio.run_coroutine_threadsafe(work, loop)
+            self._running.add(running)
+            running.add_done_callback(self._running.discard)
+            return await asyncio.wrap_future(running)
+
+        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=MAX_ATTEMPTS - 1)(outrider_task)
+        self._stop_events = dbos.background_thread_stop_events
+        if self._batch:
+            DBOS.listen_queues([queue_of(self._batch)])
+
+    async def _beat(self) -> None:
+        """Renew the lease, and look for executors that have lost theirs."""
+        while True:
+            await asyncio.sleep(self._lease / BEATS)
+            try:
+                if not await asyncio.to_thread(self._queue.beat, self.id):
+                    self._is_lost.set()
+                    return
+                await asyncio.to_thread(self._queue.recover_dead)
+            except LogError:
+                continue  # the database is away: so are its clock and the leases of the others
+
+    async def _drained(self) -> None:
+        """Take no more workflows, and wait for those that run."""
+        for event in self._stop_events:
+            event.set()
+        while self._running and not self._is_lost.is_set():  # noqa: ASYNC110 - the end comes from another thread
+            await asyncio.sleep(IDLE_SECONDS)
+
+    async def _abandon(self) -> None:
+        """End. Others take workflows that still run: DBOS refuses the outcomes of this executor then."""
+        if running := list(self._running):
+            with suppress(LogError):
+                await asyncio.to_thread(self._queue.recover, self.id)
+            for each in running:
+                each.cancel()
+        await asyncio.to_thread(_destroy, 0 if running else OUTCOME_SECONDS)
+        with suppress(LogError):  # the lease expires anyway
+            await asyncio.to_thread(self._queue.recover, self.id)
+            await asyncio.to_thread(self._queue.remove, self.id)
+
+
+def _destroy(seconds: int) -> None:
+    from dbos import DBOS
+
+    DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=seconds)
+
+
+def _is_launched() -> bool:
+    from dbos._dbos import _dbos_global_instance
+
+    return _dbos_global_instance is not None
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waiting = [asyncio.ensure_future(each.wait()) for each in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

@@ -1,0 +1,150 @@
+"""The seam between a batch and its workers: `Queue`, which hands out tasks and keeps their results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import msgspec
+
+from outrider.batches.task import Task, TaskResult
+
+if TYPE_CHECKING:
+    from outrider.log.log import Log
+
+MAX_ATTEMPTS = 5
+"""How often a task is taken before it fails: it may be the task that kills its workers."""
+
+
+class BatchSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What all workers of a batch share."""
+
+    budget: float | None = None
+    """US dollars for the whole batch; None for no limit."""
+    rates: dict[str, float] = {}
+    """Requests a minute by provider, as in {"anthropic": 50}, over all workers."""
+    concurrency: int = 1
+    """Tasks that one worker runs at once."""
+    tools: tuple[str, ...] = ()
+    """The names of the tools from files that a worker must have."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A task that a worker has taken."""
+
+    batch: str
+    task: Task
+    attempt: int
+    """1 for the first worker that takes it."""
+    settings: BatchSettings
+
+
+class BatchState(msgspec.Struct, frozen=True):
+    """Where a batch stands."""
+
+    total: int
+    finished: int
+    running: int
+    spent: float = 0.0
+    """US dollars so far, as far as prices are known."""
+    budget: float | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every task has a result."""
+        return self.finished >= self.total
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget is used up."""
+        return self.budget is not None and self.spent >= self.budget
+
+
+class Unfinished(Exception):  # noqa: N818 - not an error: the task goes back to the queue
+    """The run of a task was stopped before its end. Its session can be resumed."""
+
+
+Run: TypeAlias = Callable[[Claim], Awaitable[TaskResult]]
+"""Runs a task to its result. Raises Unfinished if it stops before: the queue gives the task to a worker again."""
+
+
+class Ledger(Protocol):
+    """What the workers of all batches share: money and requests."""
+
+    def spend(self, batch: str, dollars: float) -> None:
+        """Add the cost of a request."""
+        ...
+
+    def is_spent(self, batch: str) -> bool:
+        """Return whether the budget of a batch is used up."""
+        ...
+
+    def reserve(self, provider: str, interval: float) -> float:
+        """Take the next slot for a request, `interval` seconds after the one before. Return the seconds until it."""
+        ...
+
+    def block(self, provider: str, seconds: float) -> None:
+        """Let no request to a provider start for so long, because it asks for that."""
+        ...
+
+
+class Queue(Ledger, Protocol):
+    """The tasks of batches and their results. All methods may be called from any thread; they block."""
+
+    def begin(self, name: str, settings: BatchSettings, *, resume: bool) -> str:
+        """Start a batch, or continue the newest one of this name with `resume`. Return its id.
+
+        A new batch ends earlier ones of the same name: their tasks that wait are not started any more. The settings
+        replace those of a continued batch.
+        """
+        ...
+
+    def add(self, batch: str, tasks: Sequence[Task]) -> None:
+        """Add the tasks that the batch does not have yet. Raises ConfigError if one has another prompt than before."""
+        ...
+
+    def results(self, batch: str, after: int) -> tuple[list[TaskResult], int]:
+        """Return the results since a mark, which is 0 at the beginning, and the next mark."""
+        ...
+
+    def state(self, batch: str) -> BatchState:
+        """Return where the batch stands."""
+        ...
+
+    def end(self, batch: str) -> None:
+        """Mark a batch as ended: workers leave it alone."""
+        ...
+
+    async def work(self, run: Run, stop: asyncio.Event, *, batch: str = "", tools: Iterable[str] = ()) -> None:
+        """Run tasks of one batch, or of all whose tools are here, until `stop` is set; then finish those that run.
+
+        A cancel stops the running ones, which go back to the queue.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release what the queue has open."""
+        ...
+
+
+def rate_of(rates: Mapping[str, float], model: str) -> tuple[str, float] | None:
+    """Return the rate that applies to a model, and the name it goes by: the longest that its name begins with.
+
+    >>> rate_of({"anthropic": 50, "anthropic/claude-opus-5": 10}, "anthropic/claude-opus-5")
+    ('anthropic/claude-opus-5', 10)
+    """
+    fitting = [name for name in rates if model == name or model.startswith((f"{name}/", f"{name}#"))]
+    longest = max(fitting, key=len, default=None)
+    return None if longest is None else (longest, rates[longest])
+
+
+def open_queue(log: Log) -> Queue:
+    """Return the queue that belongs to a log: on DBOS for a log in Postgres, else in a file beside it."""
+    if log.url:
+        from outrider.batches.dbos_queue import DbosQueue
+
+        return DbosQueue(log.url)
+    from outrider.batches.local_queue import LocalQueue
+
+    return LocalQueue(log.folder)

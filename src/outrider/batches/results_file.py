@@ -1,0 +1,95 @@
+"""The file with the results of a batch: one JSON object a line, each on disk before the next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from outrider.batches.task import TaskResult
+from outrider.errors import OutriderError
+from outrider.filesystem import make_private, sync_folder, try_lock
+
+
+class ResultsFileError(OutriderError, ValueError):
+    """The results file cannot be used; the message says why."""
+
+
+_BEGINNING = b'{"id":'
+
+
+class _Id(msgspec.Struct):
+    id: str
+
+
+class ResultsFile:
+    """A results file, open for appending, locked against other batches. A torn last line is removed.
+
+    The file itself says which results it has: whatever was killed when, each result is in it once.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
+        self.path = Path(path).absolute()
+        try:
+            make_private(self.path.parent)
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        except OSError as error:
+            raise ResultsFileError(f"{path} cannot be written: {error.strerror}") from None
+        try:
+            if not try_lock(self._handle):
+                raise ResultsFileError(f"{path} is being written by another batch; wait for it or name another file")
+            self.ids = self._read()
+            """The ids of the tasks whose results the file has."""
+            if self.ids and not resume:
+                raise ResultsFileError(
+                    f"{path} has {len(self.ids)} results already; add --resume to continue this batch, or name another "
+                    "file with --output"
+                )
+            sync_folder(self.path.parent)
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def append(self, results: Iterable[TaskResult]) -> int:
+        """Append the results that the file does not have yet. Return how many when they are on disk."""
+        new = [each for each in results if each.id not in self.ids]
+        if new:
+            data = b"".join(msgspec.json.encode(each) + b"\n" for each in new)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._handle, view) :]
+            os.fsync(self._handle)
+            self.ids.update(each.id for each in new)
+        return len(new)
+
+    def close(self) -> None:
+        """Close the file and release its lock."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __enter__(self) -> ResultsFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self) -> set[str]:
+        """Return the ids in the file, and cut off a line that a kill left unfinished."""
+        ids: set[str] = set()
+        end = 0
+        with open(os.dup(self._handle), "rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n") and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
+                    break  # only the last line can be torn: each append is on disk before the next
+                with suppress(msgspec.DecodeError):
+                    ids.add(msgspec.json.decode(line, type=_Id).id)
+                    end += len(line)
+                    continue
+                raise ResultsFileError(f"{self.path}:{number} is not a result of a batch; name another file")
+        os.ftruncate(self._handle, end)
+        os.lseek(self._handle, end, os.SEEK_SET)
+        return ids

@@ -1,0 +1,186 @@
+"""Run one task in its session, from wherever an earlier attempt stopped, to its result."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from outrider.batches.metering import Meter
+from outrider.batches.patience import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT
+from outrider.batches.queue import Claim, Ledger, Unfinished
+from outrider.batches.task import Task, TaskResult, UnknownCall, session_of
+from outrider.conversation.messages import Message
+from outrider.errors import LogError, OutriderError
+from outrider.log.log import Log
+from outrider.runtime.agent import Agent
+from outrider.runtime.run import RunResult
+from outrider.runtime.session import Session
+from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, Report, run_to_report
+from outrider.tools.approval import Approver
+
+MAX_FAILURES = 3
+"""How often a run is resumed that the log has ended."""
+UNKNOWN = "The outcome of this call is unknown"
+"""How the result of an interrupted call begins that was not run again."""
+
+
+class Sessions(Protocol):
+    """Opens the sessions of tasks."""
+
+    def __call__(
+        self, task: Task, id: str, report: Report | None, meter: Meter
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the session with this id, which is created if it is new.
+
+        The agent is the one that the task asks for, its provider goes through the meter, and with a report it reports.
+        Raises OutriderError if the task cannot be run here.
+        """
+        ...
+
+
+class AgentSessions:
+    """Opens sessions of one agent, with the model and the limits that a task asks for."""
+
+    def __init__(self, agent: Agent, log: Log, approve: Approver | None = None) -> None:
+        self._agent, self._log, self._approve = agent, log, approve
+
+    def __call__(
+        self, task: Task, id: str, report: Report | None, meter: Meter
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the session of a task."""
+        agent = self._agent.replace(limits=task.run_limits(self._agent.limits))
+        if task.model:
+            agent = agent.replace(model=task.model)
+        if task.effort:
+            agent = agent.replace(effort=task.effort)
+        agent = agent.replace(model=meter(agent.provider))
+        agent = report.attached_to(agent) if report else agent
+        cwd = Path(task.cwd).expanduser() if task.cwd else None
+        return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, create=True)
+
+
+class TaskRunner:
+    """Runs tasks that a queue hands out."""
+
+    def __init__(self, sessions: Sessions, ledger: Ledger) -> None:
+        self._sessions, self._ledger = sessions, ledger
+
+    async def __call__(self, claim: Claim) -> TaskResult:
+        """Run a task to its result. Raises Unfinished if it was cancelled, or if the budget is used up."""
+        began = time.monotonic()
+        task, session = claim.task, session_of(claim.batch, claim.task.id)
+        try:
+            result = await self._run_through(claim, session)
+        except OutriderError as error:
+            result = _failed(claim, session, str(error))
+        except Unfinished:
+            raise
+        except Exception as error:  # noqa: BLE001 - one task must not end the worker
+            result = _failed(claim, session, f"internal error: {type(error).__name__}: {error}")
+        return msgspec.structs.replace(
+            result, attempts=claim.attempt, metadata=task.metadata, seconds=round(time.monotonic() - began, 3)
+        )
+
+    async def _run_through(self, claim: Claim, id: str) -> TaskResult:
+        """Run the task, and resume it as long as the log fails for the moment."""
+        until = time.monotonic() + LOG_SECONDS
+        pause, failures = PAUSE, 0
+        while True:
+            try:
+                return await self._run(claim, id)
+            except _LogFailure as failure:
+                failures += 1
+                if failures >= MAX_FAILURES:
+                    return failure.result
+            except PERMANENT:
+                raise
+            except LogError:  # also SessionHeldError: a worker that has just died may still seem to hold it
+                if time.monotonic() > until:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _run(self, claim: Claim, id: str) -> TaskResult:
+        task = claim.task
+        meter = Meter(self._ledger, claim.batch, claim.settings)
+        report = None if task.schema is None else Report(task.schema)
+        manager = await asyncio.to_thread(self._sessions, task, id, report, meter)
+        async with manager as session:
+            run = _spent(session) or await _run_session(session, task, report)
+            if run.status == "cancelled" or (run.status == "error" and meter.is_spent):
+                raise Unfinished
+            result = _result(session, task, run)
+            if run.status == "error" and not meter.has_failed and run.error not in (MISSING, NO_TURNS_LEFT):
+                raise _LogFailure(result)  # the model did not fail: what is in the log can be resumed
+            return result
+
+
+class _LogFailure(Exception):  # noqa: N818
+    """A run ended because the log failed."""
+
+    def __init__(self, result: TaskResult) -> None:
+        super().__init__(result.error)
+        self.result = result
+
+
+async def _run_session(session: Session, task: Task, report: Report | None) -> RunResult:
+    """Run the prompt, or go on where an earlier attempt stopped."""
+    prompt = () if session.messages else task.prompt
+    return await (run_to_report(session, report, prompt) if report else session.run(prompt))
+
+
+def _spent(session: Session) -> RunResult | None:
+    """Leave the run what earlier attempts have left of its limits. Return its result if they have left nothing."""
+    messages = session.messages
+    turns = _turns(messages)
+    if not turns or not session.is_unfinished:
+        return None
+    limits, usage = session.agent.limits, session.total_usage
+    used = {"max_turns": turns, "max_total_tokens": usage.total_tokens, "max_cost": usage.cost or 0}
+    left = {name: getattr(limits, name) - much for name, much in used.items() if getattr(limits, name) is not None}
+    for status in ("max_turns", "max_total_tokens", "max_cost"):
+        if left.get(status, 1) <= 0:
+            return RunResult(status, "", turns, usage, messages)
+    session.agent = session.agent.replace(limits=msgspec.structs.replace(limits, **left))
+    return None
+
+
+def _result(session: Session, task: Task, run: RunResult) -> TaskResult:
+    return TaskResult(
+        task.id,
+        run.status,
+        run.text,
+        run.structured_output,
+        run.error or _ending(run),
+        session.id,
+        session.provider.name,
+        _turns(run.messages),
+        session.total_usage,
+        unknown_calls=_unknown_calls(run.messages),
+    )
+
+
+def _ending(run: RunResult) -> str:
+    return "" if run.status == "done" else f"stopped by the limit {run.status}"
+
+
+def _failed(claim: Claim, session: str, error: str) -> TaskResult:
+    return TaskResult(claim.task.id, "error", error=error, session=session)
+
+
+def _turns(messages: Sequence[Message]) -> int:
+    return sum(message.role == "assistant" for message in messages)
+
+
+def _unknown_calls(messages: Sequence[Message]) -> tuple[UnknownCall, ...]:
+    """Return the calls that were interrupted and not run again."""
+    results = [result for message in messages for result in message.tool_results]
+    unknown = {result.tool_use_id for result in results if result.is_error and result.text.startswith(UNKNOWN)}
+    calls = (call for message in messages for call in message.tool_calls)
+    return tuple(UnknownCall(call.id, call.name) for call in calls if call.id in unknown)

@@ -1,0 +1,152 @@
+"""`Task`, one line of a batch, and `TaskResult`, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from outrider.conversation.messages import Usage
+from outrider.providers.base import EFFORTS
+from outrider.runtime.limits import Limits
+from outrider.runtime.structured_output import Report
+from outrider.text import clean, clean_value
+
+LONGEST_ID = 200
+"""Characters of a task's id."""
+_STATUSES = ("done",)
+
+
+class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One task of a batch. All that a worker needs travels with it, except for the files of its tools.
+
+    >>> Task("Review a.py", id="a").id
+    'a'
+    """
+
+    prompt: str
+    """What the agent is asked."""
+    id: str = ""
+    """The name of the task, once in a batch. Empty for its position, counted from 1."""
+    model: str = ""
+    """The model that answers; empty for the default of the batch or of the agent."""
+    effort: str = ""
+    """How much the model thinks; empty for the default."""
+    cwd: str = ""
+    """The working folder, which the worker must have; empty for the folder that the worker started in."""
+    schema: dict[str, Any] | bool | None = None
+    """The JSON Schema of the answer; None for text."""
+    limits: dict[str, Any] = {}
+    """Limits of the run by the names of `Limits`; others have their defaults."""
+    permissions: str = ""
+    """Which calls run: ask, edits, all or plan; for tasks of the coding agent."""
+    allow: tuple[str, ...] = ()
+    """Rules for calls that run without approval; for tasks of the coding agent."""
+    tools: tuple[str, ...] | None = None
+    """The names of the built-in tools to offer; None for all. For tasks of the coding agent."""
+    system_prompt: str | None = None
+    """Replaces the system prompt of the coding agent."""
+    metadata: Any = None
+    """Any JSON. It comes back with the result."""
+
+    def checked(self) -> Task:
+        """Return the task with clean text. Raises ValueError or SchemaError, which say what is wrong."""
+        if not self.prompt.strip():
+            raise ValueError("the prompt is empty")
+        if len(self.id) > LONGEST_ID:
+            raise ValueError(f"the id has {len(self.id)} characters; at most {LONGEST_ID} are possible")
+        if self.effort not in ("", *EFFORTS):
+            raise ValueError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
+        self.run_limits(Limits())
+        if self.schema is not None:
+            Report(self.schema)
+        metadata = clean_value(self.metadata)
+        return msgspec.structs.replace(self, prompt=clean(self.prompt), id=clean(self.id), metadata=metadata)
+
+    def run_limits(self, usual: Limits) -> Limits:
+        """Return the limits of the task's run. Raises ValueError."""
+        unknown = [name for name in self.limits if name not in Limits.__struct_fields__]
+        if unknown:
+            known = ", ".join(Limits.__struct_fields__)
+            raise ValueError(f"there is no limit {unknown[0]!r}; there are {known}")
+        try:
+            return msgspec.convert({**msgspec.to_builtins(usual), **self.limits}, Limits)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"limits: {error}") from None
+
+
+class UnknownCall(msgspec.Struct, frozen=True):
+    """A call whose outcome is unknown: its worker died while it ran, and it was not run again."""
+
+    id: str
+    tool: str
+
+
+class TaskResult(msgspec.Struct, frozen=True, omit_defaults=False):
+    """The result of a task. Failures set `status` and `error`."""
+
+    id: str
+    """The id of the task."""
+    status: str
+    """`done`, the limit that stopped the run, `cancelled`, or `error`."""
+    text: str = ""
+    """The answer; with a schema, the data as JSON."""
+    structured_output: Any = None
+    """The data that satisfies the schema of the task."""
+    error: str = ""
+    """Why there is no answer."""
+    session: str = ""
+    """The id of the task's session in the log."""
+    model: str = ""
+    """The model that answered."""
+    turns: int = 0
+    """Replies of the model."""
+    usage: Usage = Usage()
+    """The usage of all attempts, sub-agents included."""
+    seconds: float = 0.0
+    """Wall time of the attempt that finished the task."""
+    attempts: int = 1
+    """How often a worker took the task. Each attempt continues the session of the one before."""
+    unknown_calls: tuple[UnknownCall, ...] = ()
+    """Calls whose outcome is unknown because a worker died in them."""
+    metadata: Any = None
+    """The metadata of the task."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is an answer."""
+        return self.status in _STATUSES
+
+
+def make_task(given: Task | Mapping[str, Any] | str, number: int) -> Task:
+    """Return the task with an id, its number if it has none. Raises ValueError or SchemaError."""
+    if isinstance(given, str):
+        given = Task(given)
+    elif isinstance(given, Mapping):
+        given = _converted(given)
+    elif not isinstance(given, Task):
+        raise ValueError(f"a task is text, a Task or a mapping, not {type(given).__name__}")
+    task = given.checked()
+    return task if task.id else msgspec.structs.replace(task, id=str(number))
+
+
+def _converted(fields: Mapping[str, Any]) -> Task:
+    fields = dict(fields)
+    unknown = [name for name in fields if name not in Task.__struct_fields__]
+    if unknown:
+        raise ValueError(f"there is no field {unknown[0]!r}; a task has {', '.join(Task.__struct_fields__)}")
+    if "prompt" not in fields:
+        raise ValueError("the prompt is missing")
+    if isinstance(fields.get("id"), int) and not isinstance(fields["id"], bool):
+        fields["id"] = str(fields["id"])  # data sets count their rows
+    try:
+        return msgspec.convert(fields, Task)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error).replace("`$.", "`").replace(" - at ", ", at ")) from None
+
+
+def session_of(batch: str, task: str) -> str:
+    """Return the id of a task's session. It is the same for every attempt, so that a retaken task resumes it."""
+    return sha256(f"{batch}\0{task}".encode()).hexdigest()[:32]

@@ -1,0 +1,183 @@
+"""One run of `outrider batch`: read the tasks, start the workers, collect the results."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from outrider.batches.collecting import Collector
+from outrider.batches.pool import WorkerPool
+from outrider.batches.queue import BatchSettings, Queue, open_queue
+from outrider.batches.results_file import ResultsFile
+from outrider.batches.task import Task
+from outrider.batches.task_file import read_tasks
+from outrider.cli.batch_progress import Progress
+from outrider.cli.options import UsageError, tools_and_files
+from outrider.cli.prompt_input import read_schema
+from outrider.coding.batch_sessions import check_task
+from outrider.coding.config.loading import load
+from outrider.coding.config.registry import SETTINGS
+from outrider.coding.tool_files import load_tools
+from outrider.environment import default_model
+from outrider.sync import default_log
+
+
+class BatchRun:
+    """A batch, from its options to its exit code."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._signals: list[signal.Signals] = []
+
+    def run(self) -> int:
+        """Run the batch. Raises OutriderError if it cannot be started or continued."""
+        options = self._options
+        names, files = tools_and_files(options.tools)
+        tools = tuple(tool.name for tool in load_tools(files))
+        tasks = self._read(self._defaults(names))
+        settings = BatchSettings(options.budget, options.rates, options.concurrency, tools)
+        log = default_log()
+        queue = open_queue(log)
+        try:
+            with ResultsFile(options.output, resume=options.resume) as results:
+                batch = queue.begin(str(results.path), settings, resume=options.resume)
+                queue.add(batch, [task for task in tasks if task.id not in results.ids])
+                return asyncio.run(self._collect(queue, batch, tasks, results, files))
+        finally:
+            queue.close()
+            log.close()
+
+    # The tasks
+
+    def _defaults(self, names: list[str] | None) -> dict[str, Any]:
+        """Return the fields of tasks that leave them out."""
+        options = self._options
+        settings = load(Path.cwd(), environment=os.environ, flags={"model": options.model}).settings
+        given = {
+            "model": settings.model or default_model(),
+            "effort": options.effort,
+            "cwd": options.cwd and os.path.abspath(options.cwd),
+            "schema": None if options.schema is None else read_schema(options.schema).schema,
+            "permissions": options.permissions,
+            "allow": options.allow or None,
+            "tools": names,
+            "system_prompt": options.system_prompt,
+            "limits": self._limits() or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _limits(self) -> dict[str, Any]:
+        given = {"max_turns": self._options.max_turns, "max_cost": self._options.max_cost}
+        return {
+            name: SETTINGS[f"limits.{name}"].value_type.parse(text) for name, text in given.items() if text is not None
+        }
+
+    def _read(self, defaults: dict[str, Any]) -> list[Task]:
+        """Return the tasks of the file. Raises TaskFileError, which names the bad lines, and UsageError."""
+        name = self._options.tasks
+        here = self._options.workers > 0
+
+        checked: set[tuple[object, ...]] = set()
+
+        def check(task: Task) -> None:
+            """Check a task, unless one with the same settings was checked already."""
+            key = task.model, task.effort, task.cwd, task.permissions, task.allow, task.tools
+            if key not in checked:
+                check_task(task, os.environ, here=here)
+                checked.add(key)
+
+        try:
+            if name == "-":
+                tasks = read_tasks(sys.stdin.buffer, "standard input", defaults, check)
+            else:
+                with open(name, "rb") as lines:
+                    tasks = read_tasks(lines, name, defaults, check)
+        except OSError as error:
+            raise UsageError(f"{name} cannot be read: {error.strerror}") from None
+        if not tasks:
+            raise UsageError(f'{name} has no tasks; write one a line, as in {{"id": "a", "prompt": "…"}}')
+        return tasks
+
+    # The results
+
+    async def _collect(
+        self, queue: Queue, batch: str, tasks: list[Task], results: ResultsFile, files: list[str]
+    ) -> int:
+        known = sum(task.id in results.ids for task in tasks)
+        progress = Progress(len(tasks), known, quiet=self._options.quiet)
+        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note)
+        collector = Collector(queue, batch)
+        try:
+            with self._catching(pool, progress):
+                async for found in collector.results(lambda: self._is_stopped(pool)):
+                    new = [each for each in found if each.id not in results.ids]
+                    await asyncio.to_thread(results.append, new)
+                    progress.take(new)
+                    if not collector.state.is_complete:
+                        await pool.tend()
+                    progress.show(collector.state.running, collector.state.spent, collector.trouble)
+                await self._end_workers(pool)
+        finally:
+            progress.clear()
+            await pool.close()
+        if collector.state.is_complete:
+            queue.end(batch)
+        return self._report(progress, collector)
+
+    def _is_stopped(self, pool: WorkerPool) -> bool:
+        return bool(self._signals) and pool.has_ended
+
+    async def _end_workers(self, pool: WorkerPool) -> None:
+        """Let the workers, which have nothing left to do, end by themselves."""
+        pool.drain()
+        while not pool.has_ended:
+            await pool.tend()
+            await asyncio.sleep(0.02)
+
+    def _command(self, batch: str, files: list[str]) -> list[str]:
+        tools = [part for file in files for part in ("--tools", file)]
+        command = [sys.executable, "-m", "outrider", "worker", "--quiet", "--until-eof", "--batch", batch]
+        return [*command, *tools]
+
+    @contextmanager
+    def _catching(self, pool: WorkerPool, progress: Progress) -> Iterator[None]:
+        """Let the first signal drain the workers, the second cancel their tasks, and the third kill them."""
+        loop = asyncio.get_running_loop()
+
+        def caught(number: signal.Signals) -> None:
+            self._signals.append(number)
+            if len(self._signals) == 1:
+                progress.note("Stopping: the running tasks finish. Press Ctrl-C again to interrupt them.")
+            [pool.drain, pool.cancel, pool.kill][min(len(self._signals), 3) - 1]()
+
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, caught, number)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _report(self, progress: Progress, collector: Collector) -> int:
+        """Print the last line, and return the exit code."""
+        state = collector.state
+        if not self._options.quiet:
+            print(progress.summary(state.spent), file=sys.stderr)
+        if state.is_complete:
+            return 1 if progress.failed else 0
+        if self._signals:
+            print("Stopped. To continue, start the same command with --resume.", file=sys.stderr)
+            return 128 + self._signals[0]
+        print(
+            f"outrider batch: the budget of ${state.budget:g} is used up; continue with --resume and a larger --budget",
+            file=sys.stderr,
+        )
+        return 3

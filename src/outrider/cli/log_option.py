@@ -1,0 +1,64 @@
+"""Where the commands keep sessions: `--log`, else `OUTRIDER_LOG`, else the setting `log`, else the data folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from outrider.environment import LOG_VARIABLE, config_file
+
+HELP = "a folder, or the URL of a Postgres database, for the sessions"
+_SET = re.compile(rb"^\s*log\s*=", re.MULTILINE)
+_PASSWORD = re.compile(r"postgres(?:ql)?://[^/@:]*:[^/@]+@")
+
+
+def take_log_option(arguments: list[str]) -> list[str]:
+    """Put the value of `--log` into the environment, where programs that this one starts find it. Return the others.
+
+    It must not be an argument of those programs: other users can read arguments.
+    """
+    for at, each in enumerate(arguments):
+        if each == "--":
+            break
+        if each == "--log" and at + 1 < len(arguments):
+            return _use(arguments[at + 1], [*arguments[:at], *arguments[at + 2 :]])
+        if each.startswith("--log="):
+            return _use(each.removeprefix("--log="), [*arguments[:at], *arguments[at + 1 :]])
+    return arguments
+
+
+def use_log_setting() -> None:
+    """Put the setting `log` into the environment, if a settings file has it."""
+    if os.environ.get(LOG_VARIABLE):
+        return
+    # Most files name no log. Looking for the name is much quicker than loading the settings.
+    places = (config_file(), *(folder / ".outrider/config.toml" for folder in (Path.cwd(), *Path.cwd().parents)))
+    if not any(map(_has_log, places)):
+        return
+    from outrider.coding.config.loading import load
+    from outrider.errors import ConfigError
+
+    try:
+        place = load(Path.cwd(), environment=os.environ).settings.log
+    except ConfigError:
+        return  # the command that needs the settings reports it
+    if place:
+        os.environ[LOG_VARIABLE] = place
+
+
+def _use(place: str, others: list[str]) -> list[str]:
+    if _PASSWORD.match(place):
+        advice = "set OUTRIDER_LOG or PGPASSWORD, or use a password file, instead"
+        print(f"outrider: other users of this machine can read the password in --log; {advice}", file=sys.stderr)
+    is_url = place.startswith(("postgresql://", "postgres://"))
+    os.environ[LOG_VARIABLE] = place if is_url else os.path.abspath(os.path.expanduser(place))
+    return others
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return bool(_SET.search(path.read_bytes()))
+    except OSError:
+        return False

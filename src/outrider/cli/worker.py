@@ -1,0 +1,147 @@
+"""`outrider worker`: run tasks of the batches in a log."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from outrider.cli.log_option import HELP as LOG_HELP
+
+if TYPE_CHECKING:
+    from outrider.batches.queue import Claim, Run
+    from outrider.batches.task import TaskResult
+
+DESCRIPTION = """\
+Run tasks of the batches in a log, until Ctrl-C or SIGTERM. The first signal lets the tasks that run finish, the second
+puts them back: another worker resumes their sessions. Start as many workers as you like. A task brings its prompt,
+model, permissions, limits and schema with it; tool files and API keys must be here.
+"""
+EXAMPLES = """\
+examples:
+  outrider worker --log postgresql://db.example.com/outrider
+  outrider worker --log postgresql://db.example.com/outrider --tools my_tools.py
+
+exit codes: 0 stopped, 1 error, 2 wrong usage
+"""
+
+
+def worker(arguments: list[str]) -> int:
+    """Run the command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
+    from outrider.cli.sanitize import safe_lines
+    from outrider.errors import OutriderError
+
+    try:
+        asyncio.run(_work(options))
+    except OutriderError as error:
+        print(safe_lines(f"outrider worker: {error}"), file=sys.stderr, flush=True)
+        return 2 if isinstance(error, WRONG_INPUT) else 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="outrider worker",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--log", metavar="PLACE", help=LOG_HELP)
+    add(
+        *("--tools",),
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file with @tool functions that tasks need; may be repeated",
+    )
+    add("--batch", default="", metavar="ID", help="run tasks of this batch only")
+    add("-q", "--quiet", action="store_true", help="print only errors")
+    # A lifeline for `outrider batch`: when its process ends, standard input does.
+    add("--until-eof", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+async def _work(options: argparse.Namespace) -> None:
+    from outrider.batches.queue import open_queue
+    from outrider.batches.running import TaskRunner
+    from outrider.coding.batch_sessions import CodingSessions
+    from outrider.coding.tool_files import load_tools
+    from outrider.sync import default_log
+
+    tools = load_tools(options.tools)
+    log = default_log()
+    queue = open_queue(log)
+    try:
+        run: Run = TaskRunner(CodingSessions(log, tools), queue)
+        if not options.quiet:
+            print("outrider worker: ready", file=sys.stderr, flush=True)
+            run = _Reporting(run)
+        stop = asyncio.Event()
+        work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
+        _stop_on_signals(stop, work.cancel)
+        if options.until_eof:
+            _stop_at_eof(stop)
+        with suppress(asyncio.CancelledError):
+            await work
+    finally:
+        queue.close()
+        log.close()
+
+
+def _stop_on_signals(stop: asyncio.Event, cancel: Callable[[], object]) -> None:
+    """Let the first signal stop the worker, and the second cancel its tasks."""
+
+    def caught() -> None:
+        cancel() if stop.is_set() else stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, caught)
+
+
+def _stop_at_eof(stop: asyncio.Event) -> None:
+    """Stop when standard input ends. A thread reads it: it may be a pipe that blocks."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with suppress(OSError, ValueError):
+            while sys.stdin.buffer.read(4096):
+                pass
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=read, name="outrider-lifeline", daemon=True).start()
+
+
+class _Reporting:
+    """Prints a line for each task."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def __call__(self, claim: Claim) -> TaskResult:
+        result = await self._run(claim)
+        _print(result_line(result))
+        return result
+
+
+def result_line(result: TaskResult) -> str:
+    """Return one line about a result, for people."""
+    from outrider.cli.sanitize import safe_line
+    from outrider.text import dollars
+
+    parts: Sequence[str] = [f"{result.seconds:.1f} s", dollars(result.usage.cost), result.error]
+    return safe_line(f"{result.id}: {result.status} · {' · '.join(part for part in parts if part)}")
+
+
+def _print(line: str) -> None:
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,98 @@
+"""The sessions of a batch's tasks, each with the coding agent in the folder that the task names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.batches.metering import Meter
+from outrider.batches.task import Task
+from outrider.coding.config.loading import load
+from outrider.coding.config.settings import Settings
+from outrider.coding.mcp.finding import find_servers
+from outrider.coding.workbench import Workbench
+from outrider.errors import ConfigError
+from outrider.log.log import Log
+from outrider.providers import resolve
+from outrider.runtime.session import ONE_RUN_SECONDS, Session
+from outrider.runtime.structured_output import Report
+from outrider.tools.tool import Tool
+
+
+class CodingSessions:
+    """Opens sessions with the coding agent. What a task does not say comes from the worker's own settings."""
+
+    def __init__(self, log: Log, tools: Sequence[Tool] = (), environment: Mapping[str, str] | None = None) -> None:
+        self._log, self._tools = log, tools
+        self._environment = os.environ if environment is None else environment
+
+    def __call__(
+        self, task: Task, id: str, report: Report | None, meter: Meter
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the session of a task."""
+        folder = task_folder(task)
+        settings = task_settings(task, folder, self._environment)
+        bench = Workbench(
+            settings,
+            folder,
+            tools=self._tools,
+            servers=find_servers(folder, self._environment, trust_project=False).servers,
+            start_seconds=ONE_RUN_SECONDS,
+            system_prompt=task.system_prompt,
+            meter=meter,
+        )
+        try:
+            session = bench.open(self._log, id, model=task.model or None, report=report, create=True)
+        except BaseException:
+            bench.close()
+            raise
+        return _closing(session, bench)
+
+
+@asynccontextmanager
+async def _closing(session: Session, bench: Workbench) -> AsyncIterator[Session]:
+    try:
+        yield session
+    finally:
+        with suppress(RuntimeError):
+            await session.aclose()
+        await asyncio.to_thread(bench.close)
+
+
+def check_task(task: Task, environment: Mapping[str, str], *, here: bool) -> None:
+    """Raise an OutriderError if no worker can run the task; with `here`, also if its folder is not on this machine."""
+    if task.model:
+        resolve(task.model)
+    folder = task_folder(task) if here else Path.cwd()
+    task_settings(task, folder, environment)
+
+
+def task_folder(task: Task) -> Path:
+    """Return the working folder of a task. Raises ConfigError if it is not there."""
+    folder = Path(task.cwd).expanduser().absolute() if task.cwd else Path.cwd()
+    if not folder.is_dir():
+        raise ConfigError(f"cwd: there is no folder {task.cwd} on this machine")
+    return folder
+
+
+def task_settings(task: Task, folder: Path, environment: Mapping[str, str]) -> Settings:
+    """Return the settings of a folder with what the task asks for. Raises ConfigError."""
+    given: dict[str, Any] = {}
+    if task.model:
+        given["model"] = task.model
+    if task.effort:
+        given["effort"] = task.effort
+    if task.permissions:
+        given["permissions.mode"] = task.permissions
+    if task.allow:
+        given["permissions.allow"] = list(task.allow)
+    if task.tools is not None:
+        given["tools"] = list(task.tools)
+    settings = load(folder, environment=environment, flags=given).settings
+    return msgspec.structs.replace(settings, limits=task.run_limits(settings.limits))

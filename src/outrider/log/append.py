@@ -1,0 +1,25 @@
+"""Entries on their way into a session, in the form that backends store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from outrider.log.entries import Entry, SessionSettings, encode
+from outrider.log.summary_update import SummaryUpdate
+
+
+class Append:
+    """Entries to append to a held session, all or none."""
+
+    __slots__ = ("bodies", "fence", "number", "time", "update")
+
+    def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings) -> None:
+        self.number, self.fence = number, fence
+        """The session, and the fence that its holder was given."""
+        self.time = time.time()
+        self.bodies = [encode(entry) for entry in entries]
+        """The kind and the body of each entry."""
+        self.update = SummaryUpdate(settings)
+        for entry, (_, body) in zip(entries, self.bodies, strict=True):
+            self.update.add(entry, len(body))

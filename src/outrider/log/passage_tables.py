@@ -1,0 +1,103 @@
+"""The tables of the search index, whatever keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from outrider.conversation.passages import Kind, Passage
+from outrider.conversation.search_query import SearchQuery
+from outrider.log.rows import Row
+
+T = TypeVar("T")
+MAX_TRIGRAMS = 12
+"""Trigrams of one word that are looked up; the whole word is then compared."""
+
+
+class IndexState(msgspec.Struct, frozen=True, array_like=True):
+    """How far a session is indexed."""
+
+    id: str
+    seq: int = 0
+    checksum: int = 0
+    messages: int = 0
+    calls: str = "{}"
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What is searched."""
+
+    sessions: list[int]
+    without: str
+    """A tool whose calls and results are left out."""
+
+
+class Hit(msgspec.Struct, frozen=True, array_like=True):
+    """Where a passage is."""
+
+    session: int
+    seq: int
+    time: float
+    message: int
+    reference: str
+    kind: Kind
+    tool: str
+
+
+class IndexedPassage(msgspec.Struct, frozen=True):
+    """A passage for the index: its row in the log, and its text for comparing."""
+
+    row: Row
+    passage: Passage
+    folded: str
+
+
+class Passages(Protocol):
+    """The tables of the index, while they are open."""
+
+    def states(self) -> dict[int, IndexState]:
+        """Return how far each session is indexed."""
+        ...
+
+    def clear(self) -> None:
+        """Empty the index."""
+        ...
+
+    def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
+        """Add passages in one transaction, if the state is still the old one. Return the state then."""
+        ...
+
+    def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
+        """Return the best passages, those with all words whole first, then the newest."""
+        ...
+
+    def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
+        """Return the seqs and kinds of the passages with this `reference` or `message`, in order."""
+        ...
+
+    def newest(self, session: int, count: int) -> list[tuple[str, int]]:
+        """Return the references and messages of the newest passages, newest first."""
+        ...
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Remove what deleted sessions have left."""
+        ...
+
+
+class PassageTables(Protocol):
+    """The place of the index."""
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether the index is in a file of its own, which may be older than the log, or of another log."""
+        ...
+
+    def exists(self) -> bool:
+        """Return whether anything was ever indexed."""
+        ...
+
+    def run(self, work: Callable[[Passages], T]) -> T:
+        """Run work on the tables, perhaps once more on empty ones. Raise LogError if that fails."""
+        ...

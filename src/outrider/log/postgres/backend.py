@@ -1,0 +1,382 @@
+"""The log in a Postgres database. Many machines can use it at once; each session has one holder."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from outrider.environment import data_folder
+from outrider.errors import DamagedLogError, SessionHeldError, SessionLostError, UnknownSessionError
+from outrider.log.append import Append
+from outrider.log.backend import LOST
+from outrider.log.copying import Fork, Import
+from outrider.log.entries import SessionStarted, SnapshotEntry
+from outrider.log.files import remove_unreferenced
+from outrider.log.holder import STALE_SECONDS, Holder
+from outrider.log.inbox_tables import InboxTables
+from outrider.log.passage_tables import PassageTables
+from outrider.log.pending_write import PendingWrite
+from outrider.log.postgres.address import Address
+from outrider.log.postgres.files import PostgresStore, remove_unreferenced_files
+from outrider.log.postgres.link import Database, Line, LoopThread
+from outrider.log.postgres.schema import Connection
+from outrider.log.postgres.statements import NOW, ROW, Addition, add, created_as, insert
+from outrider.log.postgres.writer import PostgresWriter
+from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
+from outrider.log.session_filter import SessionFilter
+from outrider.log.snapshot_store import SnapshotStore
+from outrider.log.summary import COLUMNS, SessionRow, session_row
+
+T = TypeVar("T")
+PAGE = 256
+"""The number of rows in one read of a session."""
+STOP_SECONDS = 20.0
+_FOLDER = "settings::json ->> 'cwd'"
+
+
+class PostgresBackend:
+    """The schema `outrider` of a database. asyncpg runs in an event loop in a thread of this object."""
+
+    def __init__(self, url: str, held: dict[int, int]) -> None:
+        self._address = Address(url)
+        self._thread = LoopThread()
+        self._database = Database(self._address)
+        self._reader = Line(self._database)
+        self._writer = PostgresWriter(self._thread, self._database, held)
+        self.store = PostgresStore(self._change)
+        self._finalizer = weakref.finalize(self, _stop, self._thread, self._writer, self._reader)
+
+    @property
+    def location(self) -> str:
+        """The URL without its password."""
+        return self._address.location
+
+    @cached_property
+    def folder(self) -> Path:
+        """A folder of this machine for the snapshots of working folders."""
+        return data_folder() / "postgres" / self._address.name
+
+    warning = ""
+
+    def exists(self) -> bool:
+        """Return whether the database has a log."""
+        return self._database.is_current or self._read(self._database.exists)
+
+    def close(self) -> None:
+        """Finish the queued writes and disconnect."""
+        _stop(self._thread, self._writer, self._reader)
+
+    # Reading
+
+    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
+        """Return the sessions that a list shows."""
+        condition, values = _condition(where, first=3)
+        listed = f"parent = '' AND title <> '' AND {condition} ORDER BY opened DESC LIMIT $1 OFFSET $2"
+        return self._find(listed, limit, offset, *values)
+
+    def matching(self, where: SessionFilter) -> list[SessionRow]:
+        """Return all sessions that the filter describes."""
+        condition, values = _condition(where, first=1)
+        return self._find(f"{condition} ORDER BY number", *values)
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of the sessions that a list shows."""
+        found = self._fetch(f"SELECT DISTINCT {_FOLDER}, model FROM session WHERE parent = '' AND title <> ''")
+        folders, models = {folder for folder, _ in found if folder}, {model for _, model in found if model}
+        return sorted(folders), sorted(models)
+
+    def with_prefix(self, prefix: str) -> list[SessionRow]:
+        """Return the first two sessions whose ids begin with this."""
+        if "\0" in prefix:
+            return []
+        return self._find("id >= $1 AND id < $2 ORDER BY id LIMIT 2", prefix, f"{prefix}\U0010ffff")
+
+    def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
+        """Return those of the sessions that are there."""
+        return self._find("number = ANY($1)", list(numbers))
+
+    def children(self, id: str) -> list[SessionRow]:
+        """Return the sessions with this parent."""
+        return self._find("parent = $1 AND parent <> '' ORDER BY number", id)
+
+    def rows(self, extent: Extent, upto: int | None = None) -> Iterator[Row]:
+        """Iterate over the rows of a session, which are read in pages."""
+        return self._rows_after(extent, 0, LAST_SEQ if upto is None else upto, min(extent.last, upto or extent.last))
+
+    def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
+        """Iterate over the next rows after a seq."""
+        rows = self._fetch_rows("session = $1 AND seq > $2 ORDER BY seq LIMIT $3", extent.session, after, count)
+        return in_order(rows, extent, after, min(extent.last, after + 1))
+
+    def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
+        """Return the rows before a seq, oldest first."""
+        condition = "session = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3"
+        rows = self._fetch_rows(condition, extent.session, before, count)[::-1]
+        start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
+        return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
+
+    def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
+        """Return those of the rows that are there."""
+        rows = self._fetch_rows("session = $1 AND seq = ANY($2) ORDER BY seq", extent.session, list(seqs))
+        for each in rows:
+            if not is_intact(each):
+                raise damaged_entry(each[1])
+        return rows
+
+    def newest_rows(self, extent: Extent, count: int) -> list[Row]:
+        """Return the newest rows, oldest first."""
+        rows = self._fetch_rows("session = $1 ORDER BY seq DESC LIMIT $2", extent.session, count)[::-1]
+        before = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
+        return list(in_order(rows, extent, before, extent.last))
+
+    def rows_of_kinds(self, extent: Extent, kinds: Sequence[str]) -> list[Row]:
+        """Return the intact rows of these kinds."""
+        rows = self._fetch_rows("session = $1 AND kind = ANY($2) ORDER BY seq", extent.session, list(kinds))
+        return [each for each in rows if is_intact(each)]
+
+    def references(self, number: int) -> set[str]:
+        """Return the hashes of the files that a session may read."""
+        return {name for (name,) in self._fetch("SELECT sha256 FROM reference WHERE session = $1", number)}
+
+    def _rows_after(self, extent: Extent, after: int, upto: int, last: int) -> Iterator[Row]:
+        try:
+            yield from in_order(self._pages(extent.session, after, upto), extent, after, last)
+        except DamagedLogError:
+            if not self.numbered([extent.session]):
+                raise UnknownSessionError("the session was just deleted") from None
+            raise
+
+    def _pages(self, session: int, after: int, upto: int) -> Iterator[Row]:
+        while True:
+            condition = f"session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT {PAGE}"
+            page = self._fetch_rows(condition, session, after, upto)
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1][1]
+
+    def _find(self, condition: str, *values: object) -> list[SessionRow]:
+        return [session_row(row) for row in self._fetch(f"SELECT {COLUMNS} FROM session WHERE {condition}", *values)]
+
+    def _fetch_rows(self, condition: str, *values: object) -> list[Row]:
+        return self._fetch(f"SELECT {ROW} FROM event WHERE {condition}", *values)
+
+    def _fetch(self, query: str, *values: object) -> list[Any]:
+        async def work(connection: Connection) -> list[Any]:
+            return [tuple(row) for row in await connection.fetch(query, *values)]
+
+        return self._read(work)
+
+    def _read(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        return self._thread.run(self._reader.use(work))
+
+    def _change(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        """Run work that writes on the connection for reading, so that no append waits for it."""
+
+        async def prepared(connection: Connection) -> T:
+            await self._database.prepare(connection)
+            return await work(connection)
+
+        return self._read(prepared)
+
+    # Holding
+
+    def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
+        """Create a session, held with fence 1."""
+        created, writer = time.time(), self._writer
+
+        async def work(connection: Connection) -> int:
+            number = await created_as(connection, started.session, created)
+            if number is None:
+                async with connection.transaction():
+                    number = await insert(connection, started, created, holder.encoded)
+                    if number is None:
+                        raise SessionHeldError(f"the session {started.session[:8]} was just created; try again")
+                    append.number = number
+                    additions = [Addition.of(append, 0)]
+                    if link:
+                        additions.append(Addition.of(link, writer.last.get(link.number, -1)))
+                    if len(await add(connection, additions)) < len(additions):
+                        raise SessionLostError(LOST)
+            writer.last[number] = len(append.bodies)
+            if link:
+                writer.last[link.number] += len(link.bodies)
+            return number
+
+        return writer.run(work)
+
+    def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
+        """Hold a session, unless another did meanwhile."""
+        opened = ", opened = nextval('opening')" if mark_opened else ""
+
+        async def work(connection: Connection) -> bool:
+            row = await connection.fetchrow(
+                f"UPDATE session SET holder = $1, fence = fence + 1, beaten = {NOW}{opened} "
+                "WHERE number = $2 AND fence = $3 AND beat = $4 RETURNING last",
+                *(holder.encoded, found.number, found.fence, found.beat),
+            ) or await connection.fetchrow(  # an attempt whose answer was lost
+                "SELECT last FROM session WHERE number = $2 AND fence = $3 + 1 AND holder = $1",
+                *(holder.encoded, found.number, found.fence),
+            )
+            if row is not None:
+                self._writer.hold(found.number, row[0])
+                await _forget_inbox(connection, [found.number])
+            return row is not None
+
+        return self._writer.run(work)
+
+    def release(self, number: int, fence: int, *, wait: bool) -> None:
+        """Clear the holder if the fence is still this one."""
+
+        async def work(connection: Connection) -> None:
+            query = "UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING true"
+            if await connection.fetchval(query, number, fence):
+                await _forget_inbox(connection, [number])
+
+        (self._writer.run_or_post if wait else self._writer.post)(work)
+
+    def is_held(self, row: SessionRow) -> bool:
+        """Return whether a live process holds the session. The clock of the database judges its lease."""
+        holder = row.summary.holder
+        if holder is None:
+            return False
+        if holder.is_visible:
+            return bool(holder.is_alive())
+        # A restart of the database keeps holders from beating: the time before it does not count.
+        since = "greatest(beaten, extract(epoch from pg_postmaster_start_time())::double precision)"
+        query = f"SELECT {NOW} - {since} FROM session WHERE number = $1 AND fence = $2 AND beat = $3"
+        age = self._fetch(query, row.number, row.fence, row.beat)
+        return not age or bool(age[0][0] < STALE_SECONDS)
+
+    # Writing
+
+    def submit(self, append: Append) -> PendingWrite:
+        """Queue entries."""
+        return self._writer.submit(append)
+
+    def append(self, append: Append) -> None:
+        """Append entries and wait."""
+        self._writer.append(append)
+
+    def fork(self, fork: Fork) -> None:
+        """Write a copy of a session."""
+        created, source = time.time(), fork.source
+
+        async def work(connection: Connection) -> None:
+            if await created_as(connection, fork.started.session, created) is not None:
+                return
+            async with connection.transaction(isolation="repeatable_read"):
+                if not await connection.fetchval("SELECT true FROM session WHERE number = $1", source.number):
+                    raise UnknownSessionError(f"the session {source.summary.id[:8]} was just deleted")
+                names = await connection.fetch("SELECT sha256 FROM reference WHERE session = $1", source.number)
+                fork.update.files = [*{name for (name,) in names} & set(fork.update.files)]
+                number = await insert(connection, fork.started, created)
+                assert number is not None
+                await _insert_rows(connection, [fork.first_row(number)])
+                after = 0
+                while page := await _page(connection, source.number, after, fork.cut):
+                    after = page[-1][1]
+                    await _insert_rows(connection, list(fork.copied_rows(number, page)))
+                await _insert_rows(connection, list(fork.last_rows(number)))
+                await add(connection, [Addition(number, 1, 0, fork.last, [], fork.update)])
+
+        self._change(work)
+
+    def add(self, incoming: Import) -> None:
+        """Write an imported session."""
+        created = time.time()
+
+        async def work(connection: Connection) -> None:
+            if await created_as(connection, incoming.started.session, created) is not None:
+                return
+            async with connection.transaction():
+                number = await insert(connection, incoming.started, created)
+                if number is None:
+                    incoming.rename()
+                    number = await insert(connection, incoming.started, created)
+                    assert number is not None
+                rows = list(incoming.rows(number))
+                for start in range(0, len(rows), PAGE):
+                    await _insert_rows(connection, rows[start : start + PAGE])
+                await add(connection, [Addition(number, 1, 0, incoming.last, [], incoming.update)])
+
+        self._change(work)
+
+    def delete(self, doomed: Sequence[SessionRow]) -> None:
+        """Delete sessions, all or none."""
+        numbers, fences = [each.number for each in doomed], [each.fence for each in doomed]
+        attempts = 0
+
+        async def work(connection: Connection) -> None:
+            nonlocal attempts
+            attempts += 1
+            async with connection.transaction():
+                gone = await connection.fetch(
+                    "DELETE FROM session USING unnest($1::bigint[], $2::bigint[]) AS doomed (number, fence) "
+                    "WHERE session.number = doomed.number AND session.fence = doomed.fence RETURNING session.number",
+                    *(numbers, fences),
+                )
+                if len(gone) < len(doomed) and not (attempts > 1 and not gone):
+                    raise SessionHeldError(f"the session {doomed[0].summary.id[:8]} was just opened; try again")
+                for table in ("event", "reference"):
+                    await connection.execute(f"DELETE FROM {table} WHERE session = ANY($1)", numbers)
+                await _forget_inbox(connection, numbers)
+
+        self._change(work)
+
+    def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
+        """Delete the files that no session refers to, and those of snapshots on this machine."""
+        count, size = self._change(remove_unreferenced_files)
+        rows = self._fetch("SELECT body FROM event WHERE kind = $1", SnapshotEntry.kind)
+        more, larger = remove_unreferenced(snapshots.folder, snapshots.referenced_by(body for (body,) in rows))
+        return count + more, size + larger
+
+    def passage_tables(self) -> PassageTables:
+        """Return the search index, which is in the same database."""
+        from outrider.log.postgres.passages import PostgresPassageTables  # few programs search
+
+        return PostgresPassageTables(self._change)
+
+    def inbox_tables(self) -> InboxTables:
+        """Return the tables of questions and messages."""
+        from outrider.log.postgres.inbox import PostgresInboxTables  # few programs use them
+
+        return PostgresInboxTables(self, self._change, self._writer, self._thread, self._database)
+
+
+def _condition(where: SessionFilter, first: int) -> tuple[str, list[str | float]]:
+    """Return the condition in SQL and its values, whose numbers begin with `first`."""
+    parts = where.conditions(_FOLDER)
+    conditions = [f"{sql} ${number}" for number, (sql, _) in enumerate(parts, first)]
+    return " AND ".join(["true", *conditions]), [value for _, value in parts]
+
+
+async def _forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
+    """Delete the questions of sessions and the messages to them: their holders are gone."""
+    gone = "session = ANY($1)"
+    await connection.execute(
+        f"WITH question AS (DELETE FROM question WHERE {gone}), signal AS (DELETE FROM signal WHERE {gone}) "
+        f"DELETE FROM listener WHERE {gone}",
+        numbers,
+    )
+
+
+async def _page(connection: Connection, session: int, after: int, upto: int) -> list[Row]:
+    query = f"SELECT {ROW} FROM event WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT {PAGE}"
+    return [tuple(row) for row in await connection.fetch(query, session, after, upto)]
+
+
+async def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
+    await connection.executemany(f"INSERT INTO event ({ROW}) VALUES ($1, $2, $3, $4, $5, $6)", rows)
+
+
+def _stop(thread: LoopThread, writer: PostgresWriter, reader: Line) -> None:
+    async def last() -> None:
+        await writer.close()
+        await reader.close()
+
+    thread.stop(last, STOP_SECONDS)

@@ -1,0 +1,202 @@
+"""An event loop in a thread of its own, and connections to Postgres that live in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+import asyncpg
+
+from outrider.errors import LogError
+from outrider.log.postgres.address import Address
+from outrider.log.postgres.errors import BROKEN, COLLISION, explain
+from outrider.log.postgres.schema import MIGRATIONS, SCHEMA, Connection, migrate, version_of
+
+T = TypeVar("T")
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+"""The longest wait for an answer. Without an answer the connection counts as broken: a cut network sends no error."""
+RETRY_SECONDS = 30.0
+"""How long to try again after a connection broke: Postgres may be restarting."""
+PAUSES = (0.02, 0.1, 0.3, 1.0)
+"""The waits between attempts; the last one repeats."""
+
+
+class Use(Protocol):
+    """Runs work on a connection, again if the connection breaks."""
+
+    def __call__(self, work: Callable[[Connection], Coroutine[Any, Any, T]], /) -> T: ...
+
+
+class LoopThread:
+    """Runs coroutines in an event loop of its own. The first use starts the thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in the thread."""
+        return threading.current_thread() is self._thread
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine and wait for its result."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+        finally:
+            work.close()  # if it could not be started
+
+    def call(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a function in the thread soon. Safe in finalizers."""
+        self._running().call_soon_threadsafe(function, *arguments)
+
+    def stop(self, last: Callable[[], Coroutine[Any, Any, None]], seconds: float | None = None) -> None:
+        """Run a last coroutine and end the thread. The next use starts another."""
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        ended = asyncio.run_coroutine_threadsafe(asyncio.wait_for(last(), seconds), loop)
+        with contextlib.suppress(Exception):
+            ended.result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._process != os.getpid():  # before the lock: a thread of the parent process may have held it
+            raise LogError("this Log was created before the process forked; create a new Log in the child process")
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="outrider-log", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError as error:
+                    self._loop.close()
+                    self._loop = self._thread = None
+                    raise LogError(f"the log cannot be used: {error}") from None
+            return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+            loop.run_until_complete(asyncio.wait([task]))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+class Database:
+    """What the connections of one log have in common: the address, and the version of the tables."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.is_current = False
+        """Whether the tables were seen in the version of this program."""
+        self.was_reached = False
+        """Whether a connection was made before: then Postgres may be restarting, and waiting makes sense."""
+
+    async def connect(self, **settings: str) -> Connection:
+        """Return a new connection."""
+        address = self.address
+        connection: Connection = await asyncpg.connect(
+            address.url,
+            password=address.password,
+            timeout=CONNECT_SECONDS,
+            command_timeout=COMMAND_SECONDS,
+            server_settings={"application_name": "outrider", "search_path": SCHEMA, **settings},
+        )
+        try:
+            durable = "SELECT set_config('synchronous_commit', 'on', false)"
+            await connection.execute(f"{durable} WHERE current_setting('synchronous_commit') = 'off'")
+        except BaseException:
+            connection.terminate()
+            raise
+        self.was_reached = True
+        return connection
+
+    async def exists(self, connection: Connection) -> bool:
+        """Return whether there is a log. Upgrade it if it is old."""
+        if not self.is_current:
+            version = await version_of(connection)
+            if version == 0:
+                return False
+            await self.prepare(connection)
+        return True
+
+    async def prepare(self, connection: Connection) -> None:
+        """Create the tables, or bring them to this version."""
+        if not self.is_current:
+            if await version_of(connection) < len(MIGRATIONS):
+                await migrate(connection)
+            self.is_current = True
+
+
+class Line:
+    """One connection, made again when it broke. Used by one caller at a time."""
+
+    def __init__(self, database: Database, **settings: str) -> None:
+        self._database, self._settings = database, settings
+        self._connection: Connection | None = None
+        self._lock: asyncio.Lock | None = None
+
+    async def use(self, work: Callable[[Connection], Coroutine[Any, Any, T]], *, seconds: float | None = None) -> T:
+        """Run work with the connection, again and again while the connection breaks. Raise LogError.
+
+        The work is repeated as a whole. It must find out itself whether an earlier attempt was done.
+        """
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            clock = asyncio.get_running_loop().time
+            deadline = clock() + (RETRY_SECONDS if seconds is None else seconds)
+            attempt = 0
+            while True:
+                try:
+                    return await work(await self._connected())
+                except (*BROKEN, *COLLISION) as error:
+                    if not isinstance(error, COLLISION):
+                        self._drop()
+                    pause = PAUSES[min(attempt, len(PAUSES) - 1)]
+                    is_known = self._database.was_reached or isinstance(error, asyncpg.CannotConnectNowError)
+                    if not is_known or clock() + pause > deadline:
+                        raise explain(error, self._database.address) from None
+                except Exception as error:  # noqa: BLE001 - whatever asyncpg raises is told as a LogError
+                    raise explain(error, self._database.address) from None
+                except BaseException:
+                    self._drop()  # cancelled: an answer may be under way
+                    raise
+                attempt += 1
+                await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        """Disconnect. The next use connects again."""
+        connection, self._connection, self._lock = self._connection, None, None
+        if connection is not None:
+            try:
+                await connection.close(timeout=2)
+            except Exception:  # noqa: BLE001 - it is gone already
+                connection.terminate()
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect(**self._settings)
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()

@@ -1,0 +1,152 @@
+"""The SQL of the log in Postgres. One statement appends the entries of many sessions, each under its fence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from outrider.log.append import Append
+from outrider.log.entries import SessionStarted
+from outrider.log.postgres.schema import Connection
+from outrider.log.rows import Row, row
+from outrider.log.summary_update import SummaryUpdate
+
+NOW = "extract(epoch from clock_timestamp())::double precision"
+"""The time by the clock of the database."""
+ROW = "session, seq, time, kind, body, checksum"
+
+_APPEND = f"""
+    WITH given AS (
+        SELECT * FROM unnest(
+            $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+            $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::float8[], $14::text[],
+            $15::text[], $16::text[], $17::text[]
+        ) AS given (
+            number, fence, before, last, size, entries, turns, input_tokens, output_tokens, cached_tokens,
+            cache_write_tokens, reasoning_tokens, cost, model, first_title, settings, title
+        )
+    ), held AS (
+        UPDATE session SET
+            last = given.last,
+            updated = {NOW},
+            size = session.size + given.size,
+            entries = session.entries + given.entries,
+            turns = session.turns + given.turns,
+            input_tokens = session.input_tokens + given.input_tokens,
+            output_tokens = session.output_tokens + given.output_tokens,
+            cached_tokens = session.cached_tokens + given.cached_tokens,
+            cache_write_tokens = session.cache_write_tokens + given.cache_write_tokens,
+            reasoning_tokens = session.reasoning_tokens + given.reasoning_tokens,
+            cost = CASE WHEN given.cost IS NULL THEN session.cost ELSE coalesce(session.cost, 0) + given.cost END,
+            model = coalesce(given.model, session.model),
+            settings = coalesce(given.settings, session.settings),
+            title = coalesce(given.title, nullif(session.title, ''), given.first_title, '')
+        FROM given
+        WHERE session.number = given.number AND session.fence = given.fence AND session.last = given.before
+        RETURNING session.number
+    ), added AS (
+        INSERT INTO event ({ROW})
+        SELECT event.* FROM unnest(
+            $18::bigint[], $19::bigint[], $20::float8[], $21::text[], $22::bytea[], $23::bigint[]
+        ) AS event ({ROW}) JOIN held ON held.number = event.session
+    ), referred AS (
+        INSERT INTO reference (session, sha256)
+        SELECT file.* FROM unnest($24::bigint[], $25::text[]) AS file (session, sha256)
+            JOIN held ON held.number = file.session
+        ON CONFLICT DO NOTHING
+    )
+    SELECT number FROM held
+"""
+
+_APPEND_ONE = f"""
+    WITH held AS (
+        UPDATE session SET
+            last = $4, updated = {NOW}, size = size + $5, entries = entries + $6, turns = turns + $7,
+            input_tokens = input_tokens + $8, output_tokens = output_tokens + $9, cached_tokens = cached_tokens + $10,
+            cache_write_tokens = cache_write_tokens + $11, reasoning_tokens = reasoning_tokens + $12,
+            cost = CASE WHEN $13::float8 IS NULL THEN cost ELSE coalesce(cost, 0) + $13 END,
+            model = coalesce($14, model), settings = coalesce($16, settings),
+            title = coalesce($17, nullif(title, ''), $15, '')
+        WHERE number = $1 AND fence = $2 AND last = $3
+        RETURNING number
+    )
+    INSERT INTO event ({ROW}) SELECT number, $18, $19, $20, $21, $22 FROM held RETURNING session
+"""
+"""The most frequent case of `_APPEND`, one entry of one session, in half the time."""
+
+
+class Addition(msgspec.Struct):
+    """Rows to add to one session after its row `before`."""
+
+    number: int
+    fence: int
+    before: int
+    last: int
+    rows: list[Row]
+    update: SummaryUpdate
+
+    @classmethod
+    def of(cls, append: Append, before: int) -> Addition:
+        """Return the rows of entries."""
+        update = SummaryUpdate(append.update.settings)
+        addition = cls(append.number, append.fence, before, before, [], update)
+        addition.absorb(append)
+        return addition
+
+    def absorb(self, append: Append) -> None:
+        """Add the entries of another append to the same session."""
+        for kind, body in append.bodies:
+            self.last += 1
+            self.rows.append(row(self.number, self.last, append.time, kind, body))
+        self.update.absorb(append.update)
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        update, used = self.update, self.update.usage
+        title = update.set_title
+        return (
+            *(self.number, self.fence, self.before, self.last, update.size, update.entries, update.turns),
+            *(used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens),
+            *(used.reasoning_tokens, used.cost),
+            *(storable(update.model) or None, storable(update.title) or None),
+            msgspec.json.encode(update.settings).decode() if update.settings_changed else None,
+            None if title is None else storable(title),
+        )
+
+
+async def add(connection: Connection, additions: Sequence[Addition]) -> set[int]:
+    """Add rows to held sessions in one commit. Return the numbers of those that are still held as expected."""
+    if len(additions) == 1 and len(additions[0].rows) == 1 and not additions[0].update.files:
+        number = await connection.fetchval(_APPEND_ONE, *additions[0]._columns, *additions[0].rows[0][1:])
+        return set() if number is None else {number}
+    given = zip(*(each._columns for each in additions), strict=True)
+    rows = [*zip(*(row for each in additions for row in each.rows), strict=True)] or [()] * 6
+    files = [(each.number, file) for each in additions for file in each.update.files]
+    named = [*zip(*files, strict=True)] or [()] * 2
+    found = await connection.fetch(_APPEND, *given, *rows, *named)
+    return {number for (number,) in found}
+
+
+async def insert(connection: Connection, started: SessionStarted, created: float, holder: str = "") -> int | None:
+    """Insert a new session with fence 1. Return its number, or None if its id is taken."""
+    number: int | None = await connection.fetchval(
+        "INSERT INTO session (id, parent, created, updated, holder, fence, beaten) "
+        f"VALUES ($1, $2, $3, $3, $4, 1, {NOW}) ON CONFLICT (id) DO NOTHING RETURNING number",
+        *(started.session, started.parent, created, holder),
+    )
+    return number
+
+
+async def created_as(connection: Connection, id: str, created: float) -> int | None:
+    """Return the number of a session that an attempt whose answer was lost has created, or None."""
+    number: int | None = await connection.fetchval(
+        "SELECT number FROM session WHERE id = $1 AND created = $2", id, created
+    )
+    return number
+
+
+def storable(text: str) -> str:
+    """Return a text that Postgres can store: without NUL."""
+    return text.replace("\0", "\ufffd")

@@ -1,0 +1,279 @@
+"""The log in a folder. Only its owner has access. Any process can read it, and one thread of each writes to it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+
+import msgspec
+
+from outrider.conversation.store import FolderStore
+from outrider.errors import SessionHeldError, SessionLostError, UnknownSessionError
+from outrider.log.append import Append
+from outrider.log.backend import LOST
+from outrider.log.copying import Fork, Import
+from outrider.log.entries import SessionStarted, SnapshotEntry
+from outrider.log.files import remove_unreferenced
+from outrider.log.holder import BEAT_SECONDS, Holder
+from outrider.log.inbox_tables import InboxTables
+from outrider.log.passage_tables import PassageTables
+from outrider.log.pending_write import PendingWrite
+from outrider.log.rows import Extent, Row, row
+from outrider.log.session_filter import SessionFilter
+from outrider.log.snapshot_store import SnapshotStore
+from outrider.log.sqlite.database import explain_errors, reading
+from outrider.log.sqlite.event_table import (
+    INSERT,
+    read_after,
+    read_before,
+    read_kinds,
+    read_newest,
+    read_row,
+    read_rows,
+)
+from outrider.log.sqlite.filesystem import network_file_system
+from outrider.log.sqlite.inbox_rows import forget_inbox
+from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
+from outrider.log.sqlite.session_table import find, insert, references, write_update
+from outrider.log.sqlite.writer import Writer
+from outrider.log.summary import SessionRow
+
+_FOLDER = "json_extract(settings, '$.cwd')"
+
+
+class SqliteBackend:
+    """`log.db` in a folder, and `attachments/` beside it."""
+
+    def __init__(self, folder: str | os.PathLike[str], held: dict[int, int]) -> None:
+        self.folder = Path(folder).expanduser().absolute()
+        self.path = self.folder / "log.db"
+        self.store = FolderStore(self.folder / "attachments")
+        self.writer = Writer(self.path, held, partial(heartbeat, held), BEAT_SECONDS)
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    @cached_property
+    def warning(self) -> str:
+        """A warning if the folder is on a network file system."""
+        kind = network_file_system(self.folder if self.folder.exists() else self.folder.parent)
+        if not kind:
+            return ""
+        return (
+            f"the log is on a network file system ({kind}): it is slower there, and only safe if the server keeps "
+            "locks; set OUTRIDER_HOME to a folder on a disk of this machine"
+        )
+
+    def exists(self) -> bool:
+        """Return whether the file exists."""
+        with explain_errors(self.path, "read"):
+            return self.path.exists()
+
+    def close(self) -> None:
+        """Finish the queued writes and close the file."""
+        self.writer.close()
+
+    # Reading
+
+    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
+        """Return the sessions that a list shows."""
+        condition, values = _condition(where)
+        listed = f"parent = '' AND title != '' AND {condition} ORDER BY opened DESC LIMIT ? OFFSET ?"
+        return self._find(listed, *values, -1 if limit is None else limit, offset)
+
+    def matching(self, where: SessionFilter) -> list[SessionRow]:
+        """Return all sessions that the filter describes."""
+        condition, values = _condition(where)
+        return self._find(condition, *values)
+
+    def folders_and_models(self) -> tuple[list[str], list[str]]:
+        """Return the working folders and the models of the sessions that a list shows."""
+        with reading(self.path) as connection:
+            columns = [
+                connection.execute(
+                    f"SELECT DISTINCT {column} FROM session WHERE parent = '' AND title != ''"
+                ).fetchall()
+                for column in (_FOLDER, "model")
+            ]
+        folders, models = (sorted({value for (value,) in found if value}) for found in columns)
+        return folders, models
+
+    def with_prefix(self, prefix: str) -> list[SessionRow]:
+        """Return the first two sessions whose ids begin with this."""
+        # Search the prefix as a range: the highest character sorts after every id with this prefix.
+        return self._find("id >= ? AND id < ? ORDER BY id LIMIT 2", prefix, f"{prefix}\U0010ffff")
+
+    def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
+        """Return those of the sessions that are there."""
+        return self._find("number IN (SELECT value FROM json_each(?))", msgspec.json.encode(numbers).decode())
+
+    def children(self, id: str) -> list[SessionRow]:
+        """Return the sessions with this parent."""
+        # The second condition is redundant, but SQLite needs it to use the partial index.
+        return self._find("parent = ? AND parent != '' ORDER BY number", id)
+
+    def rows(self, extent: Extent, upto: int | None = None) -> Iterator[Row]:
+        """Iterate over the rows of a session."""
+        with reading(self.path) as connection:
+            yield from read_rows(connection, extent, upto=upto)
+
+    def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
+        """Iterate over the next rows after a seq."""
+        with reading(self.path) as connection:
+            yield from read_after(connection, extent, after, count)
+
+    def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
+        """Return the rows before a seq, oldest first."""
+        with reading(self.path) as connection:
+            return read_before(connection, extent, before, count)
+
+    def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
+        """Return those of the rows that are there."""
+        with reading(self.path) as connection:
+            return [found for seq in seqs if (found := read_row(connection, extent, seq))]
+
+    def newest_rows(self, extent: Extent, count: int) -> list[Row]:
+        """Return the newest rows, oldest first."""
+        with reading(self.path) as connection:
+            return read_newest(connection, extent, count)
+
+    def rows_of_kinds(self, extent: Extent, kinds: Sequence[str]) -> list[Row]:
+        """Return the intact rows of these kinds."""
+        with reading(self.path) as connection:
+            return read_kinds(connection, extent, kinds)
+
+    def references(self, number: int) -> set[str]:
+        """Return the hashes of the files that a session may read."""
+        with reading(self.path) as connection:
+            return references(connection, number)
+
+    def _find(self, condition: str, *values: object) -> list[SessionRow]:
+        with reading(self.path) as connection:
+            return find(connection, condition, *values)
+
+    # Holding
+
+    def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
+        """Create a session, held with fence 1."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            append.number = insert(connection, started, holder.encoded)
+            _append(append, connection)
+            if link:
+                _append(link, connection)
+            return append.number
+
+        return self.writer.run(work)
+
+    def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
+        """Hold a session, unless another did meanwhile."""
+        return self.writer.run(partial(acquire, found, holder, mark_opened))
+
+    def release(self, number: int, fence: int, *, wait: bool) -> None:
+        """Clear the holder if the fence is still this one."""
+        (self.writer.run_or_post if wait else self.writer.post)(partial(release, number, fence))
+
+    def is_held(self, row: SessionRow) -> bool:
+        """Return whether a live process holds the session."""
+        return is_held(row, self.path)
+
+    # Writing
+
+    def submit(self, append: Append) -> PendingWrite:
+        """Queue entries."""
+        return self.writer.submit(partial(_append, append))
+
+    def append(self, append: Append) -> None:
+        """Append entries and wait."""
+        self.writer.run(partial(_append, append))
+
+    def fork(self, fork: Fork) -> None:
+        """Write a copy of a session."""
+        self.writer.run(partial(_fork, fork))
+
+    def add(self, incoming: Import) -> None:
+        """Write an imported session."""
+        self.writer.run(partial(_add, incoming))
+
+    def delete(self, doomed: Sequence[SessionRow]) -> None:
+        """Delete sessions, all or none."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for each in doomed:
+                if not find(connection, "number = ? AND fence = ?", each.number, each.fence):
+                    raise SessionHeldError(f"the session {each.summary.id[:8]} was just opened; try again")
+                for table, column in (("event", "session"), ("reference", "session"), ("session", "number")):
+                    connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
+                forget_inbox(connection, each.number)
+
+        self.writer.run(work)
+
+    def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
+        """Delete the files that no session refers to. Nobody writes meanwhile."""
+
+        def work(connection: sqlite3.Connection) -> tuple[int, int]:
+            referenced = {name for (name,) in connection.execute("SELECT DISTINCT sha256 FROM reference")}
+            count, size = remove_unreferenced(self.store.folder, referenced)
+            rows = connection.execute("SELECT body FROM event WHERE kind = ?", (SnapshotEntry.kind,))
+            in_snapshots = snapshots.referenced_by(body for (body,) in rows)
+            more, larger = remove_unreferenced(snapshots.folder, in_snapshots)
+            return count + more, size + larger
+
+        return self.writer.run(work)
+
+    def passage_tables(self) -> PassageTables:
+        """Return the search index beside the log."""
+        from outrider.log.sqlite.passages import SqlitePassageTables  # few programs search
+
+        return SqlitePassageTables(self.folder / "search.db")
+
+    def inbox_tables(self) -> InboxTables:
+        """Return the tables of questions and messages."""
+        from outrider.log.sqlite.inbox import SqliteInboxTables  # few programs use them
+
+        return SqliteInboxTables(self.path, self.writer)
+
+
+def _condition(where: SessionFilter) -> tuple[str, list[str | float]]:
+    parts = where.conditions(_FOLDER)
+    return " AND ".join(["1", *(f"{sql} ?" for sql, _ in parts)]), [value for _, value in parts]
+
+
+def _append(append: Append, connection: sqlite3.Connection) -> None:
+    """Append the entries if the fence is still that of the holder."""
+    number = append.number
+    found = connection.execute(
+        "SELECT last FROM session WHERE number = ? AND fence = ?", (number, append.fence)
+    ).fetchone()
+    if found is None:
+        raise SessionLostError(LOST)
+    last: int = found[0]
+    for kind, body in append.bodies:
+        last += 1
+        connection.execute(INSERT, row(number, last, append.time, kind, body))
+    write_update(connection, append.update, number, last)
+
+
+def _fork(fork: Fork, connection: sqlite3.Connection) -> None:
+    source = fork.source
+    if not find(connection, "number = ?", source.number):
+        raise UnknownSessionError(f"the session {source.summary.id[:8]} was just deleted")
+    fork.update.files = [*references(connection, source.number) & set(fork.update.files)]
+    number = insert(connection, fork.started)
+    connection.execute(INSERT, fork.first_row(number))
+    connection.executemany(INSERT, fork.copied_rows(number, read_rows(connection, source.extent, upto=fork.cut)))
+    connection.executemany(INSERT, fork.last_rows(number))
+    write_update(connection, fork.update, number, fork.last)
+
+
+def _add(incoming: Import, connection: sqlite3.Connection) -> None:
+    if find(connection, "id = ?", incoming.started.session):
+        incoming.rename()
+    number = insert(connection, incoming.started)
+    connection.executemany(INSERT, incoming.rows(number))
+    write_update(connection, incoming.update, number, incoming.last)

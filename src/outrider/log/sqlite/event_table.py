@@ -1,0 +1,56 @@
+"""The table of entries in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
+
+INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
+_SELECT = "SELECT session, seq, time, kind, body, checksum FROM event"
+
+
+def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None = None) -> Iterator[Row]:
+    """Iterate over the rows of a session up to a seq, in order. Raise DamagedLogError if any is missing or damaged."""
+    rows = connection.execute(
+        f"{_SELECT} WHERE session = ? AND seq <= ? ORDER BY seq", (extent.session, LAST_SEQ if upto is None else upto)
+    )
+    return in_order(rows, extent, 0, min(extent.last, upto or extent.last))
+
+
+def read_after(connection: sqlite3.Connection, extent: Extent, after: int, count: int) -> Iterator[Row]:
+    """Iterate over the next rows after a seq, in order. Raise DamagedLogError if any is missing or damaged."""
+    query = f"{_SELECT} WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+    rows = connection.execute(query, (extent.session, after, count))
+    return in_order(rows, extent, after, min(extent.last, after + 1))
+
+
+def read_before(connection: sqlite3.Connection, extent: Extent, before: int, count: int) -> list[Row]:
+    """Return the rows before a seq, oldest first. Raise DamagedLogError if any is missing or damaged."""
+    query = f"{_SELECT} WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+    rows = connection.execute(query, (extent.session, before, count)).fetchall()[::-1]
+    start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
+    return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
+
+
+def read_row(connection: sqlite3.Connection, extent: Extent, seq: int) -> Row | None:
+    """Return one row, or None if it does not exist."""
+    found: Row | None = connection.execute(f"{_SELECT} WHERE session = ? AND seq = ?", (extent.session, seq)).fetchone()
+    if found is not None and not is_intact(found):
+        raise damaged_entry(seq)
+    return found
+
+
+def read_kinds(connection: sqlite3.Connection, extent: Extent, kinds: Sequence[str]) -> list[Row]:
+    """Return the intact rows of these kinds, in order."""
+    query = f"{_SELECT} WHERE session = ? AND kind IN ({', '.join('?' for _ in kinds)}) ORDER BY seq"
+    return [each for each in connection.execute(query, (extent.session, *kinds)) if is_intact(each)]
+
+
+def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:
+    """Return the newest rows, oldest first."""
+    query = f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?"
+    rows = connection.execute(query, (extent.session, count)).fetchall()[::-1]
+    before = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
+    return list(in_order(rows, extent, before, extent.last))

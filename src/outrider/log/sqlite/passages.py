@@ -1,0 +1,145 @@
+"""The search index of a log in a folder: `search.db`, which can be built again from the log.
+
+A SQLite without FTS5 finds the same by reading every passage.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from outrider.conversation.search_query import SearchQuery, best
+from outrider.errors import LogError
+from outrider.log.passage_tables import MAX_TRIGRAMS, Hit, IndexedPassage, IndexState, Passages, Scope
+from outrider.log.sqlite.search_file import clear, has_trigrams, is_damage, is_unusable, open_index, remove
+
+T = TypeVar("T")
+_IN_SCOPE = "p.session IN (SELECT value FROM json_each(?)) AND p.tool IS NOT ?"
+_HIT = "p.session, p.seq, p.time, p.message, p.reference, p.kind, p.tool"
+
+
+class SqlitePassageTables:
+    """The file of the index. It is opened for each search."""
+
+    is_separate = True
+
+    def __init__(self, path: Path, *, trigrams: bool | None = None) -> None:
+        self.path = path
+        self._trigrams = has_trigrams() if trigrams is None else trigrams
+
+    def exists(self) -> bool:
+        """Return whether there is an index."""
+        return self.path.exists()
+
+    def run(self, work: Callable[[Passages], T]) -> T:
+        """Run work on the index: once more on a new one if it is damaged, in memory if no file can be written."""
+        try:
+            try:
+                return self._on(self.path, work)
+            except sqlite3.Error as error:
+                if not is_damage(error):
+                    raise
+                remove(self.path)
+                return self._on(self.path, work)
+        except sqlite3.Error as error:
+            if not is_damage(error) and not is_unusable(error):
+                raise LogError(f"the search index {self.path} is in use ({error}); try again") from error
+        try:
+            return self._on(Path(":memory:"), work)
+        except sqlite3.Error as error:
+            raise LogError(f"the log cannot be searched: {error}") from error
+
+    def _on(self, path: Path, work: Callable[[Passages], T]) -> T:
+        with closing(open_index(path, self._trigrams)) as index:
+            return work(_SqlitePassages(index, self._trigrams))
+
+
+class _SqlitePassages:
+    """The open index."""
+
+    def __init__(self, index: sqlite3.Connection, trigrams: bool) -> None:
+        self._index, self._trigrams = index, trigrams
+
+    def states(self) -> dict[int, IndexState]:
+        return {number: IndexState(*state) for number, *state in self._index.execute("SELECT * FROM session")}
+
+    def clear(self) -> None:
+        clear(self._index, self._trigrams)
+
+    def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
+        index = self._index
+        index.execute("BEGIN IMMEDIATE")
+        try:
+            found = index.execute("SELECT * FROM session WHERE number = ?", (number,)).fetchone()
+            if found and IndexState(*found[1:]) != old:  # another process was quicker
+                new = IndexState(*found[1:])
+            else:
+                for each in passages:
+                    self._insert(each)
+                values = number, new.id, new.seq, new.checksum, new.messages, new.calls
+                index.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)", values)
+            index.execute("COMMIT")
+        except BaseException:
+            if index.in_transaction:
+                index.execute("ROLLBACK")
+            raise
+        return new
+
+    def _insert(self, each: IndexedPassage) -> None:
+        row, passage = each.row, each.passage
+        values = row[0], row[1], row[2], passage.message, passage.reference, passage.kind, passage.tool, each.folded
+        added = self._index.execute(
+            "INSERT OR IGNORE INTO passage (session, seq, time, message, reference, kind, tool, folded) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            values,
+        )
+        if added.rowcount and self._trigrams:
+            self._index.execute("INSERT INTO trigram (rowid, folded) VALUES (?, ?)", (added.lastrowid, each.folded))
+
+    def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
+        index, words = self._index, query.words
+        index.create_function("has_whole", 1, query.has_whole, deterministic=True)
+        order = ("p.time", "p.id") if len(scope.sessions) > 1 else ("p.id",)
+        source, values = self._matching(words, scope)
+        newest = ", ".join(["has_whole(p.folded) DESC", *(f"{column} DESC" for column in order)])
+        rows = index.execute(f"SELECT {_HIT} {source} ORDER BY {newest} LIMIT ?", (*values, limit)).fetchall()
+        if not rows and len(words) > 1:
+            parts = [self._matching([word], scope) for word in words]
+            matches = [set(index.execute(f"SELECT {', '.join(order)} {part}", given)) for part, given in parts]
+            count = f"SELECT count(*) FROM passage p WHERE {_IN_SCOPE}"
+            total = index.execute(count, _values(scope)).fetchone()[0]
+            for *_, number in best(matches, total, limit):
+                rows += index.execute(f"SELECT {_HIT} FROM passage p WHERE p.id = ?", (number,)).fetchall()
+        return [Hit(*row) for row in rows]
+
+    def _matching(self, words: Sequence[str], scope: Scope) -> tuple[str, list[str]]:
+        """Return the FROM and WHERE of the passages that contain all words, with their values."""
+        trigrams = {word[at : at + 3]: None for word in words for at in range(min(len(word) - 2, MAX_TRIGRAMS))}
+        checks = " AND ".join([_IN_SCOPE, *("instr(p.folded, ?)" for _ in words)])
+        if not trigrams or not self._trigrams:
+            return f"FROM passage p WHERE {checks}", [*_values(scope), *words]
+        match = " AND ".join('"{}"'.format(each.replace('"', '""')) for each in trigrams)
+        joined = "FROM trigram JOIN passage p ON p.id = trigram.rowid WHERE trigram MATCH ?"
+        return f"{joined} AND {checks}", [match, *_values(scope), *words]
+
+    def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
+        query = f"SELECT seq, kind FROM passage WHERE session = ? AND {column} = ? ORDER BY id"
+        return self._index.execute(query, (session, value)).fetchall()
+
+    def newest(self, session: int, count: int) -> list[tuple[str, int]]:
+        query = "SELECT reference, message FROM passage WHERE session = ? ORDER BY id DESC LIMIT ?"
+        return self._index.execute(query, (session, count)).fetchall()
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        # The index is emptied: its trigrams of one session cannot be overwritten alone.
+        if not self.states().keys().isdisjoint(numbers):
+            self.clear()
+
+
+def _values(scope: Scope) -> list[str]:
+    return [msgspec.json.encode(scope.sessions).decode(), scope.without or "\0"]

@@ -1,0 +1,81 @@
+"""The tables of sessions and of their files in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from outrider.log.entries import SessionStarted
+from outrider.log.summary import COLUMNS, SessionRow, session_row
+from outrider.log.summary_update import SummaryUpdate
+
+_COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
+_COUNT = f"{_COUNTS} WHERE number = ?"
+_COUNT_TURNS = (
+    f"{_COUNTS}, turns = turns + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+    "cached_tokens = cached_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
+    "reasoning_tokens = reasoning_tokens + ?, cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END "
+    "WHERE number = ?"
+)
+
+
+def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
+    """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
+    return [session_row(row) for row in connection.execute(f"SELECT {COLUMNS} FROM session WHERE {condition}", values)]
+
+
+def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
+    """Insert a new session as the most recently opened one. Return its number."""
+    now = time.time()
+    cursor = connection.execute(
+        "INSERT INTO session (id, parent, created, updated, opened, holder, fence, beaten) "
+        "VALUES (?, ?, ?, ?, (SELECT coalesce(max(opened), 0) + 1 FROM session), ?, 1, ?)",
+        (started.session, started.parent, now, now, holder, now),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int) -> None:
+    """Update the summary of a session, in the same transaction as its entries."""
+    changed = [last, time.time(), update.size, update.entries]
+    if update.counts_turns:
+        used = update.usage
+        tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
+        connection.execute(
+            _COUNT_TURNS, (*changed, update.turns, *tokens, used.reasoning_tokens, used.cost, used.cost, session)
+        )
+    else:
+        connection.execute(_COUNT, (*changed, session))
+    if update.model:
+        named = update.model, session, update.model
+        connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
+    if update.title:
+        connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (update.title, session))
+    if update.settings_changed:
+        _write_settings(connection, update, session)
+    if update.files:
+        add_references(connection, session, update.files)
+
+
+def _write_settings(connection: sqlite3.Connection, update: SummaryUpdate, session: int) -> None:
+    settings = update.settings
+    connection.execute(
+        "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
+    )
+    if title := update.set_title:
+        connection.execute("UPDATE session SET title = ? WHERE number = ?", (title, session))
+
+
+def references(connection: sqlite3.Connection, session: int) -> set[str]:
+    """Return the hashes of the files that a session may read."""
+    return {name for (name,) in connection.execute("SELECT sha256 FROM reference WHERE session = ?", (session,))}
+
+
+def add_references(connection: sqlite3.Connection, session: int, files: Iterable[str]) -> None:
+    """Allow the session to read these files."""
+    connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", [(session, file) for file in files])

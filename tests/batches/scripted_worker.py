@@ -1,0 +1,77 @@
+"""A worker process with a scripted model and one tool whose effects count: it appends the task's id to a ledger.
+
+python -m tests.batches.scripted_worker LOG BATCH LEDGER [--seconds SECONDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from outrider import Agent, Log, ScriptedModel, tool
+from outrider.batches.dbos_queue import DbosQueue
+from outrider.batches.queue import open_queue
+from outrider.batches.running import AgentSessions, TaskRunner
+from outrider.cli.worker import _stop_at_eof, _stop_on_signals
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Delay, Step, call
+from outrider.tools.tool import Tool
+
+
+def ledger_tool(ledger: Path) -> Tool:
+    @tool(effect="write")
+    def append(name: str) -> str:
+        """Append a name to the ledger, which must happen once."""
+        time.sleep(0.002)  # a kill may come before, in and after the write
+        handle = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(handle, f"{name}\n".encode())
+        os.close(handle)
+        time.sleep(0.002)
+        return "appended"
+
+    return append
+
+
+def agent(ledger: Path, seconds: float = 0.0) -> Agent:
+    def step(request: Request) -> Step:
+        last = request.messages[-1]
+        if last.tool_results:
+            return Delay(seconds, f"result: {last.tool_results[0].text[:40]}")
+        return Delay(seconds, call("append", name=last.text))
+
+    return Agent(ScriptedModel(step), tools=[ledger_tool(ledger)])
+
+
+async def work(options: argparse.Namespace) -> None:
+    log = Log(options.log)
+    queue = DbosQueue(options.queue, lease=options.lease) if options.queue else open_queue(log)
+    stop = asyncio.Event()
+    runner = TaskRunner(AgentSessions(agent(Path(options.ledger), options.seconds), log), queue)
+    working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
+    _stop_on_signals(stop, working.cancel)
+    _stop_at_eof(stop)
+    try:
+        await working
+    except asyncio.CancelledError:
+        pass
+    finally:
+        queue.close()
+        log.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("log")
+    parser.add_argument("batch")
+    parser.add_argument("ledger")
+    parser.add_argument("--queue", default="")
+    parser.add_argument("--lease", type=float, default=3.0)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    asyncio.run(work(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

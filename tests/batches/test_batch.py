@@ -1,0 +1,300 @@
+"""`batch()` from Python, on the embedded log."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from outrider import (
+    Agent,
+    BudgetError,
+    Limits,
+    Log,
+    Retry,
+    ScriptedModel,
+    Session,
+    Task,
+    TaskResult,
+    Usage,
+    batch,
+    tool,
+)
+from outrider.batches.local_queue import LocalQueue
+from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState
+from outrider.conversation.messages import Message
+from outrider.errors import ConfigError, ProviderError, RateLimitedError
+from outrider.log.holder import Holder
+from outrider.providers.base import Reply, Request
+from outrider.providers.testing.scripted import Delay, Step, call
+
+
+def echo(request: Request) -> Step:
+    return f"you said {request.messages[-1].text}"
+
+
+async def collect(agent: Agent, tasks: Any, log: Log, **options: Any) -> dict[str, TaskResult]:
+    results = [result async for result in batch(agent, tasks, log=log, **options)]
+    found = {result.id: result for result in results}
+    assert len(found) == len(results)
+    return found
+
+
+async def test_each_task_has_one_result_and_a_session(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    tasks = ["hello", Task("there", id="b", metadata={"row": 2}), {"id": "c", "prompt": "you"}]
+    found = await collect(Agent(ScriptedModel(echo)), tasks, log)
+    assert {name: result.text for name, result in found.items()} == {
+        "1": "you said hello",
+        "b": "you said there",
+        "c": "you said you",
+    }
+    assert found["b"].metadata == {"row": 2}
+    assert [message.text for message in log.messages(found["c"].session)] == ["you", "you said you"]
+    log.close()
+
+
+async def test_results_have_the_type_of_the_output(tmp_path: Path) -> None:
+    class Point(msgspec.Struct):
+        x: int
+
+    with Log(tmp_path) as log:
+        agent = Agent(ScriptedModel(lambda request: call("report_back", x=len(request.messages[-1].text))))
+        found = await collect(agent, ["abc"], log, output=Point)
+    assert found["1"].structured_output == Point(3)
+
+
+async def test_failures_have_reasons_and_do_not_stop_others(tmp_path: Path) -> None:
+    def step(request: Request) -> Step:
+        text = request.messages[-1].text
+        if text == "fail":
+            return ProviderError("the model is on fire")
+        return call("nothing") if text != "fine" else "fine"
+
+    with Log(tmp_path) as log:
+        agent = Agent(ScriptedModel(step), limits=Limits(max_turns=2))
+        found = await collect(agent, ["fail", "loop", "fine", Task("x", model="nix/nix")], log, workers=2)
+    assert (found["1"].status, found["1"].error) == ("error", "the model is on fire")
+    assert (found["2"].status, found["2"].error) == ("max_turns", "stopped by the limit max_turns")
+    assert found["3"].is_done
+    assert "there is no model 'nix/nix'" in found["4"].error
+
+
+async def test_a_stopped_batch_goes_on_under_its_name(tmp_path: Path) -> None:
+    """Results that are there are not computed again, and the interrupted session is resumed."""
+    runs: list[str] = []
+    held = asyncio.Event()
+
+    @tool(effect="write")
+    def note(text: str) -> str:
+        """Note it."""
+        runs.append(text)
+        return "noted"
+
+    def step(request: Request) -> Step:
+        last = request.messages[-1]
+        if not last.tool_results:
+            return call("note", text=last.text)
+        if request.messages[0].text == "slow" and not held.is_set():
+            held.set()
+            return Delay(3600, "never")
+        return "done"
+
+    agent = Agent(ScriptedModel(step), tools=[note])
+    with Log(tmp_path) as log:
+        running = batch(agent, ["quick", "slow"], log=log, name="job", workers=2)
+        assert (await anext(running)).id == "1"
+        await held.wait()
+        await running.aclose()
+        found = await collect(agent, ["quick", "slow", "later"], log, name="job")
+    assert {name: result.text for name, result in found.items()} == {"1": "done", "2": "done", "3": "done"}
+    assert sorted(runs) == ["later", "quick", "slow"]
+    assert found["2"].turns == 2
+
+
+async def test_a_task_that_changed_is_refused(tmp_path: Path) -> None:
+    agent = Agent(ScriptedModel(echo))
+    with Log(tmp_path) as log:
+        await collect(agent, ["a"], log, name="job")
+        with pytest.raises(ConfigError, match="the task '1' has another prompt than when this batch began"):
+            await collect(agent, ["b"], log, name="job")
+
+
+async def test_the_budget_is_one_for_all_tasks(tmp_path: Path) -> None:
+    def step(request: Request) -> Step:
+        return Reply(Message.assistant("ok"), usage=Usage(cost=0.4))
+
+    agent = Agent(ScriptedModel(step))
+    tasks = [f"task {number}" for number in range(10)]
+    with Log(tmp_path) as log:
+        with pytest.raises(BudgetError, match=r"the budget of \$1 is used up, and 3 of 10 tasks have results"):
+            await collect(agent, tasks, log, name="job", workers=1, budget=1.0)
+        found = await collect(agent, tasks, log, name="job", budget=100)
+    assert len(found) == 10
+    assert {result.status for result in found.values()} == {"done"}
+
+
+async def test_requests_to_a_provider_wait_for_their_turn(tmp_path: Path) -> None:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    with Log(tmp_path) as log:
+        await collect(Agent(ScriptedModel(echo)), ["a", "b"], log, workers=2, rates={"scripted": 60})
+    assert clock() - began >= 1.0
+
+
+async def test_a_refused_request_makes_the_others_wait(tmp_path: Path) -> None:
+    clock = asyncio.get_running_loop().time
+    times: list[float] = []
+
+    def step(request: Request) -> Step:
+        times.append(clock())
+        return RateLimitedError("slow down", retryable=True, retry_after=1.0) if len(times) == 1 else "ok"
+
+    with Log(tmp_path) as log:
+        agent = Agent(ScriptedModel(step), retry=Retry(seconds=0))
+        found = await collect(agent, ["a", "b"], log, workers=1)
+    assert [found[name].status for name in "12"] == ["error", "done"]
+    assert times[1] - times[0] >= 0.9
+
+
+def test_slots_are_shared_by_all_queues_of_a_log(tmp_path: Path) -> None:
+    queues = LocalQueue(tmp_path), LocalQueue(tmp_path)
+    waits = [queue.reserve("anthropic", 100.0) for queue in (*queues, *queues)]
+    assert [round(wait / 100) for wait in waits] == [0, 1, 2, 3]
+    queues[0].block("gemini", 100.0)
+    assert round(queues[1].reserve("gemini", 0.0) / 100) == 1
+    assert queues[1].reserve("openai", 0.0) == 0
+    for queue in queues:
+        queue.close()
+
+
+async def test_limits_count_over_all_attempts(tmp_path: Path) -> None:
+    """A task that was interrupted does not start its turns anew."""
+    count = 0
+    reached = asyncio.Event()
+
+    def step(request: Request) -> Step:
+        nonlocal count
+        count += 1
+        if count == 3:
+            reached.set()
+            return Delay(3600, "never")
+        return call("look", number=count)
+
+    @tool(effect="read")
+    def look(number: int) -> str:
+        """Look."""
+        return str(number)
+
+    agent = Agent(ScriptedModel(step), tools=[look], limits=Limits(max_turns=4))
+    with Log(tmp_path) as log:
+        running = asyncio.ensure_future(collect(agent, ["go"], log, name="job"))
+        await reached.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        found = await collect(agent, ["go"], log, name="job")
+    assert found["1"].status == "max_turns"
+    assert found["1"].turns == 4
+    assert count == 5
+
+
+async def test_a_failing_log_does_not_fail_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is resumed from what is in the log."""
+    from outrider.errors import LogError
+    from outrider.log.journal import Journal
+    from outrider.log.pending_write import PendingWrite
+
+    write, failures = Journal.write, 2
+
+    def failing(self: Journal, *entries: Any) -> PendingWrite:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            return PendingWrite.failed(LogError("the disk is away"))
+        return write(self, *entries)
+
+    with Log(tmp_path) as log:
+        monkeypatch.setattr(Journal, "write", failing)
+        found = await collect(Agent(ScriptedModel(echo)), ["hello"], log)
+    assert found["1"].text == "you said hello"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "options", "sentence"),
+    [
+        ([Task("x", permissions="all")], {}, "task 1: permissions, allow, tools and system_prompt are for"),
+        (["a", {"id": "1", "prompt": "b"}], {}, "task 2: another task has the id '1'"),
+        (["a", ""], {}, "task 2: the prompt is empty"),
+        ([3], {}, "task 1: a task is text, a Task or a mapping, not int"),
+        (["a"], {"workers": -1}, "workers is -1"),
+        (["a"], {"budget": 0}, "budget is 0"),
+        (["a"], {"rates": {"x": 0}}, "the rate of x is 0"),
+    ],
+)
+async def test_wrong_arguments_are_refused_before_anything_starts(
+    tmp_path: Path, tasks: list[Any], options: dict[str, Any], sentence: str
+) -> None:
+    model = ScriptedModel(echo)
+    with Log(tmp_path) as log, pytest.raises(ValueError, match=sentence):
+        await collect(Agent(model), tasks, log, **options)
+    assert model.requests == []
+
+
+def test_a_task_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
+    queue = LocalQueue(tmp_path)
+    id = queue.begin("job", BatchSettings(), resume=False)  # noqa: A001
+    queue.add(id, [Task("x", id="poison", metadata=7), Task("y", id="fine")])
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        worker = subprocess.Popen(["true"])
+        doomed = LocalQueue(tmp_path)
+        doomed._worker = msgspec.json.encode(
+            msgspec.structs.replace(Holder.current(), pid=worker.pid, started="1")
+        ).decode()
+        worker.wait()
+        claim = doomed._claim("", frozenset(), 0)
+        assert claim is not None
+        assert (claim.task.id, claim.attempt) == ("poison", attempt)
+        doomed.close()
+        queue._free_tasks_of_dead_workers()
+    ((result,), _) = queue.results(id, 0)
+    assert (result.id, result.status, result.attempts, result.metadata) == ("poison", "error", MAX_ATTEMPTS, 7)
+    assert "5 workers died while they ran this task" in result.error
+    assert queue.state(id) == BatchState(2, 1, 0)
+    queue.close()
+
+
+def test_a_worker_that_lost_its_task_cannot_finish_it(tmp_path: Path) -> None:
+    queue, late = LocalQueue(tmp_path), LocalQueue(tmp_path)
+    id = queue.begin("job", BatchSettings(), resume=False)  # noqa: A001
+    queue.add(id, [Task("x", id="a")])
+    claim = late._claim("", frozenset(), 0)
+    assert claim is not None
+    late._put_back(claim)
+    again = queue._claim("", frozenset(), 0)
+    assert again is not None
+    late._finish(claim, TaskResult("a", "done", "late"))
+    queue._finish(again, TaskResult("a", "done", "right"))
+    late._finish(claim, TaskResult("a", "done", "later"))
+    assert [result.text for result in queue.results(id, 0)[0]] == ["right"]
+    queue.close()
+    late.close()
+
+
+def test_a_worker_without_the_tools_leaves_the_tasks_alone(tmp_path: Path) -> None:
+    queue = LocalQueue(tmp_path)
+    queue.add(queue.begin("job", BatchSettings(tools=("move",)), resume=False), [Task("x", id="a")])
+    assert queue._claim("", frozenset(), 0) is None
+    assert queue._claim("", frozenset(["move", "paint"]), 0) is not None
+    queue.close()
+
+
+async def test_sessions_of_tasks_are_sessions_of_the_log(tmp_path: Path) -> None:
+    with Log(tmp_path) as log:
+        found = await collect(Agent(ScriptedModel(echo)), ["hello"], log)
+        with Session.open(log, found["1"].session, Agent(ScriptedModel(echo))) as session:
+            assert (await session.run("again")).text == "you said again"
+        assert [summary.id for summary in log.sessions()] == [found["1"].session]

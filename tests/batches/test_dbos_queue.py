@@ -1,0 +1,150 @@
+"""The queue on DBOS, on a real Postgres: what the other queue promises, and leases."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, Usage, batch, tool
+from outrider.batches.dbos_queue import DbosQueue, application_of
+from outrider.batches.queue import BatchSettings
+from outrider.batches.task import Task
+from outrider.errors import ConfigError
+from outrider.providers.base import Request
+from outrider.providers.testing.scripted import Delay, Step, call
+from tests.postgres import new_database
+
+pytest.importorskip("dbos", reason="dbos is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # DBOS leaves connections
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Let connections that DBOS leaves open be collected in the test that left them."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
+    with new_database(tmp_path_factory) as url, Log(url) as log:
+        yield log
+
+
+async def collect(agent: Agent, tasks: Any, log: Log, **options: Any) -> dict[str, TaskResult]:
+    results = [result async for result in batch(agent, tasks, log=log, **options)]
+    found = {result.id: result for result in results}
+    assert len(found) == len(results)
+    return found
+
+
+async def test_a_batch_is_stopped_and_goes_on(log: Log) -> None:
+    """Also the budget, the stored results, and a task that changed: one database for all of it is quicker."""
+    runs: list[str] = []
+    held = asyncio.Event()
+
+    @tool(effect="write")
+    def note(text: str) -> str:
+        """Note it."""
+        runs.append(text)
+        return "noted"
+
+    def step(request: Request) -> Step:
+        last = request.messages[-1]
+        if not last.tool_results:
+            return call("note", text=last.text)
+        if request.messages[0].text == "slow" and not held.is_set():
+            held.set()
+            return Delay(3600, "never")
+        return "done"
+
+    agent = Agent(ScriptedModel(step, usage=Usage(cost=0.5)), tools=[note])
+    running = batch(agent, ["quick", "slow"], log=log, name="job", workers=2)
+    assert (await anext(running)).id == "1"
+    await held.wait()
+    await running.aclose()
+    with pytest.raises(BudgetError, match="2 of 3 tasks have results"):
+        await collect(agent, ["quick", "slow", "later"], log, name="job", workers=1, budget=2.0)
+    found = await collect(agent, ["quick", "slow", "later"], log, name="job", workers=2, budget=50.0)
+    assert {name: (result.status, result.text) for name, result in found.items()} == {
+        "1": ("done", "done"),
+        "2": ("done", "done"),
+        "3": ("done", "done"),
+    }
+    assert sorted(runs) == ["later", "quick", "slow"]
+    with pytest.raises(ConfigError, match="the task '1' has another prompt"):
+        await collect(agent, ["other"], log, name="job")
+
+
+def test_workflows_of_an_executor_whose_lease_expired_are_put_back(log: Log) -> None:
+    queue = DbosQueue(log.url, lease=0.0)
+    id = queue.begin("job", BatchSettings(), resume=False)  # noqa: A001
+    queue.add(id, [Task("x", id="a"), Task("y", id="b")])
+    queue.register("gone")
+    queue.query(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'gone' WHERE workflow_uuid = %s RETURNING 1",
+        f"{id}/a",
+    )
+    assert queue._counts(id) == (0, 1, 2)
+    state = queue.state(id)
+    assert (state.total, state.finished, state.running) == (2, 0, 0)
+    assert not queue.beat("gone")
+    queue.close()
+
+
+def test_a_new_batch_of_a_name_cancels_what_waits_of_the_one_before(log: Log) -> None:
+    queue = DbosQueue(log.url)
+    first = queue.begin("job", BatchSettings(), resume=False)
+    queue.add(first, [Task("x", id="a")])
+    second = queue.begin("job", BatchSettings(), resume=False)
+    assert second != first
+    rows = queue.query("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = %s", f"{first}/a")
+    assert rows == [("CANCELLED",)]
+    assert queue.begin("job", BatchSettings(), resume=True) == second
+    queue.close()
+
+
+def test_money_and_requests_are_shared(log: Log) -> None:
+    first, second = DbosQueue(log.url), DbosQueue(log.url)
+    id = first.begin("job", BatchSettings(budget=1.0), resume=False)  # noqa: A001
+    first.spend(id, 0.6)
+    assert not second.is_spent(id)
+    second.spend(id, 0.6)
+    assert first.is_spent(id)
+    waits = [queue.reserve("anthropic", 100.0) for queue in (first, second, first, second)]
+    assert [round(wait / 100) for wait in waits] == [0, 1, 2, 3]
+    first.block("gemini", 100.0)
+    assert round(second.reserve("gemini", 0.0) / 100) == 1
+    assert second.reserve("openai", 0.0) == 0
+    first.close()
+    second.close()
+
+
+def test_tools_decide_who_takes_a_batch() -> None:
+    assert application_of(["b", "a"]) == application_of(["a", "b", "a"])
+    assert len({application_of([]), application_of(["a"]), application_of(["a", "b"])}) == 3
+
+
+def test_the_password_is_in_no_error(tmp_path: Path) -> None:
+    from outrider.errors import LogError
+
+    queue = DbosQueue("postgresql://ann:s3cret@127.0.0.1:9/x")
+    with pytest.raises(LogError, match="cannot be reached") as caught:
+        queue.is_spent("x")
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_batches_with_other_tools_share_a_database(log: Log) -> None:
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    for tools in ((), (look,)):
+        found = await collect(Agent(ScriptedModel(["done"]), tools=tools), ["x"], log)
+        assert found["1"].text == "done"

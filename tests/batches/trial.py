@@ -1,0 +1,84 @@
+"""A batch on worker processes that are killed at random, and the judge of its results."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from outrider import Log
+from outrider.batches.collecting import Collector
+from outrider.batches.dbos_queue import DbosQueue
+from outrider.batches.pool import WorkerPool
+from outrider.batches.queue import BatchSettings, open_queue
+from outrider.batches.results_file import ResultsFile
+from outrider.batches.task import Task, TaskResult
+
+DEADLINE = 400.0
+LEASE = 3.0
+
+
+class Trial:
+    """Runs tasks whose only effect is a line in a ledger."""
+
+    def __init__(
+        self, folder: Path, log: str, tasks: int, workers: int, seconds: float = 0.003, queue: str = ""
+    ) -> None:
+        self.folder = folder
+        self.ledger = folder / "ledger.txt"
+        self.results: list[TaskResult] = []
+        self.kills = 0
+        self._log, self._workers, self._seconds, self._queue = log, workers, seconds, queue
+        self._tasks = [Task(f"task-{number}", id=f"task-{number}") for number in range(tasks)]
+
+    async def run(self, kills: int, seed: int, *disasters: Callable[[], Awaitable[None]]) -> None:
+        """Run the batch to its end, with kills of workers and other disasters, spread at random over the results."""
+        chance = random.Random(seed)
+        later = len(self._tasks) * 9 // 10
+        when = sorted(chance.sample(range(later), kills))
+        others = [(later * (number + 1) // (len(disasters) + 1), each) for number, each in enumerate(disasters)]
+        async with asyncio.timeout(DEADLINE):
+            with Log(self._log) as log, ResultsFile(self.folder / "results.jsonl") as file:
+                queue = DbosQueue(self._queue, lease=LEASE) if self._queue else open_queue(log)
+                batch = await asyncio.to_thread(queue.begin, "trial", BatchSettings(tools=("append",)), resume=False)
+                await asyncio.to_thread(queue.add, batch, self._tasks)
+                command = [sys.executable, "-m", "tests.batches.scripted_worker", self._log, batch, str(self.ledger)]
+                command += ["--seconds", str(self._seconds), "--queue", self._queue, "--lease", str(LEASE)]
+                pool = WorkerPool(command, self._workers, print)
+                try:
+                    async for found in Collector(queue, batch).results():
+                        self.results += found
+                        file.append(found)
+                        await pool.tend()
+                        while when and when[0] <= len(self.results):
+                            when.pop(0)
+                            await asyncio.sleep(chance.random() * 0.05)
+                            self._kill(chance.choice(pool.pids))
+                        while others and others[0][0] <= len(self.results):
+                            await others.pop(0)[1]()
+                finally:
+                    await pool.close()
+                    await asyncio.to_thread(queue.close)
+
+    def _kill(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            self.kills += 1
+
+    def judge(self) -> None:
+        """Check that each task has one result, and that each effect happened once or is reported as unknown."""
+        ids = {task.id for task in self._tasks}
+        assert Counter(result.id for result in self.results) == Counter(ids)
+        assert {result.status for result in self.results} == {"done"}, [
+            result for result in self.results if not result.is_done
+        ][:3]
+        lines = Counter(self.ledger.read_text().split())
+        assert [name for name, times in lines.items() if times > 1] == []
+        unknown = {result.id for result in self.results if result.unknown_calls}
+        assert ids - set(lines) <= unknown

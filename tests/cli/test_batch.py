@@ -1,0 +1,238 @@
+"""`outrider batch` and `outrider worker`, as a user runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.program import clean_environment, outrider
+from tests.lengths import only_long
+from tests.modelserver import Held, ModelServer, Recorded, Step
+from tests.streams import Answer
+
+
+def write_tasks(folder: Path, *tasks: dict[str, Any]) -> Path:
+    path = folder / "tasks.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(task) + b"\n" for task in tasks))
+    return path
+
+
+def results_in(path: Path) -> dict[str, Any]:
+    lines = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    found = {line["id"]: line for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+class Program:
+    """`outrider batch`, started by a test on its own event loop."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._arguments = ["batch", "tasks.jsonl", "--output", "results.jsonl", *arguments]
+        self._folder = folder
+
+    async def __aenter__(self) -> Program:
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "outrider", *self._arguments),
+            cwd=self._folder,
+            env=clean_environment() | {"OUTRIDER_HOME": str(self._folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.communicate()
+
+    async def ended(self) -> tuple[int, str]:
+        _, errors = await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode, errors.decode()
+
+
+def test_tasks_come_back_as_results(tmp_path: Path) -> None:
+    write_tasks(tmp_path, *({"id": f"t{n}", "prompt": f"What is {n}+1?", "metadata": n} for n in range(5)))
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    ended = outrider(
+        *("batch", "tasks.jsonl", "-o", "out/results.jsonl", "--model", "demo", "--workers", "2"),
+        cwd=tmp_path,
+        OUTRIDER_HOME=str(tmp_path / "home"),
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "5 of 5 tasks finished" in ended.stderr
+    found = results_in(tmp_path / "out" / "results.jsonl")
+    assert {id: (each["status"], each["text"], each["metadata"]) for id, each in found.items()} == {  # noqa: A001
+        f"t{n}": ("done", str(n + 1), n) for n in range(5)
+    }
+    again = outrider(
+        *("batch", "tasks.jsonl", "-o", "out/results.jsonl", "--model", "demo", "--resume"),
+        cwd=tmp_path,
+        OUTRIDER_HOME=str(tmp_path / "home"),
+    )
+    assert (again.returncode, len(results_in(tmp_path / "out" / "results.jsonl"))) == (0, 5)
+    listed = outrider("sessions", cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
+    assert listed.stdout.count("What is") == 5
+
+
+def test_bad_lines_and_settings_are_named_before_anything_starts(tmp_path: Path) -> None:
+    write_tasks(
+        tmp_path,
+        {"prompt": "x", "permissions": "everything"},
+        {"prompt": "x"},
+        {"prompt": "x", "model": "nix/nix"},
+        {"prompt": "x", "cwd": "/no/such/folder"},
+        {"prompt": "x", "tools": ["Fly"]},
+    )
+    ended = outrider("batch", "tasks.jsonl", "-o", "results.jsonl", "--model", "demo", cwd=tmp_path)
+    assert ended.returncode == 2
+    named = [line.split(" ")[0] for line in ended.stderr.removeprefix("outrider batch: ").splitlines()[:-1]]
+    assert named == ["tasks.jsonl:1:", "tasks.jsonl:3:", "tasks.jsonl:4:", "tasks.jsonl:5:"]
+    assert "nothing was started" in ended.stderr
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["missing.jsonl", "-o", "r"], "missing.jsonl cannot be read: No such file"),
+        (["tasks.jsonl", "-o", "r", "--workers", "-1"], "--workers must be 0 or more"),
+        (["tasks.jsonl", "-o", "r", "--budget", "much"], "--budget: 'much' is not a number over 0"),
+        (["tasks.jsonl", "-o", "r", "--rate", "anthropic"], "as in --rate anthropic=50"),
+        (["tasks.jsonl", "-o", "r", "--rate", "anthropic=0"], "--rate: '0' is not a number over 0"),
+        (["tasks.jsonl", "-o", "r"], "tasks.jsonl has no tasks"),
+        (["tasks.jsonl"], "required: -o/--output"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    write_tasks(tmp_path)
+    ended = outrider("batch", *arguments, "--model", "demo", cwd=tmp_path)
+    assert (ended.returncode, sentence in ended.stderr) == (2, True), ended.stderr
+
+
+async def test_model_schema_limits_and_tools_travel_with_the_task(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(
+        "from outrider import tool\n\n@tool(effect='write')\ndef stamp(name: str) -> str:\n    'Stamp.'\n"
+        "    with open('stamps.txt', 'a') as file:\n        file.write(name + '\\n')\n    return 'stamped'\n"
+    )
+
+    def answer(request: Recorded) -> Step:
+        said = next(each["content"] for each in request.json["messages"] if each["role"] == "user")
+        if any(each["role"] == "tool" for each in request.json["messages"]):
+            return Answer(calls=(("c2", "report_back", {"name": "x"}),))
+        return Answer(calls=(("c1", "stamp", {"name": said}),))
+
+    async with ModelServer(answer) as server:
+        write_tasks(
+            tmp_path,
+            {"id": "a", "prompt": "alpha", "schema": {"type": "object", "required": ["name"]}},
+            {"id": "b", "prompt": "beta", "limits": {"max_turns": 1}},
+        )
+        model = f"{server.url}/v1#tester"
+        options = ("--model", model, "--tools", "none", "--tools", "my_tools.py", "--permissions", "all")
+        async with Program(tmp_path, *options, "--workers", "1") as program:
+            code, errors = await program.ended()
+    found = results_in(tmp_path / "results.jsonl")
+    assert code == 1, errors
+    assert (found["a"]["status"], found["a"]["structured_output"]) == ("done", {"name": "x"})
+    assert (found["b"]["status"], found["b"]["turns"]) == ("max_turns", 1)
+    assert sorted((tmp_path / "stamps.txt").read_text().split()) == ["alpha", "beta"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: signal.Signals) -> None:
+    async with ModelServer(lambda request: Held(Answer("ok"))) as server:
+        write_tasks(tmp_path, *({"id": str(n), "prompt": "x"} for n in range(3)))
+        options = ("--model", f"{server.url}/v1#tester", "--workers", "1")
+        async with Program(tmp_path, *options) as program:
+            await server.held.wait()
+            program.process.send_signal(number)
+            assert program.process.stderr
+            assert b"Stopping: the running tasks finish" in await program.process.stderr.readline()
+            server.release.set()
+            code, errors = await program.ended()
+        assert (code, "with --resume" in errors) == (128 + number, True), errors
+        assert set(results_in(tmp_path / "results.jsonl")) == {"0"}
+        async with Program(tmp_path, *options, "--resume") as program:
+            assert (await program.ended())[0] == 0
+    assert set(results_in(tmp_path / "results.jsonl")) == {"0", "1", "2"}
+    assert len(server.requests) == 3
+
+
+async def test_a_second_signal_interrupts_and_resume_continues(tmp_path: Path) -> None:
+    async with ModelServer(lambda request: Held(Answer("ok"))) as server:
+        write_tasks(tmp_path, {"id": "a", "prompt": "x"})
+        options = ("--model", f"{server.url}/v1#tester", "--workers", "1")
+        async with Program(tmp_path, *options) as program:
+            await server.held.wait()
+            for _ in range(2):
+                program.process.send_signal(signal.SIGTERM)
+                await asyncio.sleep(0.3)
+            assert (await program.ended())[0] == 143
+        assert results_in(tmp_path / "results.jsonl") == {}
+        server.release.set()
+        async with Program(tmp_path, *options, "--resume") as program:
+            code, errors = await program.ended()
+    assert code == 0, errors
+    assert results_in(tmp_path / "results.jsonl")["a"]["status"] == "done"
+
+
+@pytest.mark.parametrize("kills", [2, *only_long(12)])
+async def test_results_are_known_though_the_batch_is_killed(tmp_path: Path, kills: int) -> None:
+    """kill -9 of `outrider batch` itself, at any moment; its workers end by themselves."""
+    total = 10 * kills
+    async with ModelServer(lambda request: Answer("ok")) as server:
+        write_tasks(tmp_path, *({"id": str(n), "prompt": "x"} for n in range(total)))
+        options = ("--model", f"{server.url}/v1#tester", "--workers", "2")
+        for kill in range(1, kills + 1):
+            async with Program(tmp_path, *options, "--resume") as program:
+                while len(server.requests) < 4 * kill and program.process.returncode is None:
+                    await asyncio.sleep(0.02)
+                os.kill(program.process.pid, signal.SIGKILL)
+        async with Program(tmp_path, *options, "--resume") as program:
+            code, errors = await program.ended()
+    assert code == 0, errors
+    assert len(results_in(tmp_path / "results.jsonl")) == total
+    assert len(server.requests) <= total + 2 * kills  # a request that was under way is sent again, no other
+
+
+def test_a_worker_that_cannot_start_ends_the_batch(tmp_path: Path) -> None:
+    write_tasks(tmp_path, {"prompt": "x"})
+    (tmp_path / "tools.py").write_text("raise SystemExit('broken')")
+    ended = outrider("batch", "tasks.jsonl", "-o", "r.jsonl", "--model", "demo", "--tools", "tools.py", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "tools.py failed" in ended.stderr
+
+
+def test_a_worker_takes_tasks_of_others(tmp_path: Path) -> None:
+    """`--workers 0` leaves the work to `outrider worker`."""
+    write_tasks(tmp_path, *({"id": str(n), "prompt": f"What is {n}+1?"} for n in range(3)))
+    environment = clean_environment() | {"OUTRIDER_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "outrider", "worker"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as worker:
+        try:
+            ended = outrider(
+                *("batch", "tasks.jsonl", "-o", "r.jsonl", "--model", "demo", "--workers", "0"),
+                cwd=tmp_path,
+                OUTRIDER_HOME=str(tmp_path / "home"),
+            )
+            assert ended.returncode == 0, ended.stderr
+            worker.terminate()
+            assert worker.stderr
+            printed = worker.stderr.read().decode()
+            assert worker.wait(60) == 0
+        finally:
+            worker.kill()
+    assert set(results_in(tmp_path / "r.jsonl")) == {"0", "1", "2"}
+    assert "outrider worker: ready" in printed
+    assert "1: done" in printed

@@ -1,0 +1,26 @@
+"""The tests of the log run on both backends. Those that are about files have the mark `folder_only`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import new_database
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "place" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("folder_only")
+        metafunc.parametrize("place", ["folder"] if only else ["folder", "postgres"], indirect=True)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the log of a test is: a folder, or the URL of a new database."""
+    if request.param == "folder":
+        yield str(tmp_path / "log")
+    else:
+        with new_database(tmp_path_factory) as url:
+            yield url
