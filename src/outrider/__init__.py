@@ -56,6 +56,9 @@ The log
     Log                 the durable log of sessions
     default_log         the log of the terminal program
 
+Notebooks
+    LiveView            what a run does, while it goes on; `await agent.run(…, observer=LiveView())`
+
 Telemetry
     Telemetry           spans and metrics for OpenTelemetry; `agent.run(…, observer=Telemetry())`
 
@@ -139,6 +142,7 @@ if TYPE_CHECKING:
     from outrider.runtime.hooks import HookResult as HookResult
     from outrider.runtime.hooks import Hooks as Hooks
     from outrider.runtime.limits import Limits as Limits
+    from outrider.runtime.live_view import LiveView as LiveView
     from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
     from outrider.runtime.session import Session as Session
@@ -192,6 +196,7 @@ _NAMES_OF_MODULES = {
     "runtime.context": ("ContextUsage",),
     "runtime.hooks": ("HookResult", "Hooks"),
     "runtime.limits": ("Limits",),
+    "runtime.live_view": ("LiveView",),
     "log.log": ("Log",),
     "mcp.running": ("RunningServers",),
     "mcp.servers": ("HttpServer", "StdioServer"),

@@ -140,6 +140,16 @@ async def test_capture_records_text_but_never_a_key(endpoint: Sink, monkeypatch:
     assert b"hunter2" not in sent
 
 
+async def test_capture_takes_any_text(endpoint: Sink) -> None:
+    model = ScriptedModel([["\ud800 \x00", call("weather", city="\udfff")], "x" * 100_000])
+    with Telemetry(capture=True) as telemetry:
+        await Agent(model, tools=[weather]).run("\ud83d alone", observer=telemetry)
+    run = endpoint.named("invoke_agent agent")
+    assert "alone" in run["gen_ai.input.messages"]
+    assert len(run["gen_ai.output.messages"]) < 30_000
+    assert len(endpoint.spans) == 6
+
+
 async def test_a_failed_run_and_its_request_are_errors(endpoint: Sink) -> None:
     with Telemetry() as telemetry:
         await Agent(ScriptedModel([ProviderError(f"bad key {SECRET}")])).run("Go.", observer=telemetry)

@@ -241,6 +241,12 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _repr_html_(self) -> str:
+        """Return the session as a notebook shows it."""
+        from outrider.runtime.html import session_html  # only notebooks need it
+
+        return session_html(self)
+
     # What it holds
 
     @property
@@ -377,7 +383,7 @@ class Session:
         ending = self._finish(progress, status, error, earlier)
         conversation = await self._record.all_messages()
         return RunResult(
-            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations
+            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations, self.store
         )
 
     async def _before_run(self) -> None:

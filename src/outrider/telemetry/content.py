@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-
-import msgspec
 
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -17,7 +16,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.providers.secrets import masked
-from outrider.text import shorten
+from outrider.text import clean, shorten
 
 LONGEST_TEXT = 20_000
 """Characters of one text. Back ends refuse very long attributes."""
@@ -35,16 +34,16 @@ class Content:
 
     def value(self, value: Any) -> str:
         """Return a JSON value as text."""
-        return self.text(msgspec.json.encode(value, enc_hook=repr).decode())
+        return self.text(_json(value))
 
     def messages(self, messages: Iterable[Message]) -> str:
         """Return messages in the form of the conventions: roles and parts."""
         shown = [{"role": message.role, "parts": list(self._parts(message.content))} for message in messages]
-        return masked(msgspec.json.encode(shown, enc_hook=repr).decode(), *self._secrets)
+        return masked(_json(shown), *self._secrets)
 
     def instructions(self, system: str) -> str:
         """Return the system prompt in the form of the conventions."""
-        return msgspec.json.encode([{"type": "text", "content": self.text(system)}]).decode()
+        return _json([{"type": "text", "content": self.text(system)}])
 
     def _parts(self, blocks: Iterable[Block]) -> Iterator[dict[str, Any]]:
         for block in blocks:
@@ -61,3 +60,7 @@ class Content:
                     yield {"type": "file", "mime_type": block.mime_type, "name": block.name, "size": block.size}
                 case _:
                     yield {"type": block.type}
+
+
+def _json(value: Any) -> str:
+    return clean(json.dumps(value, ensure_ascii=False, default=repr))
