@@ -531,9 +531,9 @@ def _protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
     yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
     yield config_file().resolve()
-    yield from (config_file().parent.resolve() / name for name in ("mcp.json", "hooks.json"))
+    yield from (config_file().parent.resolve() / name for name in ("mcp.json", "hooks.json", "plugins"))
     yield data_folder().resolve()
-    yield from (Path(file).resolve() for file in settings.tool_files)
+    yield from (Path(file).resolve() for file in (*settings.tool_files, *settings.hooks.files))
     package = Path(__file__).resolve().parents[1]
     if "site-packages" in package.parts:  # in a checkout of Outrider itself, it may be changed
         yield package

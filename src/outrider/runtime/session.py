@@ -132,6 +132,10 @@ class Session:
         """Set the title of the session in its log. Raises LogError."""
         self._record.rename(title)
 
+    def store_mode(self, mode: str) -> None:
+        """Store the permission mode in the log, for when the session is resumed. Raises LogError."""
+        self._record.change_settings(SessionSettings(mode=mode))
+
     def _change_agent(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent, and store them."""
         agent.provider  # noqa: B018 - raises for an unknown model before anything is written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import stat
@@ -158,3 +159,17 @@ async def test_a_session_without_a_place_for_the_socket_goes_on(tmp_path: Path) 
     shown.start()
     shown.send(Notice("hello"))
     shown.close()
+
+
+def test_after_the_end_of_its_event_loop_nothing_is_left_open(path: Path) -> None:
+    live = LiveSocket(path, "s")
+
+    async def serve() -> None:
+        live.start()
+        await asyncio.sleep(0)
+
+    asyncio.run(serve())
+    live.abandon()
+    live.close()  # once more is harmless
+    assert not path.exists()
+    gc.collect()  # a socket that is still open would warn, and so fail the test

@@ -70,8 +70,12 @@ class RemoteControl:
             if asyncio.get_running_loop() is loop:
                 self._end()
                 return
-        with suppress(RuntimeError):  # the loop has ended
+        try:
             loop.call_soon_threadsafe(self._end)
+        except RuntimeError:  # the loop has ended
+            if self._live:
+                self._live.abandon()
+                self._live = None
 
     def _end(self) -> None:
         self.questions.inbox = None

@@ -42,6 +42,7 @@ class LiveSocket:
         self._path = path
         self._session = session
         self._watchers: list[asyncio.StreamWriter] = []
+        self._bound: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -50,8 +51,8 @@ class LiveSocket:
     def start(self) -> None:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
         with suppress(OSError, AttributeError):
-            bound = _bind(self._path)
-            self._starting = asyncio.get_running_loop().create_task(self._listen(bound))
+            self._bound = _bind(self._path)
+            self._starting = asyncio.get_running_loop().create_task(self._listen(self._bound))
 
     def send(self, event: Event) -> None:
         """Send an event to all watchers, and keep it for new ones until the log has what it is about."""
@@ -75,6 +76,13 @@ class LiveSocket:
         for watcher in self._watchers:
             watcher.close()
         self._watchers.clear()
+
+    def abandon(self) -> None:
+        """Close the socket after the event loop has ended."""
+        if not self._is_closed and self._bound:
+            self._is_closed = True
+            self._bound.close()
+            self._path.unlink(missing_ok=True)
 
     async def _listen(self, bound: socket.socket) -> None:
         try:
