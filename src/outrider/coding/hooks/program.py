@@ -23,7 +23,7 @@ class ProgramResult(msgspec.Struct, frozen=True):
     """How a program ended."""
 
     exit_code: int | None
-    """None if it did not end in time, or could not be started."""
+    """None if it did not end in time."""
     output: str
     errors: str
 
