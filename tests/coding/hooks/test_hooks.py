@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,23 @@ async def test_a_cancel_ends_the_program_of_a_hook(home: Path, project: Path) ->
         left = sleepers_in(project)
     bench.close()
     assert not left
+
+
+async def test_hooks_run_in_a_process_with_many_open_files(home: Path, project: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1500:
+        pytest.skip("this machine does not let a process open many files")
+    write_hooks(project, "UserPromptSubmit", "echo The branch is main.")
+    trust(project)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1500), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        result = await run(bench_in(project), ["Done."])
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.conversation[0].text.endswith("The branch is main.")
 
 
 async def test_much_output_is_bounded(home: Path, project: Path) -> None:
