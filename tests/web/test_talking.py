@@ -23,11 +23,9 @@ async def test_a_message_between_the_end_of_a_turn_and_the_release_keeps_no_sess
         await talk.task
         talk.say("Two")  # the session is not released yet
         await until_so(lambda: not talks._open)
-        said = [record.entry.message.text for record in log.after(session.id, 0, 100) if is_prompt(record.entry)]
+        entries = [record.entry for record in log.after(session.id, 0, 100)]
+        messages = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
+        said = [message.text for message in messages if message.role == "user"]
         assert said == ["Hello", "One", "Two"]
         assert log.session(session.id).holder is None
         await talks.close()
-
-
-def is_prompt(entry: object) -> bool:
-    return isinstance(entry, MessageEntry) and entry.message.role == "user"
