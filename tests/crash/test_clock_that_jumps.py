@@ -200,7 +200,7 @@ def test_a_session_that_was_only_opened_sends_heartbeats(
     monkeypatch: pytest.MonkeyPatch, log: Log, quick_folder: Path
 ) -> None:
     """Without that, a session at which somebody sits and thinks is taken from another machine."""
-    monkeypatch.setattr("outrider.log.log.BEAT_SECONDS", 0.02)
+    monkeypatch.setattr("outrider.log.sqlite.backend.BEAT_SECONDS", 0.02)
     with Log(log.folder) as quick, Session.open(quick, quick.sessions()[0].id, agent(quick_folder)):
         wait_until(lambda: beats_of(log) > 0, seconds=1)
 

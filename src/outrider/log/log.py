@@ -72,13 +72,16 @@ class Log:
         """The fence of each session that is open here, by session number."""
         self._token = os.urandom(8).hex()
         self._backend = _backend(place, self._held)
-        self.url = place if isinstance(place, str) and place.startswith(POSTGRES) else ""
-        """The URL of the database, with its password: for connections, not for messages. Empty for a folder."""
 
     @property
     def location(self) -> str:
         """Where the log is, for messages: the folder, or the URL without its password."""
         return self._backend.location
+
+    @property
+    def url(self) -> str:
+        """The URL of the database, with its password: for connections, not for messages. Empty for a folder."""
+        return self._backend.url
 
     @property
     def folder(self) -> Path:

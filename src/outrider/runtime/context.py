@@ -111,8 +111,7 @@ class ContextMeter:
 
 def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
     """Return about how many tokens the descriptions of tools have. Those that the API searches take none."""
-    seen = tuple(tool for tool in tools if not tool.deferred)
-    return json_tokens(seen) if seen else 0
+    return sum(json_tokens((tool.name, tool.description, tool.parameters)) for tool in tools if not tool.deferred)
 
 
 def usage_of(history: History, used: int, window: int | None, system: int, tools: int) -> ContextUsage:

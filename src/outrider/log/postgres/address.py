@@ -41,6 +41,8 @@ class Address:
         self.password = unquote(password) or given.get("password")
         self.key_password = given.get("sslpassword")
         """The password of the client's TLS key."""
+        self.complete_url = url
+        """The URL as it was given, with its password: for connections of others, not for messages."""
         self._check_ports(hosts)
 
     def __repr__(self) -> str:

@@ -51,6 +51,11 @@ class PostgresBackend:
         self._finalizer = weakref.finalize(self, _stop, self._thread, self._writer, self._reader)
 
     @property
+    def url(self) -> str:
+        """The URL as it was given, with its password."""
+        return self._address.complete_url
+
+    @property
     def location(self) -> str:
         """The URL without its password."""
         return self._address.location

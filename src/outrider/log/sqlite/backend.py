@@ -53,6 +53,8 @@ class SqliteBackend:
         self.store = FolderStore(self.folder / "attachments")
         self.writer = Writer(self.path, held, partial(heartbeat, held), BEAT_SECONDS)
 
+    url = ""
+
     @property
     def location(self) -> str:
         """The folder."""
