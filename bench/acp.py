@@ -37,6 +37,7 @@ def measure() -> Iterator[Figure]:
     """Each figure from rounds in which both take turns; the best round counts."""
     python = peer()
     yield _spawning(python)
+    yield _opening()
     yield _writing(python)
     for name, capabilities, most in (
         ("in version 1 alone", {}, 1.3),
@@ -78,6 +79,20 @@ def _seconds_to_answer(argv: Sequence[str]) -> float:
     with Agent(argv, ENVIRONMENT) as agent:
         agent.initialize()
         return time.perf_counter() - started
+
+
+def _opening() -> Figure:
+    """The first session of a process. The client asks for it as soon as it has its first answer."""
+    best = float("inf")
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:
+        own = {"OUTRIDER_HOME": home, "XDG_CONFIG_HOME": home, "OUTRIDER_MODEL": "demo"}
+        for _ in range(ROUNDS):
+            with Agent(OURS, ENVIRONMENT | own) as agent:
+                agent.initialize()
+                started = time.perf_counter()
+                agent.ask("session/new", {"cwd": folder, "mcpServers": []})
+                best = min(best, time.perf_counter() - started)
+    return Figure("from the first session/new to its answer", best * 1e3, "ms", 200, f"best of {ROUNDS}")
 
 
 # How fast it writes

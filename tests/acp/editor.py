@@ -87,6 +87,10 @@ class Editor:
             raise Refused(answer["error"]["code"], answer["error"]["message"])
         return answer["result"]
 
+    def has_answer(self, number: int) -> bool:
+        """Whether a request has its answer."""
+        return number in self._answers
+
     async def ask(self, method: str, **params: Any) -> Any:
         """Ask, and wait for the answer."""
         return await self.answer(self.begin(method, params))

@@ -23,6 +23,8 @@ class Seen:
         self.terminals: dict[str, str] = {}
         """What was appended, by terminal."""
         self.exits: dict[str, Any] = {}
+        self.parents: dict[str, str] = {}
+        """The call that started the sub-agent, by call of a sub-agent."""
         self.transcript: list[tuple[str, Any]] = []
         """What stands on the screen, from above: what was said, in one piece until something else comes, and calls."""
         self.plan: list[Json] = []
@@ -66,6 +68,9 @@ class Seen:
             assert update["toolCallId"] not in self.calls, f"announced twice: {update}"
             self.calls[update["toolCallId"]] = {"kind": "other", "status": "pending", "content": [], "locations": []}
             self.transcript.append(("call", update["toolCallId"]))
+            if parent := update.get("_meta", {}).get("claudeCode"):
+                assert parent["parentToolUseId"] in self.calls, f"its parent is not known: {update}"
+                self.parents[update["toolCallId"]] = parent["parentToolUseId"]
             self._merge(update)
         elif kind == "tool_call_update":
             self._merge(update)

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import pytest
 from outrider.providers.stored_keys import store_key
 from outrider.sync import default_log
 from outrider.version import __version__
-from tests.acp.editor import allowing, introduced, running
+from tests.acp.editor import DEADLINE, allowing, introduced, running
+from tests.cli.program import clean_environment
 
 NOTICES = {"session": {"notices": {}}}
 
@@ -137,9 +140,6 @@ async def test_a_session_that_was_closed_must_be_loaded_again(tmp_path: Path) ->
         assert (await editor.refusal("session/prompt", sessionId=session, prompt=[])).code == -32002
         assert (await editor.refusal("session/close", sessionId=session)).code == -32002
         await editor.load(session, tmp_path)
-        refused = await editor.refusal("session/load", sessionId=session, cwd=str(tmp_path), mcpServers=[])
-        assert refused.code == -32602
-        assert "already open here" in refused.message
         assert await editor.prompt(session, "What is 2 + 2?") == "end_turn"
 
 
@@ -378,3 +378,25 @@ async def test_an_editor_learns_how_to_enter_a_key_and_whether_there_is_one(tmp_
         store_key("ANTHROPIC_API_KEY", "stored-key")
         assert await editor.ask("authenticate", methodId=method["id"]) == {}
         assert "stored-key" not in str(editor.received)
+
+
+FORMER = {"_meta": {"terminal-auth": True}}
+
+
+@pytest.mark.parametrize("capabilities", [{"auth": {"terminal": True}}, FORMER])
+async def test_an_editor_with_terminals_lets_the_user_enter_a_key_there(capabilities: dict[str, Any]) -> None:
+    async with introduced(capabilities=capabilities) as editor:
+        methods = editor.received[0]["result"]["authMethods"]
+        assert [each["id"] for each in methods] == ["anthropic-key", "openai-key", "gemini-key", "outrider-login"]
+        method = methods[1]
+        assert (await editor.refusal("authenticate", methodId=method["id"])).code == -32000
+        if capabilities is FORMER:
+            command = method["_meta"]["terminal-auth"]
+            started = [command["command"], *command["args"]]
+        else:
+            assert method["type"] == "terminal"
+            started = [sys.executable, "-m", "outrider", "acp", *method["args"]]
+        run = partial(subprocess.run, started, input=b"not a key\n", capture_output=True, env=clean_environment())
+        login = await asyncio.to_thread(run, timeout=DEADLINE)
+    assert login.returncode == 2
+    assert b"this is not a key" in login.stderr

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import pytest
+
+from outrider.acp.tool_calls import fenced
 from tests.acp.editor import introduced
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
@@ -18,18 +22,23 @@ done
 """Each step waits until somebody has seen the one before: what is only shown at the end would never come."""
 
 
-async def test_each_line_of_a_slow_command_is_seen_before_the_next_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["replaced", "whole updates", "appended"])
+async def test_each_line_of_a_slow_command_is_seen_before_the_next_one(tmp_path: Path, kind: str) -> None:
+    flags = ("--full-updates",) if kind == "whole updates" else ()
+    capabilities = {"_meta": {"terminal_output": True}} if kind == "appended" else {}
     (tmp_path / "slow.sh").write_text(SLOW)
     replies = [Answer("", (("b", "Bash", {"command": "sh slow.sh"}),)), Answer("Done.")]
     async with (
         ModelServer(replies) as server,
-        introduced("--permissions", "all", **everywhere(server)) as editor,
+        introduced("--permissions", "all", *flags, capabilities=capabilities, **everywhere(server)) as editor,
     ):
         session = await editor.new(tmp_path)
         request = editor.say(session, "Run it")
         seen = editor.seen(session)
 
         def shown() -> str:
+            if kind == "appended":
+                return fenced(seen.terminals["b"]) if "b" in seen.terminals else ""
             content = seen.calls.get("b", {}).get("content", ())
             return content[0]["content"]["text"] if content else ""
 
@@ -63,3 +72,24 @@ async def test_what_was_said_for_a_question_is_not_sent_with_each_line(tmp_path:
     with_output = [update for update in updates if "# step" in str(update.get("content"))]
     assert with_output
     assert not any("a long command" in str(update["content"]) for update in with_output)
+
+
+FLOOD = Answer("", (("b", "Bash", {"command": "for n in $(seq 2000); do printf '%080d\\n' $n; done"}),))
+
+
+@pytest.mark.parametrize("kind", ["replaced", "appended"])
+async def test_a_flood_of_lines_costs_at_most_twice_its_bytes(tmp_path: Path, kind: str) -> None:
+    capabilities = {"_meta": {"terminal_output": True}} if kind == "appended" else {}
+    async with (
+        ModelServer([FLOOD, Answer("Done.")]) as server,
+        introduced("--permissions", "all", capabilities=capabilities, **everywhere(server)) as editor,
+    ):
+        session = await editor.new(tmp_path)
+        started = time.monotonic()
+        await editor.prompt(session, "Run it")
+        seconds = time.monotonic() - started
+        sent = sum(len(line) for line in editor.lines if b'"toolCallId":"b"' in line)
+        seen = editor.seen(session)
+    printed, live = 2_000 * 81, 0 if kind == "appended" else int(8_000 * (seconds + 1))
+    assert sent <= 2 * printed + live
+    assert f"{2_000:080}" in (seen.terminals["b"] if kind == "appended" else str(seen.calls["b"]["content"]))

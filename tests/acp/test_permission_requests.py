@@ -26,7 +26,9 @@ async def test_what_is_allowed_once_is_asked_about_again(tmp_path: Path) -> None
         assert first["sessionId"] == session
         assert first["toolCall"]["rawInput"] == {"command": "touch one"}
         assert first["toolCall"]["kind"] == "execute"
-        assert [option["kind"] for option in first["options"]] == ["allow_once", "allow_always", "reject_once"]
+        assert [option["kind"] for option in first["options"]] == [
+            *("allow_once", "allow_always", "reject_once", "reject_always"),
+        ]
         assert (tmp_path / "one").exists()
         for call in editor.seen(session).calls.values():
             assert call["rawInput"] == {"command": "touch one"}, "the question does not change what is known"
@@ -40,6 +42,20 @@ async def test_what_is_allowed_always_is_not_asked_about_again_by_any_session_of
         await editor.prompt(session, "run `touch one`")
         await editor.prompt(await editor.new(tmp_path), "run `touch one`")
         assert len(editor.asked) == 1
+
+
+async def test_what_is_rejected_always_is_denied_without_asking_until_the_session_ends(tmp_path: Path) -> None:
+    async with introduced(handlers=allowing("never")) as editor:
+        session = await editor.new(tmp_path)
+        await editor.prompt(session, "run `touch one`")
+        await editor.prompt(session, "run `touch one`")
+        assert len(editor.asked) == 1
+        assert [call["status"] for call in editor.seen(session).calls.values()] == ["failed", "failed"]
+        editor.handlers |= allowing()
+        await editor.prompt(session, "run `touch two`")
+        await editor.prompt(await editor.new(tmp_path), "run `touch one`")
+        assert len(editor.asked) == 3, "other commands, and other sessions, are asked about"
+    assert sorted(os.listdir(tmp_path)) == ["one", "two"]
 
 
 def _error(params: dict[str, Any]) -> Any:
@@ -128,4 +144,9 @@ async def test_several_calls_of_one_reply_are_asked_about_one_after_the_other(tm
 def test_the_option_says_in_words_what_is_always_allowed() -> None:
     question = Question("c1", "Bash", {"command": "npm ci"}, "it runs `npm ci`", ("Bash(npm ci) network",))
     names = [option.name for option in permission_options(question)]
-    assert names == ["Allow", "Always here: exactly `npm ci`, up to access network", "Reject"]
+    assert names == [
+        "Allow",
+        "Always here: exactly `npm ci`, up to access network",
+        "Reject",
+        "Never in this session: exactly `npm ci`",
+    ]

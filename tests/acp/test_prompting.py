@@ -259,7 +259,7 @@ async def test_a_sub_agent_that_may_not_says_so(tmp_path: Path, answer: str) -> 
         seen = editor.seen(session)
     assert not (tmp_path / "made").exists()
     assert not seen.open_calls
-    assert seen.call("Bash: run")["status"] == "failed"
+    assert seen.call("Bash(touch made)")["status"] == "failed"
     assert "the user does not want this" in json.dumps(seen.call("Task")["content"])
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acp.editor import DEADLINE, Editor, allowing, introduced
+from tests.acp.editor import DEADLINE, Editor, allowing, introduced, running
 from tests.acp.test_prompting import PNG
 from tests.cli.asking import everywhere, is_alive
 from tests.cli.program import clean_environment
@@ -58,6 +58,36 @@ async def test_an_editor_that_closes_its_pipes_leaves_nothing_running(tmp_path: 
         await wait_for(lambda: not is_running(pid))
     seen = (await check_loadable(session, tmp_path)).seen(session)
     assert seen.call("Bash")["status"] == "failed"
+
+
+MOMENTS: dict[str, tuple[int, str]] = {
+    "session/new was sent": (1, ""),
+    "session/new was answered": (2, ""),
+    "a command runs": (2, "run `echo one; sleep 30`"),
+    "text is streamed": (2, "What is 2 + 2?"),
+    "sub-agents work": (2, 'Delegate "read everything" and "run `echo three`" as a table of file and lines'),
+}
+"""How many answers an editor waits for before it goes, and what it says last."""
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_an_editor_that_goes_away_at_any_moment_leaves_no_traceback(tmp_path: Path, moment: str) -> None:
+    answers, prompt = MOMENTS[moment]
+    async with running(*ALL, stderr=subprocess.PIPE) as editor:
+        assert editor.process.stdin
+        assert editor.process.stderr
+        await editor.initialize()
+        new = editor.begin("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        if answers == 2:
+            session = (await editor.answer(new))["sessionId"]
+        if prompt:
+            heard = len(editor.received)
+            editor.say(session, prompt)
+            await editor.until(lambda: len(editor.received) > heard + 1, "the beginning of the turn")
+        editor._transport.close()
+        editor.process.stdin.close()
+        assert await asyncio.to_thread(editor.process.wait, DEADLINE) == 0
+        assert editor.process.stderr.read().decode() == ""
 
 
 CLIENT = """
@@ -113,8 +143,13 @@ async def test_an_agent_that_is_killed_at_any_moment_leaves_a_session_without_op
                 statuses |= {call["status"] for call in editor.seen(session).calls.values()}
             else:
                 session = await editor.new(tmp_path)
-            editor.say(session, prompts[number % len(prompts)])
-            await asyncio.sleep(chance.random() * 0.15)
+            heard, moment = len(editor.received), chance.randrange(12)
+            asked = editor.say(session, prompts[number % len(prompts)])
+            is_whole = number == KILLS - 2  # one turn ends, however slow the machine is
+            await editor.until(
+                lambda: editor.has_answer(asked) or (len(editor.received) >= heard + moment and not is_whole),  # noqa: B023
+                "the moment",
+            )
             editor.process.kill()
             await editor.ended()
     await check_loadable(session, tmp_path)

@@ -284,3 +284,14 @@ def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: 
     assert bench.tools
     assert bench.permissions.sandboxed
     assert bench.sandbox_note == ""
+
+
+@pytest.mark.parametrize("file", ["mine/plugins/evil/plugin.json", "checks.json"])
+async def test_a_model_does_not_change_programs_that_need_no_consent(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CONFIG", str(tmp_path / "mine/config.toml"))
+    bench = bench_in(tmp_path, permissions__mode="all", hooks__files=[str(tmp_path / "checks.json")])
+    (refused,) = await results(bench, ("Write", {"file_path": str(tmp_path / file), "content": "{}"}))
+    assert refused.is_error
+    assert not (tmp_path / file).exists()

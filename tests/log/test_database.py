@@ -592,7 +592,7 @@ def test_the_sub_agents_of_a_session_are_found_without_reading_all_sessions(
 
     with Log(tmp_path) as log:
         session = begun(log, "Hello.")
-        monkeypatch.setattr("outrider.log.log.find", noting)
+        monkeypatch.setattr("outrider.log.sqlite.backend.find", noting)
         assert log.children(session) == []
         with reading(log.folder / "log.db") as connection:
             for condition, values in asked:

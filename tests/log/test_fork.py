@@ -401,13 +401,13 @@ def test_a_deleted_child_leaves_its_parent(log: Log) -> None:
 
 
 @pytest.mark.folder_only
-def test_nothing_of_a_deleted_session_is_left_in_the_file(log: Log, tmp_path: Path) -> None:
+def test_nothing_of_a_deleted_session_is_left_in_the_file(log: Log) -> None:
     kept = simple(log, "Remember this.")
     gone = simple(log, "A secret word: xyzzy.")
     log.delete(gone)
     log.close()
-    assert b"xyzzy" not in (tmp_path / "log.db").read_bytes()
-    assert [path.name for path in tmp_path.glob("log.db*")] == ["log.db"]
+    assert b"xyzzy" not in (log.folder / "log.db").read_bytes()
+    assert [path.name for path in log.folder.glob("log.db*")] == ["log.db"]
     assert ids(log) == [kept]
 
 

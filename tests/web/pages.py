@@ -13,13 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiohttp.web import AppRunner, TCPSite
 from playwright.async_api import Browser, BrowserContext, Page
-
-from outrider.log.log import Log
-from outrider.web.access import Access
-from outrider.web.hub import Hub
-from outrider.web.server import Server as WebServer
 
 ROOT = Path(__file__).parent.parent.parent
 FLAGS = (
@@ -95,22 +89,6 @@ async def web_server(*options: str) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def server_here(log: Log) -> AsyncIterator[tuple[Server, Hub]]:
-    """Serve the page in this process, for tests that interfere with it."""
-    access = Access()
-    serving = WebServer(log, access)
-    runner = AppRunner(serving.app(), shutdown_timeout=1.0)
-    await runner.setup()
-    await TCPSite(runner, "127.0.0.1", 0).start()
-    origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    access.origins = [origin]
-    try:
-        yield Server(None, access.new_link(origin)), serving.hub
-    finally:
-        await runner.cleanup()
-
-
-@asynccontextmanager
 async def holder(script: str, prompt: str = "", *, mode: str = "ask", folder: Path) -> AsyncIterator[Program]:
     """Start a process that holds a session. Its first match is the session."""
     async with started("-m", "tests.web.holder", script, mode, prompt, cwd=folder) as program:
@@ -120,7 +98,7 @@ async def holder(script: str, prompt: str = "", *, mode: str = "ask", folder: Pa
 class Server:
     """The running program and its link."""
 
-    def __init__(self, program: Program | None, link: str) -> None:
+    def __init__(self, program: Program, link: str) -> None:
         self.program = program
         self.link = link
         self.origin = link.partition("/?")[0]

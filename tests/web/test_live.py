@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from playwright.async_api import Browser, expect
 from outrider.log.entries import SessionSettings
 from outrider.sync import default_log
 from tests.web.logs import again, session
-from tests.web.pages import PATIENCE, holder, server_here, visitor, web_server
+from tests.web.pages import PATIENCE, Server, holder, started, visitor, web_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 expect.set_options(timeout=PATIENCE)
@@ -113,16 +112,19 @@ async def test_a_run_is_stopped(browser: Browser, tmp_path: Path) -> None:
 async def test_a_lost_connection_catches_up(browser: Browser) -> None:
     with default_log() as log:
         name = await session(log, "One", ["Hello."])
-        async with server_here(log) as (server, hub), visitor(browser, server) as guest:
+    async with started("-m", "tests.web.cut_server") as program:
+        server = Server(program, (await program.line("^http://")).string)
+        async with visitor(browser, server) as guest:
             page = guest.page
             await guest.open_session(name)
             await expect(page.locator("article.message").last).to_contain_text("Hello.")
-            while name not in hub._feeds or hub._feeds[name].is_empty:
-                await asyncio.sleep(0.01)
+            program.tell("wait")
+            await program.line("^done wait")
             await page.route("**/api/events**", lambda route: route.abort())
-            hub.disconnect()
+            program.tell("cut")
             await expect(page.get_by_text("The connection is lost.")).to_be_visible()
-            await again(log, name, "Two", ["Hello again."])
+            with default_log() as log:
+                await again(log, name, "Two", ["Hello again."])
             await expect(page.get_by_text("Hello again.")).to_have_count(0)
             await page.unroute_all()
             await expect(page.locator("article.message").last).to_contain_text("Hello again.")

@@ -11,15 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.acp.authentication import auth_methods, check_key_for
 from outrider.acp.client import Client
 from outrider.acp.connection import Connection, Method, RpcError
 from outrider.acp.errors import as_rpc_error
 from outrider.acp.metrics_file import MetricsFile
+from outrider.acp.preloading import FOR_SESSIONS, preload
 from outrider.acp.schema.base import PROTOCOL_VERSION
 from outrider.acp.schema.requests import (
     AgentCapabilities,
     AuthenticateRequest,
-    AuthMethod,
     Empty,
     Implementation,
     InitializeRequest,
@@ -39,6 +40,7 @@ from outrider.acp.schema.requests import (
     SetConfigOptionResponse,
     SetSessionModeRequest,
 )
+from outrider.acp.system_prompt import system_prompt_of
 from outrider.acp.writer import Writer
 from outrider.errors import UnknownSessionError
 from outrider.providers.debugging import logger
@@ -46,16 +48,12 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.acp.editor_session import EditorSession
+    from outrider.coding.permissions.question import Mode
     from outrider.log.log import Log
     from outrider.tools.tool import Tool
 
 PAGE_SIZE = 50
 """Sessions in one response to `session/list`."""
-_LOGIN = AuthMethod(
-    "outrider-login",
-    "API key",
-    "Run `outrider login PROVIDER` in a terminal, or set the provider's variable, such as ANTHROPIC_API_KEY.",
-)
 _CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
@@ -88,6 +86,10 @@ class EditorAgent:
         self._flags = flags
         self._load_tools = load_tools
         self._sessions: dict[str, EditorSession] = {}
+        self._opened_with: dict[str, tuple[object, ...]] = {}
+        """What the request that opened each session asked for."""
+        self._modes: dict[str, Mode] = {}
+        """The permission modes that the user has chosen for sessions that were closed here."""
         self._opened_log: Log | None = None
 
     async def close(self) -> None:
@@ -123,17 +125,13 @@ class EditorAgent:
     def _initialize(self, request: InitializeRequest) -> InitializeResponse:
         """Respond with the one version that is supported, whichever version the client offers."""
         self._client.initialize(request.client_capabilities, request.client_info)
+        asyncio.get_running_loop().call_soon(preload, FOR_SESSIONS)  # after the response
         own = Implementation("outrider", __version__, "Outrider")
-        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, [_LOGIN])
+        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, auth_methods(request.client_capabilities))
 
     def _authenticate(self, request: AuthenticateRequest) -> Empty:
         """Succeed if a key is there by now: it is entered in a terminal, never sent over this connection."""
-        if request.method_id != _LOGIN.id:
-            raise RpcError.invalid_params(f"unknown authentication method {request.method_id!r}; use {_LOGIN.id!r}")
-        from outrider.acp.options import has_any_key  # imports the providers, which answers to other requests need not
-
-        if not has_any_key():
-            raise RpcError.auth_required(f"there is no API key yet. {_LOGIN.description}")
+        check_key_for(request.method_id)
         return Empty()
 
     def _logout(self, _: Empty) -> Empty:
@@ -145,20 +143,44 @@ class EditorAgent:
         return self._open(request, None).open_response(with_id=True)
 
     async def _load(self, request: LoadSessionRequest) -> OpenSessionResponse:
-        session = self._open(request, self._existing_id(request.session_id))
+        was_open = request.session_id in self._sessions
+        session = await self._open_again(request, replays=True)
         try:
             await session.replay()
-        except BaseException:  # close it, so that the client can try again
-            await self._close_session(session.id)
+        except BaseException:
+            if not was_open:  # close it, so that the client can try again
+                await self._close_session(session.id)
             raise
         return session.open_response(with_id=False)
 
     async def _resume(self, request: LoadSessionRequest) -> OpenSessionResponse:
-        return self._open(request, self._existing_id(request.session_id)).open_response(with_id=False)
+        return (await self._open_again(request, replays=False)).open_response(with_id=False)
+
+    async def _open_again(self, request: LoadSessionRequest, *, replays: bool) -> EditorSession:
+        """Return a stored session. One that is open here stays open, with its turn and its background commands.
+
+        It is opened anew for another folder or other servers. While a turn runs, that is refused, and so is a replay:
+        it would show again, as ended, the calls that still run.
+        """
+        session = self._sessions.get(self._existing_id(request.session_id))
+        if session is None:
+            return self._open(request, request.session_id)
+        is_same = self._opened_with[session.id] == _identity(request)
+        if session.is_busy and (replays or not is_same):
+            raise RpcError.invalid_request("a turn of this session is running here: wait for its end, or cancel it")
+        if is_same:
+            return session
+        _check_folders(request)
+        system_prompt_of(request.meta)
+        await self._close_session(session.id)
+        return self._open(request, session.id)
 
     async def _fork(self, request: LoadSessionRequest) -> OpenSessionResponse:
         _check_folders(request)
+        system_prompt_of(request.meta)
         copy = self._log.fork(self._existing_id(request.session_id))
+        if mode := self._mode(request.session_id):
+            self._modes[copy] = mode
         return self._open(request, copy).open_response(with_id=True)
 
     def _list(self, request: ListSessionsRequest) -> ListSessionsResponse:
@@ -252,9 +274,7 @@ class EditorAgent:
         from outrider.coding.mcp.finding import find_servers
         from outrider.runtime.agent_settings import kept_limits
 
-        if id in self._sessions:
-            raise RpcError.invalid_params(f"the session {id!r} is already open here: close it first")
-        folder = _check_folders(request)
+        folder, system = _check_folders(request), system_prompt_of(request.meta)
         with as_rpc_error():
             stored = kept_limits(self._log.settings(id)) if id else {}
             flags = {**stored, **self._flags} | _folder_flags(request.additional_directories)
@@ -263,8 +283,9 @@ class EditorAgent:
             editors, unused = servers_of(request.mcp_servers, folder)
             found = find_servers(folder)
             servers = merged(editors, found.servers)
-            session = EditorSession(self._client, self._log, loaded.settings, folder, tools, servers, id)
-        self._sessions[session.id] = session
+            own = (self._client, self._log, loaded.settings, folder, tools, servers, id)
+            session = EditorSession(*own, mode=self._mode(id), system=system)
+        self._sessions[session.id], self._opened_with[session.id] = session, _identity(request)
         if self._metrics_file:
             self._metrics_file.add_session(
                 session.id, lambda: {"client": self._client.name, **session.engine.metrics.as_dict()}
@@ -277,11 +298,18 @@ class EditorAgent:
             *found.notes,
         ]
         notes += [str(waiting) for waiting in (loaded.waiting, found.waiting) if waiting]
-        session.notes = notes
+        session.notes += notes
         return session
+
+    def _mode(self, id: str | None) -> Mode | None:
+        """Return the permission mode that the user has chosen for a session in this process, if there is one."""
+        session = self._sessions.get(id or "")
+        return session.chosen_mode if session else self._modes.get(id or "")
 
     async def _close_session(self, id: str) -> None:
         if session := self._sessions.pop(id, None):
+            if session.chosen_mode:
+                self._modes[id] = session.chosen_mode
             await session.close()
             logger.debug("session %s: %s", session.id[:8], session.engine.metrics)
             if self._metrics_file:
@@ -306,6 +334,11 @@ def _check_folders(request: NewSessionRequest | LoadSessionRequest) -> Path:
                     raise RpcError.invalid_params(f"additionalDirectories must be absolute paths; {extra!r} is not")
             return folder
     raise RpcError.invalid_params(f"cwd must be the absolute path of a folder; {request.cwd[:200]!r} is not")
+
+
+def _identity(request: NewSessionRequest | LoadSessionRequest) -> tuple[object, ...]:
+    """Return what a request asks for, beside the session itself."""
+    return request.cwd, request.mcp_servers, request.additional_directories, system_prompt_of(request.meta)
 
 
 def _timestamp(seconds: float) -> str:

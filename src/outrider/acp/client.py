@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from outrider.acp.connection import ClosedError, Connection
+from outrider.acp.connection import Connection
 from outrider.acp.schema.client_requests import (
     CreateElicitationRequest,
     CreateElicitationResponse,
@@ -82,11 +82,8 @@ class Client:
             await self._writer.flush(STALL_SECONDS)
 
     def send_update(self, session: str, update: SessionUpdate) -> int:
-        """Send a `session/update` notification. Return its size in bytes. Raises ClosedError."""
-        size = self.connection.notify("session/update", SessionNotification(session, update))
-        if not size:
-            raise ClosedError
-        return size
+        """Send a `session/update` notification. Return its size in bytes; 0 if the connection is closed."""
+        return self.connection.notify("session/update", SessionNotification(session, update))
 
     async def request_permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
         """Ask the user whether a call may run."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ def acp(arguments: list[str]) -> int:
     """Serve one editor until it closes the connection."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.login:
+        os.execv(sys.executable, [sys.executable, "-m", "outrider", "login", options.login])
     if options.metrics:
         try:
             append(options.metrics, b"")
@@ -72,6 +76,13 @@ def _parser() -> argparse.ArgumentParser:
         help="how long changes of tool calls are collected before they are sent (0.05); 0 sends each at once",
     )
     parser.add_argument("--metrics", metavar="FILE", type=Path, help="append counts of updates and bytes to this file")
+    parser.add_argument(
+        *("--login",),
+        metavar="PROVIDER",
+        nargs="?",
+        const="anthropic",
+        help="enter an API key in this terminal and exit; editors start this for their users",
+    )
     return parser
 
 

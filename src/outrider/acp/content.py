@@ -28,8 +28,14 @@ _ATTACHED_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 
 
 def to_prompt(blocks: Sequence[ContentBlock]) -> list[str | Attachment]:
-    """Convert the blocks of a `session/prompt` request. Raises AttachmentError for content that is not supported."""
-    return [part for block in blocks for part in _parts(block)]
+    """Convert the blocks of a `session/prompt` request. Raises AttachmentError for content that is not supported.
+
+    A command begins with its slash, whatever space a user has typed before it.
+    """
+    parts = [part for block in blocks for part in _parts(block)]
+    if parts and isinstance(parts[0], str) and parts[0].lstrip().startswith("/"):
+        parts[0] = parts[0].lstrip()
+    return parts
 
 
 def _parts(block: ContentBlock) -> list[str | Attachment]:

@@ -15,9 +15,10 @@ from outrider.acp.editor_files import EditorBuffers
 from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
-from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state
+from outrider.acp.options import DEFAULT_EFFORT, config_options, has_key, mode_state, parse_mode
 from outrider.acp.permission_requests import PermissionRequester
-from outrider.acp.replay import replay_events
+from outrider.acp.preloading import FOR_PROMPTS, preload
+from outrider.acp.replay import replay_session
 from outrider.acp.schema.content import ContentBlock
 from outrider.acp.schema.notifications import (
     AvailableCommand,
@@ -34,10 +35,12 @@ from outrider.acp.slash_commands import (
     TASKS,
     argument_of,
     available_commands,
+    command_of,
     own_commands,
     prompt_command,
     run_command,
 )
+from outrider.acp.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
@@ -46,7 +49,7 @@ from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, list_prompts, prompt_parts
-from outrider.coding.permissions.question import Mode, Question
+from outrider.coding.permissions.question import Mode, Question, narrower
 from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.coding.workbench import Workbench
@@ -61,6 +64,7 @@ from outrider.errors import (
     SessionCancelledError,
 )
 from outrider.log.log import Log
+from outrider.providers.api import ApiProvider
 from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
@@ -95,7 +99,11 @@ class EditorSession:
         tools: Sequence[Tool],
         servers: Sequence[McpServer] = (),
         id: str | None = None,
+        *,
+        mode: Mode | None = None,
+        system: SystemPrompt = USUAL_PROMPT,
     ) -> None:
+        """`mode` is the permission mode that the user has chosen for it in this process, if there is one."""
         requester = PermissionRequester(
             client,
             folder,
@@ -114,6 +122,8 @@ class EditorSession:
             elicit=elicit,
             on_server_notice=self._server_notices() if servers else None,
             front=EditorFront(self),
+            system_prompt=system.replacement,
+            append_system_prompt=system.appended,
         )
         self._client = client
         self._log = log
@@ -130,12 +140,27 @@ class EditorSession:
         )
         self.translator = EventTranslator(self.engine, self.sender, bench.folder, appends=client.appends_output)
         self._use_editor()
-        self.notes: Sequence[str] = ()
+        self.notes: list[str] = []
         """Notices to send right after the session was opened."""
+        self._restore_mode(mode)
         self._run: asyncio.Future[StopReason] | None = None
         self._run_started = False
         self._announcing: asyncio.Future[None] | None = None
         self._title_sent = self.session.history.last is not None
+
+    def _restore_mode(self, chosen: Mode | None) -> None:
+        """Use the mode that was chosen in this process; else the stored one, unless it allows more than the settings.
+
+        The log must not widen what a process may do: the user may have tightened the settings since.
+        """
+        self.chosen_mode = chosen
+        stored = parse_mode(self._log.settings(self.id).mode or "")
+        if chosen:
+            self.bench.permissions.mode = chosen
+        elif stored:
+            self.bench.permissions.mode = mode = narrower(stored, self.mode)
+            if mode != stored:
+                self.notes.append(sentences.mode_not_restored(stored, mode))
 
     def _server_notices(self) -> Callable[[str], None]:
         """Return a function that sends what happens to MCP servers at once, also between turns."""
@@ -148,7 +173,14 @@ class EditorSession:
         return send
 
     def _tool_call_id(self, question: Question) -> str:
-        """Return the id by which the editor knows a call. One from before the session was loaded is shown again."""
+        """Return the id by which the editor knows a call. One from before the session was loaded is shown again.
+
+        A question of a tool that attaches a file is about no call, and neither is one about web search: "".
+        """
+        if question.asker:
+            known = self.translator.subagent_call_id(question.call_id)
+            state = self.engine.state(known)
+            return known if state and (state.status, state.name) == ("pending", question.tool) else ""
         self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
         return self.translator.tool_call_id(question.call_id)
 
@@ -182,6 +214,11 @@ class EditorSession:
     def mode(self) -> Mode:
         """The permission mode."""
         return self.bench.permissions.mode
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn goes on."""
+        return self._run is not None
 
     @property
     def effort(self) -> str:
@@ -231,7 +268,9 @@ class EditorSession:
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode and notify the editor."""
-        self.bench.permissions.mode = mode
+        self.bench.permissions.mode = self.chosen_mode = mode
+        with suppress(LogError):  # it holds, but is forgotten when the session is loaded
+            self.session.store_mode(mode)
         self.sender.send(CurrentModeUpdate(mode))
         self._send_config_options()
 
@@ -263,6 +302,8 @@ class EditorSession:
         self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
+        if isinstance(self.session.provider, ApiProvider):
+            preload(FOR_PROMPTS)
         if self.bench.servers:
             self._announcing = asyncio.ensure_future(self._announce_prompts(self.bench.servers))
 
@@ -281,31 +322,31 @@ class EditorSession:
     # Turns
 
     async def replay(self) -> None:
-        """Send the updates of the whole stored conversation, as they were sent live."""
+        """Send the updates of the whole stored conversation, as they were sent live. A prompt meanwhile waits."""
+        self.engine.forget_ended()  # the session may have been shown before
+        await self._work(self._replay())
+
+    async def _replay(self) -> StopReason:
+        self._run_started = True
         self.translator.is_replaying = True
-        for event in replay_events(record.entry for record in self._log.shown_records(self.id)):
+        for event in replay_session(self._log, self.id):
             self.translator.handle(event)
             await self._client.drain()
         self.translator.end()
         self.sender.flush()
         self.translator.is_replaying = False
+        return "end_turn"
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> StopReason:
         """Run a turn with the user's prompt and return its stop reason. Raises OutriderError if the turn fails.
 
         A prompt during a turn is queued: the turn takes it at its next boundary, and its end answers both.
         """
-        parts = to_prompt(blocks)
-        if len(parts) == 1 and isinstance(parts[0], str):
-            if (output := run_command(self, parts[0])) is not None:
-                return self._say(output)
-            if (words := argument_of(TASKS, parts[0])) is not None:
-                return self._say(await run_tasks(self.bench.workspace.background, words, fenced))
-            if work := self._command(parts[0]):
-                if self._run:
-                    work.close()
-                    raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
-                return await self._work(work)
+        parts, command = to_prompt(blocks), command_of(blocks)
+        if not parts:
+            raise ConversationError("there is nothing to answer: write a message, or /continue to go on")
+        if command and (reason := await self._run_command(command)):
+            return reason
         while run := self._run:
             try:
                 queued = await self.session.steer(await self._with_servers(parts))
@@ -314,9 +355,21 @@ class EditorSession:
                 await asyncio.sleep(0)
             else:
                 return await self._answer_to(queued)
-        if parts == [f"/{CONTINUE}"] and self.session.is_unfinished:
+        if argument_of(CONTINUE, command) is not None and self.session.is_unfinished:
             parts = []
         return await self._work(self._run_session(parts))
+
+    async def _run_command(self, text: str) -> StopReason | None:
+        """Run one of our own commands, which the model does not see; None if it is none of them."""
+        if (output := run_command(self, text)) is not None:
+            return self._say(output)
+        if (words := argument_of(TASKS, text)) is not None:
+            return self._say(await run_tasks(self.bench.workspace.background, words, fenced))
+        work = self._command(text)
+        if work and self._run:
+            work.close()
+            raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
+        return await self._work(work) if work else None
 
     def _say(self, text: str) -> StopReason:
         """Send the output of a command."""

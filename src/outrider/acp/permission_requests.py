@@ -20,13 +20,15 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.size_estimates import size_of_items
 from outrider.acp.updates.update import Update
 from outrider.coding.permissions.question import Answer, Question
-from outrider.coding.permissions.rules import meaning_of
+from outrider.coding.permissions.rules import at_any_level, meaning_of
 
 VISIBLE_COMMAND = 200
 """Characters of a command that a title shows; a longer command is shown in the content, so that the user sees all."""
 MAX_REPEATED_CONTENT = 65_536
 """Bytes of content up to which a request repeats it, for editors that show nothing but the request."""
-ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "once", "always", "no"
+_ASKED = "-asked-"
+"""Part of the id of a call that is announced for a request alone."""
+ALLOW_ONCE, ALLOW_ALWAYS, REJECT, REJECT_ALWAYS = "once", "always", "no", "never"
 
 
 class PermissionRequester:
@@ -44,7 +46,7 @@ class PermissionRequester:
     ) -> None:
         """`session`, `engine` and `tool_call_id` are functions because the session is opened later.
 
-        `tool_call_id` returns the id by which the editor knows the call of a question.
+        `tool_call_id` returns the id by which the editor knows the call of a question, or "" if that is no call.
         """
         self._client = client
         self._folder = folder
@@ -52,7 +54,7 @@ class PermissionRequester:
         self._session = session
         self._engine = engine
         self._tool_call_id = tool_call_id
-        self._subagent_requests = 0
+        self._own_calls = 0
 
     async def __call__(self, question: Question) -> Answer:
         """Send the request and return the answer. If the editor cannot ask, the answer is no."""
@@ -63,7 +65,7 @@ class PermissionRequester:
         except asyncio.CancelledError:  # the turn was cancelled, or the question was answered elsewhere
             self._restore_call(call, question, "Withdrawn.", is_allowed=False)
             raise
-        is_allowed = answer.verdict != "no"
+        is_allowed = answer.verdict not in ("no", "never")
         self._restore_call(call, question, "Allowed." if is_allowed else "Not allowed.", is_allowed=is_allowed)
         return answer
 
@@ -78,18 +80,21 @@ class PermissionRequester:
         selected = response.outcome.option_id if response.outcome.outcome == "selected" else REJECT
         if selected == ALLOW_ONCE:
             return Answer("once")
+        if selected == REJECT_ALWAYS and question.always:
+            return Answer("never")
         return Answer("always") if selected == ALLOW_ALWAYS and question.always else Answer("no")
 
     def _show_call(self, question: Question) -> CallState:
-        """Show the call with the remarks of the request. A call of a sub-agent is announced for the request alone."""
+        """Show the call with the remarks of the request. What is no call of its own is announced for the request."""
         call = new_call(question.call_id, question.tool, question.input, self._folder)
-        if not question.asker:
-            call = self._with_remarks(replace(call, id=self._tool_call_id(question)), question)
+        if question.asker:
+            call = replace(call, title=f"{question.asker}: {call.title}")
+        if known := self._tool_call_id(question):
+            call = self._with_remarks(replace(call, id=known), question)
             self._engine().change(call.id, title=call.title, content=call.content)
             return call
-        self._subagent_requests += 1
-        request_id = f"{question.call_id}-asked-{self._subagent_requests}"
-        call = self._with_remarks(replace(call, id=request_id, title=f"{question.asker}: {call.title}"), question)
+        self._own_calls += 1
+        call = self._with_remarks(replace(call, id=f"{question.call_id}{_ASKED}{self._own_calls}"), question)
         self._engine().announce(call)
         return call
 
@@ -120,7 +125,7 @@ class PermissionRequester:
     def _restore_call(self, call: CallState, question: Question, text: str, *, is_allowed: bool) -> None:
         """Remove the remarks from the title. Finish a call that was announced for the request alone."""
         engine = self._engine()
-        if not question.asker:
+        if not call.id.startswith(f"{question.call_id}{_ASKED}"):
             title = new_call(call.id, question.tool, question.input, self._folder).title
             if title != call.title:
                 engine.change(call.id, title=title)
@@ -134,11 +139,19 @@ class PermissionRequester:
 
 def permission_options(question: Question) -> list[PermissionOption]:
     """Return the options that the user can choose from."""
-    options = [PermissionOption(ALLOW_ONCE, "Allow", "allow_once")]
-    if question.always:
-        label = f"Always here: {meaning_of(question.always)}"
-        options.append(PermissionOption(ALLOW_ALWAYS, label, "allow_always"))
-    return [*options, PermissionOption(REJECT, "Reject", "reject_once")]
+    allow, reject = (
+        PermissionOption(ALLOW_ONCE, "Allow", "allow_once"),
+        PermissionOption(REJECT, "Reject", "reject_once"),
+    )
+    if not question.always:
+        return [allow, reject]
+    here, never = meaning_of(question.always), meaning_of(at_any_level(question.always))
+    return [
+        allow,
+        PermissionOption(ALLOW_ALWAYS, f"Always here: {here}", "allow_always"),
+        reject,
+        PermissionOption(REJECT_ALWAYS, f"Never in this session: {never}", "reject_always"),
+    ]
 
 
 def _remarks(question: Question, folder: Path) -> Iterator[Text]:

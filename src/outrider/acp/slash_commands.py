@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import UNSET
 
 from outrider.acp.options import parse_effort, parse_mode
+from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
@@ -90,9 +91,15 @@ def available_commands() -> list[AvailableCommand]:
     return [*commands, compact, rewind, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
 
 
+def command_of(blocks: Sequence[ContentBlock]) -> str:
+    """Return the text of a prompt that may be a command, without what is attached to it; empty if it is none."""
+    text = "".join(block.text for block in blocks if isinstance(block, TextContent)).strip()
+    return text if text.startswith("/") else ""
+
+
 def argument_of(command: str, text: str) -> str | None:
     """Return what follows a command in a text, or "" if nothing does; None if the text is not this command."""
-    name, _, argument = text.strip().partition(" ")
+    name, _, argument = text.partition(" ")
     return argument.strip() if name == f"/{command}" else None
 
 
@@ -114,10 +121,10 @@ def own_commands(commands: PromptCommands, taken: Container[str]) -> list[Availa
 
 def run_command(session: CommandTarget, text: str) -> str | None:
     """Run a command and return its output; None if the text is not a command."""
-    name, _, argument = text.strip().removeprefix("/").partition(" ")
-    if text.strip() == f"/{CONTINUE}" and not session.is_unfinished:
+    name, _, argument = text.removeprefix("/").partition(" ")
+    if name == CONTINUE and not session.is_unfinished:
         return sentences.NOT_INTERRUPTED
-    if not text.startswith("/") or name not in _COMMANDS:
+    if name not in _COMMANDS:
         return None
     try:
         return _COMMANDS[name][1](session, argument.strip())

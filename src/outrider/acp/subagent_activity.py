@@ -19,6 +19,8 @@ from outrider.runtime.events import (
 
 SHOWN_LINES, MAX_LINE = 20, 200
 """How many of the newest lines are shown, and the characters of each."""
+_REMARKS = "! "
+"""How lines begin that are about no call."""
 KEPT_LINES = 200
 """How many lines are kept, to mark running calls as finished."""
 
@@ -56,19 +58,27 @@ class SubagentActivity:
                 self._lines[f"{session}/notice{self._notices}"] = f"! {_shorten(text)}"
             case Compacted():
                 self._notices += 1
-                self._lines[f"{session}/notice{self._notices}"] = sentences.shortened(event)
+                self._lines[f"{session}/notice{self._notices}"] = f"! {sentences.shortened(event)}"
             case Retrying(text=text):
                 self._lines.pop(f"{session}/retry", None)
                 self._lines[f"{session}/retry"] = f"! {_shorten(text)}"
             case _:
                 return False
         while len(self._lines) > KEPT_LINES:
-            self._lines.pop(next(iter(self._lines)))
-            self._dropped += 1
+            dropped = self._lines.pop(next(iter(self._lines)))
+            self._dropped += not dropped.startswith(_REMARKS)
         return True
 
     def __str__(self) -> str:
-        lines = list(self._lines.values())
+        return self._text(list(self._lines.values()))
+
+    @property
+    def steps(self) -> str:
+        """The text for the call when it has ended: the calls alone, as the log has them; empty if there were none."""
+        calls = [line for line in self._lines.values() if not line.startswith(_REMARKS)]
+        return self._text(calls) if calls else ""
+
+    def _text(self, lines: list[str]) -> str:
         hidden = max(0, len(lines) - SHOWN_LINES) + self._dropped
         header = [f"({hidden} earlier calls)"] if hidden else []
         return "\n".join([", ".join(self._names.values()), *header, *lines[-SHOWN_LINES:]])

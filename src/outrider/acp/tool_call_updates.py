@@ -75,6 +75,8 @@ def _location(location: Location) -> ToolCallLocation:
 def _meta(update: Update, output_key: str) -> dict[str, Any] | UnsetType:
     """Return the extension fields for clients that append terminal output."""
     meta: dict[str, Any] = {}
+    if update.parent:  # the protocol has no place for it; clients know this one from another agent
+        meta["claudeCode"] = {"parentToolUseId": update.parent}
     if not isinstance(update.content, UnsetType) and Terminal(update.id) in update.content:
         meta["terminal_info"] = {"terminal_id": update.id}
     if not isinstance(update.output, UnsetType):

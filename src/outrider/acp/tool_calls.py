@@ -138,15 +138,17 @@ def _absolute(path: str, folder: Path) -> str:
     return str(folder / os.path.expanduser(path))
 
 
-def final_fields(state: CallState, result: ToolResultBlock, details: Any, folder: Path) -> dict[str, Any]:
-    """Return the content, the locations and the raw output of a finished call."""
+def final_fields(
+    state: CallState, result: ToolResultBlock, details: Any, folder: Path, *, limit: int | None = None
+) -> dict[str, Any]:
+    """Return the content, the locations and the raw output of a finished call. A longer text is cut to the limit."""
     kept: list[Item] = [item for item in state.content if isinstance(item, Diff | Terminal)]
     regions = () if result.is_error else _changed_regions(kept, details)
     if regions:
         kept = [*_diffs(details["path"], regions, folder)]
     has_exited = exit_code_of(details) is not None
     is_shown = any(has_exited if isinstance(item, Terminal) else not result.is_error for item in kept)
-    items = [] if is_shown else list(_result_items(result, is_verbatim=state.name in _VERBATIM_TOOLS))
+    items = [] if is_shown else list(_result_items(result, limit, is_verbatim=state.name in _VERBATIM_TOOLS))
     fields = {"content": (*kept, *items), "raw_output": _raw_output(details)}
     return fields | {"locations": _at_line(state.locations, regions)} if regions else fields
 
@@ -173,12 +175,18 @@ def exit_code_of(details: Any) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _result_items(result: ToolResultBlock, *, is_verbatim: bool) -> Iterable[Item]:
+def _result_items(result: ToolResultBlock, limit: int | None, *, is_verbatim: bool) -> Iterable[Item]:
     for block in result.content:
         if isinstance(block, TextBlock) and block.text:
-            yield Text(fenced(block.text) if is_verbatim else block.text)
+            text = block.text if limit is None else _cut(block.text, limit)
+            yield Text(fenced(text) if is_verbatim else text)
         elif isinstance(block, AttachmentBlock):
             yield File(block)
+
+
+def _cut(text: str, limit: int) -> str:
+    more = len(text) - limit
+    return text if more <= 0 else f"{text[:limit]}\n… [{more:,} more characters]"
 
 
 def _raw_output(details: Any) -> Any:

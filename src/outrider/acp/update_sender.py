@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from outrider.acp.client import Client
-from outrider.acp.connection import ClosedError
 from outrider.acp.content import file_content
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import (
@@ -55,7 +53,7 @@ class UpdateSender:
         self._is_scheduled = False
 
     def send(self, update: SessionUpdate) -> int:
-        """Send an update, after any pending text. Return its size in bytes. Raises ClosedError."""
+        """Send an update, after any pending text. Return its size in bytes; 0 if the editor is gone."""
         if self._pending:
             self.flush()
         return self._client.send_update(self._session, update)
@@ -85,8 +83,7 @@ class UpdateSender:
         """Send the pending text."""
         if self._pending:
             text, self._pending = clean("".join(self._pending)), []
-            with suppress(ClosedError):
-                self._client.send_update(self._session, self._chunk(TextContent(text)))
+            self._client.send_update(self._session, self._chunk(TextContent(text)))
 
     def send_user_message(self, message: Message) -> None:
         """Send a message of the user, when a session is replayed or someone talks to it from elsewhere."""

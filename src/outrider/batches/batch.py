@@ -12,15 +12,15 @@ import msgspec
 
 from outrider.batches.collecting import Collector
 from outrider.batches.queue import BatchSettings, BatchState, Queue, open_queue
-from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task, TaskResult, make_task
 from outrider.errors import BudgetError, ConfigError
 from outrider.runtime.agent import Agent
 from outrider.tools.approval import Approver
-from outrider.tools.schema import Schema
 
 if TYPE_CHECKING:
+    from outrider.batches.running import TaskRunner
     from outrider.log.log import Log
+    from outrider.tools.schema import Schema
 
 
 async def batch(
@@ -46,6 +46,9 @@ async def batch(
     a minute by provider, as in {"anthropic": 50}. Failed tasks have a `status` other than `done`; they do not raise.
     Leaving the loop early stops the tasks that run.
     """
+    from outrider.batches.running import AgentSessions, TaskRunner  # few programs run batches
+    from outrider.tools.schema import Schema
+
     _check_numbers(workers, budget, rates)
     schema = None if output is None else Schema.of(output)
     made = _made(tasks, schema)

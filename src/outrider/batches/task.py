@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -11,7 +10,6 @@ import msgspec
 from outrider.conversation.messages import Usage
 from outrider.providers.base import EFFORTS
 from outrider.runtime.limits import Limits
-from outrider.runtime.structured_output import Report
 from outrider.text import clean, clean_value
 
 LONGEST_ID = 200
@@ -61,6 +59,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             raise ValueError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
         self.run_limits(Limits())
         if self.schema is not None:
+            from outrider.runtime.structured_output import Report  # few programs have tasks with a schema
+
             Report(self.schema)
         metadata = clean_value(self.metadata)
         return msgspec.structs.replace(self, prompt=clean(self.prompt), id=clean(self.id), metadata=metadata)
@@ -149,4 +149,6 @@ def _converted(fields: Mapping[str, Any]) -> Task:
 
 def session_of(batch: str, task: str) -> str:
     """Return the id of a task's session. It is the same for every attempt, so that a retaken task resumes it."""
+    from hashlib import sha256  # loads OpenSSL, which is slow
+
     return sha256(f"{batch}\0{task}".encode()).hexdigest()[:32]

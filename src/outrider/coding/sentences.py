@@ -40,6 +40,11 @@ def mode_is(mode: Mode) -> str:
     return f"Permissions: {mode}. {MODE_WORDS[mode]}"
 
 
+def mode_not_restored(stored: Mode, mode: Mode) -> str:
+    """Return why a loaded session does not have the mode that it had."""
+    return f"This session was in the mode {stored}. It starts in {mode}, because your settings allow no more."
+
+
 def unknown_mode(name: str) -> str:
     """Return what to do about a mode that does not exist."""
     return f"Unknown permission mode {name!r}; choose one of {', '.join(MODES)}."

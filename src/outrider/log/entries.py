@@ -56,6 +56,8 @@ class SessionSettings(Entry, frozen=True):
     """Whether the log has a compaction or a clearing. It is derived from these entries and only kept in the summary."""
     rewound: bool | None = None
     """Whether the log has a rewind of the conversation. Derived and kept like `abridged`."""
+    mode: str | None = None
+    """The permission mode that the user has chosen. It can narrow what a resumed session may do, never widen it."""
 
 
 class MessageEntry(Entry, frozen=True):

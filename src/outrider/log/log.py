@@ -33,7 +33,6 @@ from outrider.log.journal import Journal
 from outrider.log.replay import Replay, start_of_tail
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
 from outrider.log.session_filter import SessionFilter
-from outrider.log.sqlite.backend import SqliteBackend
 from outrider.log.summary import SessionRow, Summary
 from outrider.log.used import USED_KINDS, Used, used_in
 from outrider.text import clean
@@ -444,6 +443,8 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
             raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
 
         return PostgresBackend(place, held)
+    from outrider.log.sqlite.backend import SqliteBackend  # most programs that import the name keep no log
+
     return SqliteBackend(place, held)
 
 

@@ -124,7 +124,8 @@ class Hub:
             return
         self._listed = now
         found = await asyncio.to_thread(lambda: [summary_fields(each) for each in self._log.sessions(RECENT)])
-        changed = [each for each in found if self._sessions.get(each["id"]) != each]
+        is_first = not self._sessions  # the pages have just read the list themselves
+        changed = [] if is_first else [each for each in found if self._sessions.get(each["id"]) != each]
         self._sessions = {each["id"]: each for each in found}
         if changed:
             self._send(encoded("sessions", changed))

@@ -32,9 +32,14 @@ class ElicitationCapabilities(Wire, frozen=True):
     url: Meta | None = None
 
 
+class AuthCapabilities(Wire, frozen=True):
+    terminal: bool = False
+
+
 class ClientCapabilities(Wire, frozen=True):
     fs: FileSystemCapabilities = FileSystemCapabilities()
     terminal: bool = False
+    auth: AuthCapabilities = AuthCapabilities()
     elicitation: ElicitationCapabilities | None = None
     session: ClientSessionCapabilities | None = None
     meta: Meta | None = msgspec.field(default=None, name="_meta")
@@ -50,13 +55,13 @@ class NewSessionRequest(Wire, frozen=True):
     cwd: str
     mcp_servers: tuple[Meta, ...] = ()
     additional_directories: tuple[str, ...] = ()
+    meta: Meta | None = msgspec.field(default=None, name="_meta")
 
 
-class LoadSessionRequest(Wire, frozen=True):
+class LoadSessionRequest(NewSessionRequest, frozen=True, kw_only=True):
+    """The request to load, resume or fork a session."""
+
     session_id: str
-    cwd: str
-    mcp_servers: tuple[Meta, ...] = ()
-    additional_directories: tuple[str, ...] = ()
 
 
 class ListSessionsRequest(Wire, frozen=True):
@@ -116,13 +121,21 @@ class AuthMethod(Wire, frozen=True):
     id: str
     name: str
     description: str
+    meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class AuthMethodTerminal(Wire, frozen=True, tag_field="type", tag="terminal"):
+    id: str
+    name: str
+    description: str
+    args: list[str]
 
 
 class InitializeResponse(Wire, frozen=True):
     protocol_version: int
     agent_capabilities: AgentCapabilities
     agent_info: Implementation
-    auth_methods: list[AuthMethod]
+    auth_methods: list[AuthMethod | AuthMethodTerminal]
 
 
 class SessionMode(Wire, frozen=True):

@@ -78,6 +78,8 @@ class CallState(msgspec.Struct, frozen=True):
     raw_input: Any = UNSET
     """The arguments, as a JSON value. Once set, they can change but not be removed; the same holds for `raw_output`."""
     raw_output: Any = UNSET
+    parent: str = ""
+    """The id of the call that started the sub-agent whose call this is."""
 
 
 FIELDS = tuple(field for field in CallState.__struct_fields__ if field != "id")

@@ -8,7 +8,7 @@ the send succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from time import perf_counter
 from typing import Any, Literal
 
@@ -157,11 +157,15 @@ class Engine:
         self._pacer.send_now(call)
         return True
 
-    def end_open_calls(self, reason: str, status: Status = "failed") -> None:
-        """End every open call with this status, and with the reason after its content."""
+    def end_open_calls(self, reason: str, status: Status = "failed", ids: Container[str] | None = None) -> None:
+        """End every open call, or those with these ids, with this status, and with the reason after its content."""
         for call in list(self._calls.values()):
-            if not call.is_ended:
+            if not call.is_ended and (ids is None or call.id in ids):
                 self.finish(call.id, status, content=(*call.final_content(), Text(reason)))
+
+    def forget_ended(self) -> None:
+        """Let calls that have ended be announced again, as if they were new."""
+        self._finished_ids.clear()
 
     def flush(self) -> None:
         """Send all queued changes, in the order of their first change, even if the observer reads slowly."""

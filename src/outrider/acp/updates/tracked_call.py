@@ -30,6 +30,7 @@ _DEFAULTS: dict[str, Any] = {
     "status": "pending",
     "content": (),
     "locations": (),
+    "parent": "",
 }
 _SIZES = {name: size_of_field(name, _DEFAULTS[name]) for name in ("title", "kind", "status")}
 """Every status is counted with the same size, so that a change of status does not change sizes."""

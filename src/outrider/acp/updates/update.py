@@ -32,6 +32,7 @@ class Update(msgspec.Struct, frozen=True):
     locations: tuple[Location, ...] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
+    parent: str | UnsetType = UNSET
     output: str | UnsetType = UNSET
     """New output of the command, for observers that append output."""
     exit_code: int | UnsetType | None = UNSET

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -91,21 +92,33 @@ def _project_layer(
     widenings = find_widenings(layers.merge([user]).values, layer.values)
     if not widenings:
         return layer, None
-    content = file.content + _fingerprint(layer, widenings)
+    content = file.content + _fingerprint(layer, widenings, root)
     if Consents(data_folder(environment)).is_given(path, content):
         return layer, None
     return layer.without(each.key for each in widenings), ConsentRequest(path, content, widenings)
 
 
-def _fingerprint(layer: Layer, widenings: Iterable[Widening]) -> bytes:
-    """Return what else the consent covers: the keys, the resolved folders, and the content of tool files.
+def _fingerprint(layer: Layer, widenings: Iterable[Widening], root: Path) -> bytes:
+    """Return what else the consent covers: the keys, the resolved folders, and the content of tool and hook files.
 
-    The user is asked again after stricter settings of their own, a changed link or a changed tool file.
+    The user is asked again after stricter settings of their own, a changed link, a changed file, or a changed program
+    that a file with hooks names.
     """
     keys = sorted(each.key for each in widenings)
     folders = layer.values.get("permissions.folders", ())
-    programs = [(file, digest_of(Path(file))) for file in layer.values.get("tool_files", ())]
-    return b"\0" + repr((keys, folders, programs)).encode(errors="backslashreplace")
+    hook_files = layer.values.get("hooks.files", ())
+    programs = [(file, digest_of(Path(file))) for file in (*layer.values.get("tool_files", ()), *hook_files)]
+    named = digests_of((word for file in hook_files for word in _words_in(Path(file))), root)
+    return b"\0" + repr((keys, folders, programs)).encode(errors="backslashreplace") + named
+
+
+def _words_in(file: Path) -> list[str]:
+    """Return the words of a file that may be paths in the project, as in `"$OUTRIDER_PROJECT_DIR"/check.sh`."""
+    try:
+        text = read_regular_file(file, LARGEST_TOOL_FILE).decode(errors="replace")
+    except (OSError, ValueError):
+        return []
+    return [word.lstrip("/") for word in re.split(r"[^\w./+-]+", text)]
 
 
 def digest_of(file: Path) -> str:

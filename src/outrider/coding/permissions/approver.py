@@ -12,6 +12,7 @@ import msgspec
 
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
+from outrider.coding.permissions.rules import at_any_level
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ConfigError
 from outrider.tools.approval import Allow, Deny
@@ -169,7 +170,9 @@ class PermissionApprover:
     async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> str:
         use = call.use
         answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker))
-        if answer.verdict == "no":
+        if answer.verdict == "never":
+            self._policy = self._policy.denying(at_any_level(decision.always))
+        if answer.verdict in ("no", "never"):
             return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
         if self._has_changed(call, decision):
             return CHANGED

@@ -64,3 +64,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         known = set(self.allow)
         new = tuple(rule for rule in map(Rule.parse, rules) if rule not in known)
         return msgspec.structs.replace(self, allow=(*self.allow, *new))
+
+    def denying(self, rules: tuple[str, ...]) -> Policy:
+        """Return the policy with more deny rules. Raises ConfigError."""
+        known = set(self.deny)
+        new = tuple(rule for rule in map(Rule.parse, rules) if rule not in known)
+        return msgspec.structs.replace(self, deny=(*self.deny, *new))

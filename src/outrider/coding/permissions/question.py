@@ -19,6 +19,19 @@ MODE_WORDS: Mapping[Mode, str] = {
 }
 
 
+WIDTH: tuple[Mode, ...] = ("plan", "ask", "edits", "all")
+"""The modes, from the one that allows the least."""
+
+
+def narrower(one: Mode, other: Mode) -> Mode:
+    """Return the mode that allows less.
+
+    >>> narrower("edits", "ask")
+    'ask'
+    """
+    return min(one, other, key=WIDTH.index)
+
+
 ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
 
@@ -43,8 +56,8 @@ class Question(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The user's answer."""
 
-    verdict: Literal["once", "edits", "always", "no"]
-    """`edits` allows the call, and all edits in this session."""
+    verdict: Literal["once", "edits", "always", "no", "never"]
+    """`edits` allows the call, and all edits in this session. `never` denies calls like this one in this session."""
     words: str = ""
     """What the model reads with a denial."""
 

@@ -158,6 +158,15 @@ def _meaning(text: str) -> str:
         return text
 
 
+def at_any_level(rules: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules without access levels: who never wants a command does not want it at a lower level either.
+
+    >>> at_any_level(["Bash(npm ci) network", "Edit(./a.txt)"])
+    ('Bash(npm ci)', 'Edit(./a.txt)')
+    """
+    return tuple(msgspec.structs.replace(Rule.parse(text), access=None).text for text in rules)
+
+
 def exact_rule(text: str) -> str:
     """Return the pattern of the rule for exactly this command line, or "" if there is none."""
     text = text.strip()

@@ -31,6 +31,7 @@ VERDICTS = {
     "edits": "Allowed, with all edits in this session,",
     "always": "Always allowed",
     "no": "Denied",
+    "never": "Denied for this session",
     "accept": "Answered",
     "decline": "Declined",
     "cancel": "Cancelled",
@@ -74,6 +75,8 @@ class RemoteQuestions:
                 return Answer("once")
             case "always":
                 return Answer("always")
+            case "never":
+                return Answer("never")
         return Answer("no", given.words)
 
     async def elicit(self, question: Elicitation, dialogue: OnElicit) -> ElicitationAnswer:

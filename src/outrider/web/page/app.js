@@ -85,7 +85,7 @@ function Devices() {
   const [error, setError] = useState("");
   const make = () => post("links").then((found) => setLinks(found.links), (problem) => setError(problem.message));
   return html`<div class="devices">
-    <button type="button" class="quiet" aria-label="Add a device" aria-expanded=${Boolean(links)} onClick=${() => (links ? setLinks(null) : make())}><span class="wide">Add a device</span><span class="slim">＋</span></button>
+    <button type="button" class="quiet" aria-label="Add a device" aria-expanded=${Boolean(links)} onClick=${() => (links ? setLinks(null) : make())}><span class="wide">Add a device</span><span class="slim">+</span></button>
     ${error && html`<p role="alert" class="error">${error}</p>`}
     ${links && html`<div class="popover"><p>Each link lets one browser in, once:</p>${links.map((link) => html`<p><code>${link}</code></p>`)}</div>`}
   </div>`;

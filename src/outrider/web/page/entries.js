@@ -113,8 +113,8 @@ export function Call({ call, session, seq, draft }) {
   const isOpen = state === "failed" || Boolean(diff) || Boolean(result?.files?.length) || (!result && Boolean(draft?.output)) || Boolean(result?.todos);
   const [open, setOpen] = useState(null);
   const shown = open ?? isOpen;
-  return html`<details class=${`call ${state}`} open=${shown} onToggle=${(event) => setOpen(event.target.open === isOpen ? null : event.target.open)}>
-    <summary><span class="dot" aria-hidden="true"></span><code class="title">${block.title}</code>
+  return html`<details class=${`call ${state}`} open=${shown}>
+    <summary onClick=${(event) => { event.preventDefault(); setOpen(!shown); }}><span class="dot" aria-hidden="true"></span><code class="title">${block.title}</code>
       <span class="gist">${gist(state, result)}</span></summary>
     ${shown && html`<div class="call-body">
       ${block.name === "Bash" && block.command && block.command.text.length > 60 && html`<${Code} text=${block.command.text} language="bash" />`}

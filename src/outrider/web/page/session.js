@@ -159,7 +159,7 @@ function highlight(seq) {
     if (!found) continue;
     found.scrollIntoView({ block: "center" });
     found.classList.add("marked");
-    found.querySelectorAll("details.call").forEach((each) => (each.open = true));
+    found.querySelectorAll("details.call").forEach((each) => each.open || each.querySelector("summary").click());
     return;
   }
 }

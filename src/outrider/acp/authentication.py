@@ -1,0 +1,57 @@
+"""The ways in which a user gives Outrider an API key from an editor. No key goes over the connection to the editor."""
+
+from __future__ import annotations
+
+import sys
+
+from outrider.acp.connection import RpcError
+from outrider.acp.schema.requests import AuthMethod, AuthMethodTerminal, ClientCapabilities
+
+PROVIDERS = {"anthropic": "Anthropic", "openai": "OpenAI", "gemini": "Gemini"}
+"""The providers that are offered by name. `outrider login` knows more."""
+LOGIN = AuthMethod(
+    "outrider-login",
+    "API key",
+    "Run `outrider login PROVIDER` in a terminal, or set the provider's variable, such as ANTHROPIC_API_KEY.",
+)
+
+
+def auth_methods(client: ClientCapabilities) -> list[AuthMethod | AuthMethodTerminal]:
+    """Return the methods that a client can handle. A terminal asks for the key, where the client can open one."""
+    if client.auth.terminal:
+        return [*(_in_terminal(provider) for provider in PROVIDERS), LOGIN]
+    if (client.meta or {}).get("terminal-auth") is True:  # the form before it was in the protocol
+        return [*(_in_former_terminal(provider) for provider in PROVIDERS), LOGIN]
+    return [LOGIN]
+
+
+def check_key_for(method_id: str) -> None:
+    """Raise RpcError if the method is unknown, or if there is no key by now."""
+    known = [LOGIN.id, *map(_id, PROVIDERS)]
+    if method_id not in known:
+        raise RpcError.invalid_params(f"unknown authentication method {method_id!r}; use {LOGIN.id!r}")
+    from outrider.acp.options import has_any_key  # imports the providers, which answers to other requests need not
+
+    if not has_any_key():
+        raise RpcError.auth_required(f"there is no API key yet. {LOGIN.description}")
+
+
+def _in_terminal(provider: str) -> AuthMethodTerminal:
+    """The client starts the agent again with more arguments: `outrider acp --login anthropic`."""
+    return AuthMethodTerminal(_id(provider), _name(provider), _DESCRIPTION, ["--login", provider])
+
+
+def _in_former_terminal(provider: str) -> AuthMethod:
+    command = {"label": "outrider login", "command": sys.executable, "args": ["-m", "outrider", "login", provider]}
+    return AuthMethod(_id(provider), _name(provider), _DESCRIPTION, {"terminal-auth": command})
+
+
+_DESCRIPTION = "Enter the key in a terminal. It is checked and kept, where only you can read it."
+
+
+def _id(provider: str) -> str:
+    return f"{provider}-key"
+
+
+def _name(provider: str) -> str:
+    return f"{PROVIDERS[provider]} API key"

@@ -1,0 +1,204 @@
+"""Translates the events of tool calls into changes of the update engine, for a session or one of its sub-agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from outrider.acp.streamed_arguments import StreamedArguments
+from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_call, partial_fields, status_of
+from outrider.acp.updates.call_state import CallState, Diff, Item, Status, Terminal, Text
+from outrider.acp.updates.engine import Engine
+from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.runtime.events import (
+    Event,
+    MessageAdded,
+    RunFinished,
+    ServerToolFinished,
+    ServerToolStarted,
+    ToolCallDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
+
+UNFINISHED = "The call did not run: the turn ended first."
+SUBAGENT_RESULT = 1_000
+"""Characters of a result that are shown of a sub-agent's call: the sub-agent reads all of it, the user seldom."""
+
+
+class CallTranslator:
+    """The calls of one session, with the ids by which the editor knows them."""
+
+    def __init__(
+        self, engine: Engine, folder: Path, *, appends: bool = False, parent: str = "", prefix: str = ""
+    ) -> None:
+        """`appends`: the output of a command is appended to a terminal in its call.
+
+        The calls of a sub-agent have a `parent`, the call that started it, and ids with a `prefix`.
+        """
+        self.parent = parent
+        self.is_replaying = False
+        """Whether a stored session is replayed: then its files may be other ones by now."""
+        self._engine = engine
+        self._folder = folder
+        self._appends = appends
+        self._prefix = prefix
+        self._calls: dict[str, CallState] = {}
+        """The open calls as they were announced."""
+        self._uses: dict[str, ToolUseBlock] = {}
+        self._arguments: dict[str, StreamedArguments] = {}
+        self._with_output: set[str] = set()
+        """The ids of calls whose output is being shown."""
+
+    def __contains__(self, call_id: str) -> bool:
+        """Whether a call is open."""
+        return call_id in self._calls
+
+    def tool_call_id(self, call_id: str) -> str:
+        """Return the id by which the editor knows a call."""
+        return self._calls[call_id].id if call_id in self._calls else f"{self._prefix}{call_id}"
+
+    def handle_of_subagent(self, event: Event) -> None:
+        """Show an event of a sub-agent, if it is about a call."""
+        match event:
+            case MessageAdded(message=message) if message.role == "assistant":
+                self.announce_all(message.tool_calls)
+            case RunFinished(status=status):
+                self.end(UNFINISHED, "cancelled" if status == "cancelled" else "failed")
+            case ToolCallDelta():  # what a sub-agent is about to do is not worth an update
+                pass
+            case _:
+                self.handle(event)
+
+    def handle(self, event: Event) -> None:
+        """Show an event of a call."""
+        match event:
+            case ToolCallDelta():
+                self._on_arguments(event)
+            case ToolStarted():
+                self._on_started(event)
+            case ToolProgress(call_id=call_id, content=content):
+                self._on_progress(call_id, content)
+            case ToolFinished():
+                self.finish(event)
+            case ServerToolStarted(call_id=call_id, name=name, input=input):
+                self.announce(ToolUseBlock(call_id, name, input))
+                self._engine.change(self.tool_call_id(call_id), status="in_progress")
+            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+                content = (TextBlock(text),) if text else ()
+                self.finish(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
+
+    def announce(self, use: ToolUseBlock) -> None:
+        """Announce a call with all its arguments, or complete the arguments of one that is announced already."""
+        if use.id in self._calls and use.id not in self._arguments:
+            return
+        self._arguments.pop(use.id, None)
+        shown_id, reads_files = self.tool_call_id(use.id), not self.is_replaying
+        self._uses[use.id] = use
+        self._announce(use.id, new_call(shown_id, use.name, use.input, self._folder, reads_files=reads_files))
+
+    def announce_all(self, uses: Sequence[ToolUseBlock]) -> None:
+        """Announce the calls of a complete reply."""
+        self._match_renamed(uses)
+        for use in uses:
+            self.announce(use)
+
+    def _announce(self, call_id: str, state: CallState) -> None:
+        """Announce a call. If a call with its id has ended, as in a discarded reply, number the new one."""
+        number = 1
+        state = replace(state, parent=self.parent)
+        while not self._engine.announce(state):
+            number += 1
+            state = replace(state, id=f"{self._prefix}{call_id}-{number}")
+        self._calls[call_id] = state
+
+    def change(self, call_id: str, content: tuple[Item, ...]) -> None:
+        """Replace the content of an open call."""
+        self._engine.change(self.tool_call_id(call_id), content=content)
+
+    def _on_arguments(self, delta: ToolCallDelta) -> None:
+        call_id, name = delta.call_id, delta.name
+        if call_id not in self._arguments:
+            self._arguments[call_id] = StreamedArguments()
+            self._announce(call_id, CallState(self._prefix + call_id, name, name, kind_of(name)))
+        if (known := self._arguments[call_id].add(delta.arguments)) is not None:
+            self._engine.change(self.tool_call_id(call_id), **partial_fields(name, known, self._folder))
+
+    def _match_renamed(self, uses: Sequence[ToolUseBlock]) -> None:
+        """Match streamed calls to the final ones. Calls with duplicate ids get new ids when the reply is complete."""
+        streamed = [each for each in self._arguments if each not in {use.id for use in uses}]
+        renamed = [use.id for use in uses if use.id not in self._arguments]
+        for old, new in zip(streamed, renamed, strict=False):
+            self._arguments[new] = self._arguments.pop(old)
+            self._calls[new] = self._calls.pop(old)
+
+    def _on_started(self, event: ToolStarted) -> None:
+        self.announce(ToolUseBlock(event.call_id, event.name, event.input))
+        shown_id = self.tool_call_id(event.call_id)
+        has_terminal = self._appends and event.name == "Bash"
+        if has_terminal:
+            self._add_terminal(event.call_id, shown_id)
+        self._engine.change(shown_id, status="in_progress")
+        if has_terminal:
+            self._engine.flush()  # even a slow editor must know the terminal before its output arrives
+
+    def _add_terminal(self, call_id: str, terminal: str) -> None:
+        state = self._calls[call_id]
+        self._calls[call_id] = state = replace(state, content=(*state.content, Terminal(terminal)))
+        self._engine.change(state.id, content=state.content)
+
+    def _on_progress(self, call_id: str, content: Any) -> None:
+        state = self._calls.get(call_id)
+        if state is None:
+            return
+        match content:
+            case {"output": str(text)}:
+                if state.id not in self._with_output:
+                    self._with_output.add(state.id)
+                    self._prepare_output(call_id, state)
+                self._engine.append(state.id, text)
+            case {"terminal": str(terminal)}:
+                self._add_terminal(call_id, terminal)
+            case _:
+                self._engine.change(state.id, content=(*state.content, Text(str(content))))
+
+    def _prepare_output(self, call_id: str, state: CallState) -> None:
+        """Show a terminal, or remove the remarks of a permission request: every line would repeat them."""
+        if self._appends and Terminal(state.id) not in state.content:
+            self._add_terminal(call_id, state.id)
+            self._engine.flush()
+        else:
+            self._engine.change(state.id, content=state.content)
+
+    def finish(self, event: ToolFinished, before: tuple[Item, ...] = ()) -> None:
+        """End a call with its result, which follows the items `before` it."""
+        unknown = new_call(self.tool_call_id(event.call_id), event.name, {}, self._folder)
+        state = self._calls.pop(event.call_id, unknown)
+        use = self._uses.pop(event.call_id, None)
+        if use and event.result.is_error and any(isinstance(item, Diff) for item in state.content):
+            # It has changed nothing, and the log does not know what the file was: show what the call asked for.
+            asked = new_call(state.id, use.name, use.input, self._folder, reads_files=False)
+            state = replace(state, content=asked.content)
+            self._engine.change(state.id, locations=asked.locations)
+        self._arguments.pop(event.call_id, None)
+        self._with_output.discard(state.id)
+        has_terminal = Terminal(state.id) in state.content
+        if self.is_replaying and has_terminal:
+            self._engine.append(state.id, event.result.text)  # the log has the result, not the live output
+        exit_code = exit_code_of(event.details) if has_terminal else None
+        limit = SUBAGENT_RESULT if self.parent else None
+        fields = final_fields(state, event.result, event.details, self._folder, limit=limit)
+        fields["content"] = (*before, *fields["content"])
+        self._engine.finish(state.id, status_of(event.result), exit_code=exit_code, **fields)
+
+    def end(self, reason: str, status: Status = "failed") -> None:
+        """End every open call with a reason."""
+        self._engine.end_open_calls(reason, status, [state.id for state in self._calls.values()])
+        self._calls.clear()
+        self._uses.clear()
+        self._arguments.clear()
+        self._with_output.clear()
