@@ -72,8 +72,13 @@ class Log:
         """The fence of each session that is open here, by session number."""
         self._token = os.urandom(8).hex()
         self._backend = _backend(place, self._held)
-        self.url = place if isinstance(place, str) and place.startswith(POSTGRES) else ""
+        url = place if isinstance(place, str) and place.startswith(POSTGRES) else ""
+        self._url = lambda: url  # no attribute has the password: reports of errors may show attributes
+
+    @property
+    def url(self) -> str:
         """The URL of the database, with its password: for connections, not for messages. Empty for a folder."""
+        return self._url()
 
     @property
     def location(self) -> str:
