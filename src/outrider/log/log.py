@@ -73,7 +73,9 @@ class Log:
         self._token = os.urandom(8).hex()
         self._backend = _backend(place, self._held)
         url = place if isinstance(place, str) and place.startswith(POSTGRES) else ""
-        self._url = lambda: url  # no attribute has the password: reports of errors may show attributes
+        self._url: Callable[[], str] = lambda: (
+            url
+        )  # no attribute has the password: reports of errors may show attributes
 
     @property
     def url(self) -> str:
