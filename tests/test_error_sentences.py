@@ -56,6 +56,7 @@ from outrider.runtime.retry import Retry
 from tests.cli.program import outrider
 from tests.mcp.login_server import login_server
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
+from tests.postgres import own_server, worker_role
 from tests.streams import Answer
 
 KEY = "sk-ant-api03-secret0123456789"
@@ -354,6 +355,14 @@ def a_log_comes_from_a_newer_version(where: Path) -> object:
     log, _ = stored(where)
     change(log, "PRAGMA user_version = 99")
     return log.sessions()
+
+
+@provokes(errors.LogDeniedError, culprit="permission denied for table", way_out="the rights that docs/scale.md lists")
+def a_role_lacks_a_right(where: Path) -> object:
+    with own_server() as server, Log(server.url()) as log:
+        log.create(id="a").close()
+        with worker_role(server.url(), batches=False) as restricted, Log(restricted) as theirs:
+            return theirs.delete("a")
 
 
 @provokes(errors.DamagedLogError, culprit=r"log\.db is damaged", way_out="`outrider sessions recover`")

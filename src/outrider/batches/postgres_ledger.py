@@ -64,12 +64,13 @@ class PostgresLedger:
         stored = msgspec.json.encode(settings).decode()
 
         def work(connection: psycopg.Connection[Any]) -> list[str]:
-            close = "UPDATE outrider_batch.batch SET is_open = false WHERE name = %s AND is_open RETURNING id"
-            replaced = [row[0] for row in connection.execute(close, (name,)).fetchall()]
-            insert = "INSERT INTO outrider_batch.batch (id, name, application, settings, budget)"
-            values = (batch, name, application, stored, settings.budget)
-            connection.execute(f"{insert} VALUES (%s, %s, %s, %s, %s)", values)
-            return replaced
+            with connection.transaction():
+                close = "UPDATE outrider_batch.batch SET is_open = false WHERE name = %s AND is_open RETURNING id"
+                replaced = [row[0] for row in connection.execute(close, (name,)).fetchall()]
+                insert = "INSERT INTO outrider_batch.batch (id, name, application, settings, budget)"
+                values = (batch, name, application, stored, settings.budget)
+                connection.execute(f"{insert} VALUES (%s, %s, %s, %s, %s)", values)
+                return replaced
 
         return self._do(work)
 
@@ -155,14 +156,15 @@ class PostgresLedger:
             self._disconnect()
 
     def _do(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """Do the work in one transaction, once more if the connection was lost. Raises LogError."""
+        """Do the work, once more if the connection was lost. Raises LogError.
+
+        A single statement commits itself: a transaction around it would be two more round trips, in every task.
+        """
         psycopg = import_psycopg()
         with self._lock:
             for attempt in (1, 2):
                 try:
-                    connection = self._connected()
-                    with connection.transaction():
-                        return work(connection)
+                    return work(self._connected())
                 except psycopg.OperationalError as error:
                     was_connected = self._connection is not None
                     self._disconnect()
