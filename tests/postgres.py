@@ -212,6 +212,23 @@ def new_database(folders: pytest.TempPathFactory) -> Iterator[str]:
         execute(f"{address}/postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@contextlib.contextmanager
+def worker_role(url: str, *, batches: bool) -> Iterator[str]:
+    """Make the role for workers of docs/scale.md, with or without the rights for batches, and return its URL."""
+    page = (Path(__file__).parents[1] / "docs/scale.md").read_text()
+    blocks = [block.partition("```")[0] for block in page.split("```sql\n")[1:]]
+    role, database = f"worker_{os.urandom(4).hex()}", url.rpartition("/")[2]
+    for block in blocks if batches else blocks[:1]:
+        for statement in filter(str.strip, block.split(";\n")):
+            own = statement.replace("outrider_worker", role).replace("DATABASE outrider", f"DATABASE {database}")
+            execute(url, own)
+    try:
+        yield url.replace("postgres@", f"{role}@")
+    finally:
+        execute(url, f"DROP OWNED BY {role}")
+        execute(url, f"DROP ROLE {role}")
+
+
 def keep(folder: Path, run: int) -> None:
     """Start a server, say where it is, and end it when the run of the tests is over."""
     place = Path(tempfile.mkdtemp(prefix="outrider-postgres-"))

@@ -56,6 +56,12 @@ The log
     Log                 the durable log of sessions
     default_log         the log of the terminal program
 
+Notebooks
+    LiveView            what a run does, while it goes on; `await agent.run(…, observer=LiveView())`
+
+Telemetry
+    Telemetry           spans and metrics for OpenTelemetry; `agent.run(…, observer=Telemetry())`
+
 Batches
     batch               run many tasks, each in a session of its own; yields their results
     Task, TaskResult    a task of a batch; what became of it
@@ -136,6 +142,7 @@ if TYPE_CHECKING:
     from outrider.runtime.hooks import HookResult as HookResult
     from outrider.runtime.hooks import Hooks as Hooks
     from outrider.runtime.limits import Limits as Limits
+    from outrider.runtime.live_view import LiveView as LiveView
     from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
     from outrider.runtime.session import Session as Session
@@ -149,6 +156,7 @@ if TYPE_CHECKING:
     from outrider.sync import loads as loads
     from outrider.sync import run as run
     from outrider.sync import think as think
+    from outrider.telemetry.telemetry import Telemetry as Telemetry
     from outrider.tools.approval import Allow as Allow
     from outrider.tools.approval import Deny as Deny
     from outrider.tools.context import ToolContext as ToolContext
@@ -188,6 +196,7 @@ _NAMES_OF_MODULES = {
     "runtime.context": ("ContextUsage",),
     "runtime.hooks": ("HookResult", "Hooks"),
     "runtime.limits": ("Limits",),
+    "runtime.live_view": ("LiveView",),
     "log.log": ("Log",),
     "mcp.running": ("RunningServers",),
     "mcp.servers": ("HttpServer", "StdioServer"),
@@ -214,6 +223,7 @@ _NAMES_OF_MODULES = {
     "subagents.delegation": ("with_subagents",),
     "subagents.profile": ("Profile",),
     "subagents.spawning": ("spawn",),
+    "telemetry.telemetry": ("Telemetry",),
     "tools.approval": ("Allow", "Deny"),
     "tools.context": ("ToolContext",),
     "tools.decorator": ("tool",),

@@ -30,6 +30,7 @@ OutriderError
     ├── SessionHeldError       another process, or another part of this one, has the session open
     ├── SessionLostError       the session was taken over by another process, or deleted
     ├── NewerLogError          the log was written by a newer version
+    ├── LogDeniedError         the database denies a right that the log or a batch needs
     └── DamagedLogError        the file is damaged; `outrider sessions recover` saves the intact entries
 """
 
@@ -212,6 +213,10 @@ class SessionLostError(LogError):
 
 class NewerLogError(LogError):
     """The log was written by a newer version."""
+
+
+class LogDeniedError(LogError):
+    """The database denies a right that the log or a batch needs."""
 
 
 class DamagedLogError(LogError):

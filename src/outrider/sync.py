@@ -43,6 +43,12 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
     stop_reason: StopReason = StopReason.END
     """Why the reply ended: `max_tokens` if it was truncated, `refusal`, `content_filter` and so on."""
 
+    def _repr_html_(self) -> str:
+        """Return the conversation as a notebook shows it."""
+        from outrider.conversation.html import conversation_html  # only notebooks need it
+
+        return conversation_html(self.conversation, _or_default(None))
+
     @property
     def text(self) -> str:
         """The text of the reply, as in `RunResult.text`."""

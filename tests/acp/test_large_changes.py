@@ -145,7 +145,7 @@ async def test_the_question_of_a_sub_agent_ends_without_sending_it_again(tmp_pat
         lambda file: b"",
         session=lambda: "s",
         engine=lambda: engine,
-        tool_call_id=lambda call: call,
+        tool_call_id=lambda _: "",
     )
     question = Question("w", "Write", {"file_path": "big.txt", "content": TEXT}, "it writes big.txt", asker="Explore")
     assert (await ask(question)).verdict == "once"

@@ -115,6 +115,22 @@ async def test_what_was_cancelled_looks_the_same_when_it_is_loaded(tmp_path: Pat
         assert again.lasting() == live.lasting()
 
 
+async def test_an_edit_that_was_rejected_looks_the_same_when_it_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    replies = [
+        Answer("", (("r", "Read", {"file_path": "notes.txt"}),)),
+        Answer("", (("e", "Edit", EDIT), ("w", "Write", {"file_path": "notes.txt", "content": "fresh\n"}))),
+        Answer("Then not."),
+    ]
+    async with ModelServer(replies) as server, introduced(handlers=allowing("no"), **everywhere(server)) as editor:
+        session = await editor.new(tmp_path)
+        await editor.prompt(session, "Change it")
+        live = editor.seen(session)
+        assert [call["status"] for call in live.calls.values()] == ["completed", "failed", "failed"]
+        again = await reloaded(editor, session, tmp_path)
+        assert again.lasting() == live.lasting()
+
+
 async def test_sub_agents_look_the_same_when_their_sender_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
     prompt = 'Delegate "run `touch made`" and "read everything" as a table of file and lines'

@@ -86,6 +86,7 @@ async def test_a_run_can_be_watched_and_steered(tmp_path: Path, log: Log) -> Non
     assert (code, out) == (0, "Both done.\n")
     assert any(event["type"] == "run_finished" for event in seen)
     assert log.inbox.is_taken(number) is None, "the session was closed"
+    assert not log.live_socket(session).exists(), "the socket was removed"
 
 
 async def test_a_run_can_be_stopped(tmp_path: Path, log: Log) -> None:

@@ -78,8 +78,10 @@ def is_edited(report: Json, project: Path) -> None:
     assert (call["kind"], call["status"]) == ("edit", "completed")
     [difference] = [item for item in call["content"] if item["type"] == "diff"]
     assert difference["path"] == str(project / "notes.txt")
-    assert difference["oldText"] == "The second line."
-    assert difference["newText"] == "The line that was changed."
+    assert (difference["oldText"].strip("\n"), difference["newText"].strip("\n")) in (
+        (NOTES.strip("\n"), EDITED.strip("\n")),
+        ("The second line.", "The line that was changed."),
+    ), "the changed region, with or without the lines around it"
     if "permissions" in report:
         _was_asked(report["permissions"], "toolu_edit", difference)
     assert report.get("file", EDITED) == EDITED
@@ -103,7 +105,7 @@ def _was_asked(permissions: list[Json], id: str, difference: Json | None = None)
     assert question["toolCall"]["toolCallId"] == id
     kinds = [option["kind"] for option in question["options"]]
     assert kinds[0] == "allow_once"
-    assert kinds[-1] == "reject_once"
+    assert kinds[-2:] == ["reject_once", "reject_always"]
     if difference:
         assert difference in question["toolCall"]["content"]
 
@@ -130,6 +132,20 @@ def was_seen_running(report: Json) -> None:
     *earlier, last = [each for each in report["updates"] if each["sessionUpdate"] == "tool_call_update"]
     assert last["status"] == "failed"
     assert "started" in "".join(map(text_of, earlier)) + appended(earlier)
+
+
+def is_delegated(report: Json) -> None:
+    """The calls of a sub-agent name the call that started it, and a session that is open can be shown again."""
+    assert report["stop"] == "end_turn"
+    shown = calls(report["updates"])
+    [task] = [call for call in shown.values() if call["name"] == "Task"]
+    inner = [call for call in shown.values() if "claudeCode" in (call.get("_meta") or {})]
+    assert inner
+    assert {call["_meta"]["claudeCode"]["parentToolUseId"] for call in inner} == {task["toolCallId"]}
+    assert {call["status"] for call in shown.values()} == {"completed"}
+    assert "Read(notes.txt)" in text_of(task)
+    assert report["fork"]
+    is_the_same(report["again"], report["updates"])
 
 
 def is_the_same(loaded: Iterable[Json], *live: Iterable[Json]) -> None:

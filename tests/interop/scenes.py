@@ -43,6 +43,7 @@ ALIVE = "alive"
 PROMPTS = {
     "streamed": "Say something.",
     "read": "read notes.txt",
+    "delegated": 'Delegate "read notes.txt" to a sub-agent',
     "allowed": "Change the second line.",
     "rejected": "Change it again.",
     "picture": "What is in the picture?",

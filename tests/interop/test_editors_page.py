@@ -17,8 +17,8 @@ HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocol
 
 def test_the_settings_on_the_page_start_the_agent() -> None:
     settings = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE, re.M | re.S)]
-    agents = [each["agent_servers"]["Outrider"] for each in settings]
-    assert len(agents) == 2
+    agents = [(each.get("agent_servers") or each["acp.agents"])["Outrider"] for each in settings]
+    assert len(agents) == 3
     commands = {(Path(agent["command"]).name, *agent["args"]) for agent in agents}
     assert commands == {("outrider", "acp")}
     program = shutil.which("outrider", path=str(Path(sys.executable).parent))

@@ -29,7 +29,7 @@ from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
 from outrider.log.postgres.address import Address
 from tests.log import Process, change, look, open_session, patch_everywhere, until
-from tests.postgres import Server, execute, new_database, own_server
+from tests.postgres import Server, execute, new_database, own_server, worker_role
 
 SECRET = "s3cr%40t%2Fword"
 HOLD = """
@@ -357,37 +357,22 @@ def test_an_older_format_is_upgraded_and_a_newer_one_refused(log: Log, monkeypat
 # Roles
 
 
-def statements_of(page: str) -> list[str]:
-    """The SQL of the documentation."""
-    text = (Path(__file__).parents[2] / "docs" / page).read_text()
-    blocks = [block.partition("```")[0] for block in text.split("```sql\n")[1:]]
-    return [each.strip() for block in blocks for each in block.split(";\n") if each.strip()]
-
-
 async def test_the_role_of_the_documentation_suffices_and_has_no_more_rights(log: Log, url: str) -> None:
     log.create().close()  # the owner makes the tables
-    role = f"worker_{os.urandom(4).hex()}"
-    database = url.rpartition("/")[2]
-    for statement in statements_of("scale.md"):
-        execute(url, statement.replace("outrider_worker", role).replace("DATABASE outrider", f"DATABASE {database}"))
-    try:
-        with Log(url.replace("postgres@", f"{role}@")) as mine:
-            with open_session(mine, ["Well."]) as session:
-                await session.run(["Look.", Attachment(b"notes", "text/plain")])
-            assert texts(mine, session.id)[-1] == "Well."
-            assert mine.search("well")
-            assert mine.fork(session.id)
-            open_session(mine, id=session.id).close()
-            mine.rename(session.id, "Renamed")
-            with pytest.raises(LogError, match=r"permission denied .* docs/scale.md"):
-                mine.delete(session.id)
-            with pytest.raises(Exception, match="permission denied"):
-                execute(mine.location, "CREATE TABLE outrider.more (id integer)")
-            with pytest.raises(Exception, match="permission denied"):
-                execute(mine.location, "UPDATE outrider.event SET body = ''")
-    finally:
-        execute(url, f"DROP OWNED BY {role}")
-        execute(url, f"DROP ROLE {role}")
+    with worker_role(url, batches=False) as restricted, Log(restricted) as mine:
+        with open_session(mine, ["Well."]) as session:
+            await session.run(["Look.", Attachment(b"notes", "text/plain")])
+        assert texts(mine, session.id)[-1] == "Well."
+        assert mine.search("well")
+        assert mine.fork(session.id)
+        open_session(mine, id=session.id).close()
+        mine.rename(session.id, "Renamed")
+        with pytest.raises(LogError, match=r"permission denied .* docs/scale.md"):
+            mine.delete(session.id)
+        with pytest.raises(Exception, match="permission denied"):
+            execute(mine.location, "CREATE TABLE outrider.more (id integer)")
+        with pytest.raises(Exception, match="permission denied"):
+            execute(mine.location, "UPDATE outrider.event SET body = ''")
 
 
 def test_a_role_that_may_not_create_the_tables_is_told_so(url: str) -> None:

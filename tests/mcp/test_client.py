@@ -109,7 +109,7 @@ async def test_only_named_variables_reach_the_program(monkeypatch: pytest.Monkey
 async def test_reads_all_pages(era: str) -> None:
     async with connected(scripted(era=era, page=3)) as client:
         names = [tool.name for tool in await client.list_tools()]
-        assert len(names) == len(set(names)) == 12
+        assert len(names) == len(set(names)) == 13
 
 
 async def test_stops_at_the_most_items_and_pages() -> None:

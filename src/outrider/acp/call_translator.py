@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from outrider.acp.streamed_arguments import StreamedArguments
 from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_call, partial_fields, status_of
-from outrider.acp.updates.call_state import CallState, Item, Status, Terminal, Text
+from outrider.acp.updates.call_state import CallState, Diff, Item, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.runtime.events import (
@@ -49,6 +49,7 @@ class CallTranslator:
         self._prefix = prefix
         self._calls: dict[str, CallState] = {}
         """The open calls as they were announced."""
+        self._uses: dict[str, ToolUseBlock] = {}
         self._arguments: dict[str, StreamedArguments] = {}
         self._with_output: set[str] = set()
         """The ids of calls whose output is being shown."""
@@ -97,6 +98,7 @@ class CallTranslator:
             return
         self._arguments.pop(use.id, None)
         shown_id, reads_files = self.tool_call_id(use.id), not self.is_replaying
+        self._uses[use.id] = use
         self._announce(use.id, new_call(shown_id, use.name, use.input, self._folder, reads_files=reads_files))
 
     def announce_all(self, uses: Sequence[ToolUseBlock]) -> None:
@@ -176,6 +178,12 @@ class CallTranslator:
         """End a call with its result, which follows the items `before` it."""
         unknown = new_call(self.tool_call_id(event.call_id), event.name, {}, self._folder)
         state = self._calls.pop(event.call_id, unknown)
+        use = self._uses.pop(event.call_id, None)
+        if use and event.result.is_error and any(isinstance(item, Diff) for item in state.content):
+            # It has changed nothing, and the log does not know what the file was: show what the call asked for.
+            asked = new_call(state.id, use.name, use.input, self._folder, reads_files=False)
+            state = replace(state, content=asked.content)
+            self._engine.change(state.id, locations=asked.locations)
         self._arguments.pop(event.call_id, None)
         self._with_output.discard(state.id)
         has_terminal = Terminal(state.id) in state.content
@@ -191,5 +199,6 @@ class CallTranslator:
         """End every open call with a reason."""
         self._engine.end_open_calls(reason, status, [state.id for state in self._calls.values()])
         self._calls.clear()
+        self._uses.clear()
         self._arguments.clear()
         self._with_output.clear()

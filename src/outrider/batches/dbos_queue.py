@@ -19,7 +19,7 @@ import msgspec
 
 from outrider.batches.local_queue import check_same, given_up
 from outrider.batches.patience import patiently
-from outrider.batches.postgres_ledger import PostgresLedger
+from outrider.batches.postgres_ledger import PostgresLedger, denied
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim, Run, Unfinished
 from outrider.batches.task import Task, TaskResult, session_of
 from outrider.errors import ConfigError, LogError, OutriderError
@@ -34,6 +34,8 @@ POLL_SECONDS = 0.1
 """How often an executor with room asks for tasks."""
 OVERLAP_SECONDS = 60
 """Results are looked for from so long before the newest one: commits are not in the order of their times."""
+_INSUFFICIENT_PRIVILEGE = "42501"
+"""A code of SQL."""
 _ENDED = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _COUNTS = "SELECT status, count(*) FROM dbos.workflow_status WHERE starts_with(workflow_uuid, %s) GROUP BY status"
 """By the id, because a workflow that was cancelled is in no queue."""
@@ -53,6 +55,9 @@ def _explaining(function: Callable[P, T]) -> Callable[P, T]:
         except OutriderError:
             raise
         except Exception as error:
+            cause = getattr(error, "orig", error)  # of SQLAlchemy
+            if getattr(cause, "sqlstate", None) == _INSUFFICIENT_PRIVILEGE:
+                raise denied(cause) from None
             if type(error).__module__.startswith(("sqlalchemy", "psycopg", "dbos")):
                 raise LogError(f"DBOS cannot use its database: {type(error).__name__}") from error
             raise

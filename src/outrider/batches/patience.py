@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from outrider.errors import DamagedLogError, LogError, NewerLogError
+from outrider.errors import DamagedLogError, LogDeniedError, LogError, NewerLogError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -15,7 +15,7 @@ LOG_SECONDS = 600.0
 """How long a task waits for a database that cannot be reached."""
 PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before the second attempt, and the most that the growing pause reaches."""
-PERMANENT = (DamagedLogError, NewerLogError)
+PERMANENT = (DamagedLogError, LogDeniedError, NewerLogError)
 """Errors that time does not heal."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from outrider.batches.queue import BatchSettings
-from outrider.errors import ConfigError, LogError
+from outrider.errors import ConfigError, LogDeniedError, LogError
 from outrider.log.postgres.address import Address
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ class PostgresLedger:
                         raise LogError(
                             f"the database of the batches cannot be reached: {self._reason(error)}"
                         ) from None
+                except psycopg.errors.InsufficientPrivilege as error:
+                    raise denied(error) from None
                 except psycopg.Error as error:
                     raise LogError(f"the database of the batches refuses: {self._reason(error)}") from None
         raise AssertionError
@@ -201,6 +203,12 @@ class PostgresLedger:
             with suppress(Exception):
                 self._connection.close()
             self._connection = None
+
+
+def denied(error: BaseException) -> LogDeniedError:
+    """Return the error for a right that the role does not have."""
+    reason = str(error).strip().split("\n")[0]
+    return LogDeniedError(f"the database refuses: {reason}; give the role the rights that docs/scale.md lists")
 
 
 def import_psycopg() -> Any:

@@ -17,7 +17,8 @@ CHANGES_COMMANDS = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BAS
 
 # SSH_AUTH_SOCK and XAUTHORITY are paths and stay: a command with full access needs them for git and windows.
 _SECRET_NAME = re.compile(
-    "KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_PASS$|_PWD$|AUTH$|_PAT$|COOKIE",
+    "KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_PASS$|_PWD$|AUTH$|_PAT$|COOKIE"
+    "|OTLP_(.*_)?HEADERS$",
     re.IGNORECASE,
 )
 _PASSWORD_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)

@@ -66,6 +66,7 @@ from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
+    from outrider.coding.background_telemetry import BackgroundTelemetry
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
@@ -150,6 +151,8 @@ class Workbench:
         self._titlers.clear()
         if "servers" in vars(self) and self.servers:
             self.servers.close()
+        if "_telemetry" in vars(self) and self._telemetry:
+            self._telemetry.close()
         if "_hook_workspace" in vars(self):
             self._hook_workspace.close()
         self.workspace.close()
@@ -296,10 +299,21 @@ class Workbench:
         if titled and self.settings.sessions.titles:
             self._titlers.append(Titler(session, self._title_model))
             session.observe(self._titlers[-1])
+        if self._telemetry:
+            session.observe(self._telemetry)
         self._session = session.id
         if self._remote:
             self._remote.attach(log, session)
         return session
+
+    @cached_property
+    def _telemetry(self) -> BackgroundTelemetry | None:
+        """What exports spans and metrics, if the settings say so. Raises ConfigError if it cannot."""
+        if not self.settings.telemetry.export:
+            return None
+        from outrider.coding.background_telemetry import BackgroundTelemetry  # imports OpenTelemetry
+
+        return BackgroundTelemetry(capture=self.settings.telemetry.capture)
 
     def _title_model(self, provider: Provider) -> Provider | None:
         """Return the fast model of the session's vendor; None if that is not known."""

@@ -174,6 +174,12 @@ class Attachment(msgspec.Struct, frozen=True):
             raise AttachmentError(f"{url[:200]!r} cannot be attached: a URL begins with https:// and has no password")
         return cls(b"", mime_type, name, description, url)
 
+    def _repr_html_(self) -> str:
+        """Return the file as a notebook shows it: a picture inline."""
+        from outrider.conversation.html import attachment_html  # only notebooks need it
+
+        return attachment_html(self)
+
     @property
     def is_remote(self) -> bool:
         """Whether the bytes are still to be fetched from the URL."""

@@ -34,6 +34,12 @@ class History:
     compacted and the tail has all messages that are sent, a request does not need the rest.
     """
 
+    def _repr_html_(self) -> str:
+        """Return the conversation as a notebook shows it."""
+        from outrider.conversation.html import conversation_html  # only notebooks need it
+
+        return conversation_html(self.messages)
+
     def __init__(
         self, messages: Iterable[Message] = (), earlier: Callable[[], Iterable[Message]] | None = None
     ) -> None:

@@ -267,6 +267,12 @@ class Message(_Plain, frozen=True, gc=False):
         calls = ("tool_calls",) if self.has_tool_calls else ()
         return "role", "content", "has_tool_calls", *calls
 
+    def _repr_html_(self) -> str:
+        """Return the message as a notebook shows it."""
+        from outrider.conversation.html import message_html  # only notebooks need it
+
+        return message_html(self)
+
     def __getitem__(self, name: str) -> Any:
         item = super().__getitem__(name)
         return _short(item) if name == "content" else item

@@ -45,6 +45,7 @@ from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.subscription import keep_listening
 from outrider.mcp.wording import one_line
 from outrider.processes.processes import Processes
+from outrider.trace_context import trace_context
 
 T = TypeVar("T")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
@@ -311,6 +312,8 @@ class Client:
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
         meta = self._agreed.meta
+        if trace := trace_context():  # a server that records spans adds them to the trace
+            meta = {**(meta or {}), **trace}
         assert self._channel is not None
         return await self._channel.request(
             method,

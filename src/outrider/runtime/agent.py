@@ -15,6 +15,7 @@ from outrider.runtime.compaction import Compaction
 from outrider.runtime.events import Event
 from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
+from outrider.runtime.observers import AnyObserver
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
@@ -71,7 +72,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         *,
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> Session:
         """Open a session in memory, with the messages of an earlier conversation if there are any."""
@@ -88,7 +89,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         *,
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> RunResult:
         """Let the model work with its tools until it is done. Model and tool failures set `status`; they do not raise.
@@ -124,7 +125,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         *,
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> str: ...
     @overload
@@ -135,7 +136,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         *,
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> T: ...
     @overload
@@ -146,7 +147,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
         *,
         cwd: str | Path | None = None,
         store: AttachmentStore | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> Any: ...
     async def ask(self, prompt: Prompt, output: Any = None, **options: Any) -> Any:

@@ -68,7 +68,7 @@ class Children:
     def announce(self, task: SubagentTask, child: str, agent: AgentSpec) -> Callable[[Event], None]:
         """Tell the observers that a sub-agent starts; return the observer that relays its events."""
         if not task.is_over():
-            self._record.emit(SubagentStarted(task.call_id, child, agent.name, task.title))
+            self._record.emit(SubagentStarted(task.call_id, child, agent.name, task.title, agent.provider.name))
         return partial(self._relay, task, child)
 
     def _relay(self, task: SubagentTask, child: str, event: Event) -> None:

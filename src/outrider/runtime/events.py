@@ -160,7 +160,7 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     """Whether there was a report. It distinguishes a report of null from no report."""
 
 
-class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subagent_started"):
+class SubagentStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="subagent_started"):
     """A call has started a sub-agent in a session of its own, or continues one that was interrupted."""
 
     call_id: str
@@ -169,6 +169,8 @@ class SubagentStarted(msgspec.Struct, frozen=True, tag_field="type", tag="subage
     """The name of the sub-agent."""
     title: str
     """Its task in a few words."""
+    model: str = ""
+    """The name of its model."""
 
 
 OwnEvent: TypeAlias = (

@@ -5,14 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from outrider.providers.debugging import logger
 from outrider.runtime.events import Delta, Event, SubagentEvent
 
+if TYPE_CHECKING:
+    from outrider.runtime.session import Session
+
 Observer: TypeAlias = Callable[[Event], None]
+
+
+class SessionObserver(Protocol):
+    """Observes many sessions, and keeps their events apart: each session gets an observer of its own."""
+
+    def observe(self, session: Session) -> Observer:
+        """Return the observer of this session."""
+        ...
+
+
+AnyObserver: TypeAlias = Observer | SessionObserver
+"""What `observer=` takes: a function of an event, or an object that makes one for each session."""
 
 
 class Inbox:

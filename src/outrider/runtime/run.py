@@ -10,6 +10,7 @@ import msgspec
 from outrider.conversation.items import ByItem
 from outrider.conversation.late import as_list
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import OutriderError, RunError
 from outrider.log.entries import CallResult
 from outrider.providers.base import Reply, StopReason
@@ -53,6 +54,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """Whether there was a report. It distinguishes a report of null from no report."""
     citations: tuple[Citation, ...] = ()
     """The sources of the last reply, each once, if its API names them."""
+    store: AttachmentStore | None = None
+    """The store that holds the files of the conversation. It is not part of `dict(result)`."""
 
     @property
     def conversation(self) -> list[Message]:
@@ -61,7 +64,14 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
 
     def keys(self) -> tuple[str, ...]:
         """Return the names that `dict(…)` uses."""
-        return tuple("conversation" if name == "messages" else name for name in self.__struct_fields__)
+        names = (name for name in self.__struct_fields__ if name != "store")
+        return tuple("conversation" if name == "messages" else name for name in names)
+
+    def _repr_html_(self) -> str:
+        """Return the result as a notebook shows it."""
+        from outrider.runtime.html import result_html  # only notebooks need it
+
+        return result_html(self)
 
     def raise_for_status(self) -> RunResult:
         """Raise RunError unless the run is done; return the result otherwise."""

@@ -42,7 +42,7 @@ from outrider.runtime.events import (
 )
 from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
-from outrider.runtime.observers import Inbox, Observers
+from outrider.runtime.observers import AnyObserver, Inbox, Observers
 from outrider.runtime.opening import SessionOpening
 from outrider.runtime.prompt_files import stored_message
 from outrider.runtime.record import SessionRecord
@@ -82,13 +82,11 @@ class Session:
         *,
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> None:
         _check_agent(agent)
         self._observers = Observers()
-        if observer:
-            self._observers.add(observer)
         self._emit = emit = self._observers.emit
         self._task = ExclusiveTask()
         self._record = SessionRecord(messages, MemoryStore() if store is None else store, threads := Threads(), emit)
@@ -112,6 +110,8 @@ class Session:
         """The turns of a sub-agent that was interrupted: its next run continues from there."""
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
         """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
+        if observer:
+            self.observe(observer)
 
     @property
     def agent(self) -> AgentSpec:
@@ -150,7 +150,7 @@ class Session:
         agent: AgentSpec | None = None,
         *,
         cwd: str | Path | None = None,
-        observer: Callable[[Event], None] | None = None,
+        observer: AnyObserver | None = None,
         approve: Approver | None = None,
         create: bool = False,
     ) -> SessionOpening[Session]:
@@ -244,6 +244,12 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        """Return the session as a notebook shows it."""
+        from outrider.runtime.html import session_html  # only notebooks need it
+
+        return session_html(self)
 
     # What it holds
 
@@ -381,7 +387,7 @@ class Session:
         ending = self._finish(progress, status, error, earlier)
         conversation = await self._record.all_messages()
         return RunResult(
-            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations
+            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations, self.store
         )
 
     async def _before_run(self) -> None:
@@ -448,9 +454,9 @@ class Session:
         if self._loop.model.tools.servers:
             self._loop.model.tools.servers.grace = seconds
 
-    def observe(self, observer: Callable[[Event], None]) -> None:
+    def observe(self, observer: AnyObserver) -> None:
         """Call the observer with each event from now on, in order."""
-        self._observers.add(observer)
+        self._observers.add(observer if callable(observer) else observer.observe(self))
 
     def use_folder(self, folder: WorkingFolder) -> None:
         """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ class Talks:
             bench.close()
             raise
         self._open[id] = talk
-        talk.task.add_done_callback(lambda _: asyncio.ensure_future(self._release(id, talk)))
+        talk.on_end = lambda: asyncio.ensure_future(self._release(id, talk))
 
     async def _release(self, id: str, talk: Talk) -> None:
         async with self._changing:
@@ -86,8 +87,11 @@ class Talk:
         self._session = session
         self._said = deque([text])
         self._has_more = asyncio.Event()
+        self._passing_on = asyncio.Lock()
         front.talk = self
-        self.task = asyncio.get_running_loop().create_task(self._work())
+        self.on_end: Callable[[], object] = lambda: None
+        """Called whenever it has nothing more to do. What is said afterwards lets it work again."""
+        self._begin()
 
     @property
     def has_ended(self) -> bool:
@@ -99,7 +103,11 @@ class Talk:
         self._said.append(text)
         self._has_more.set()
         if self.task.done():
-            self.task = asyncio.get_running_loop().create_task(self._work())
+            self._begin()
+
+    def _begin(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(self._work())
+        self.task.add_done_callback(lambda _: self.on_end())
 
     def stop(self) -> None:
         """Cancel the run."""
@@ -124,20 +132,27 @@ class Talk:
             except OutriderError:
                 logger.debug("a run on the web page failed", exc_info=True)
             finally:
-                steering.cancel()
+                async with self._passing_on:  # what is being passed on is not lost
+                    steering.cancel()
 
     async def _steer(self) -> None:
         """Pass on what is said while a run goes on. What comes too late begins the next run."""
         while True:
             self._has_more.clear()
             await self._has_more.wait()
-            while self._said:
-                text = self._said.popleft()
-                try:
-                    await self._session.steer(text)
-                except ConversationError:
-                    self._said.appendleft(text)
-                    break
+            async with self._passing_on:
+                await self._pass_on()
+
+    async def _pass_on(self) -> None:
+        while self._said:
+            text = self._said.popleft()
+            try:
+                await self._session.steer(text)
+            except ConversationError:
+                self._said.appendleft(text)
+                break
+            except OutriderError:  # such as a hook that blocks it
+                logger.debug("a message on the web page was refused", exc_info=True)
 
 
 class TalkFront:

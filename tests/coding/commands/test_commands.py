@@ -143,6 +143,14 @@ def test_hostile_files_are_refused_with_a_sentence(home: Path, project: Path, tm
     assert len(found.refused) == 4
 
 
+def test_links_that_lead_back_do_not_delay_the_start(home: Path, project: Path) -> None:
+    folder = project / ".claude/commands"
+    write(folder, "good", "Good")
+    for number in range(300):
+        (folder / f"d{number}").symlink_to(".")
+    assert [each.name for each in Extensions(project).commands.commands] == ["init", "good"]
+
+
 def test_what_a_file_cannot_do_is_said() -> None:
     command = read_command("x", "---\nallowed-tools: Bash(*)\nmodel: opus\n---\nGo", Path("x.md"), "here")
     assert [remark.split()[0] for remark in command.remarks] == ["allowed-tools", "model"]

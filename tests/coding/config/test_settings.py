@@ -46,6 +46,7 @@ def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> No
         "sessions",
         "chat",
         "acp",
+        "telemetry",
     }
     assert set(SECTIONS) == sections
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,11 +124,31 @@ async def test_a_hook_that_hangs_and_forks_is_ended_with_its_children(home: Path
     write_hooks(project, "PreToolUse", "(sleep 1000 & echo $! > child.pid; wait) & setsid sleep 1001 & wait", timeout=1)
     trust(project)
     (project / "a.txt").write_text("of a")
+    result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."])
+    (refused,) = result.conversation[2].tool_results
+    assert refused.is_error, "a hook without a verdict lets nothing through"
+    assert "did not end within 1 seconds" in refused.text
+    assert not sleepers_in(project)
+
+
+async def test_a_hook_that_cannot_be_started_blocks_a_call_and_is_a_notice_elsewhere(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk() -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_hooks(project, "PreToolUse", "exit 2")
+    write_hooks(project, "PostToolUse", "exit 2", ".agents/hooks.json")
+    write_hooks(project, "Stop", "true", ".outrider/hooks.json")
+    trust(project)
+    (project / "a.txt").write_text("of a")
+    monkeypatch.setattr("outrider.coding.hooks.program.tempfile.TemporaryFile", full_disk)
     events: list[Any] = []
     result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."], events)
-    assert "of a" in result.conversation[2].tool_results[0].text
-    assert any("did not end within 1 seconds" in each.text for each in events if isinstance(each, Notice))
-    assert not sleepers_in(project)
+    (refused,) = result.conversation[2].tool_results
+    assert refused.is_error
+    assert "No space left on device" in refused.text
+    assert any("No space left on device" in each.text for each in events if isinstance(each, Notice))
 
 
 def sleepers_in(project: Path) -> list[str]:
@@ -162,6 +184,23 @@ async def test_a_cancel_ends_the_program_of_a_hook(home: Path, project: Path) ->
         left = sleepers_in(project)
     bench.close()
     assert not left
+
+
+async def test_hooks_run_in_a_process_with_many_open_files(home: Path, project: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1500:
+        pytest.skip("this machine does not let a process open many files")
+    write_hooks(project, "UserPromptSubmit", "echo The branch is main.")
+    trust(project)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1500), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        result = await run(bench_in(project), ["Done."])
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.conversation[0].text.endswith("The branch is main.")
 
 
 async def test_much_output_is_bounded(home: Path, project: Path) -> None:

@@ -18,6 +18,7 @@ from outrider.coding.extensions import Extensions
 from outrider.coding.plugins.manifest import SCHEMA, read_manifest
 from outrider.coding.plugins.servers import SCHEMA as MCP_SCHEMA
 from outrider.coding.plugins.servers import read_entry, read_servers
+from outrider.environment import config_file
 from outrider.mcp.servers import StdioServer
 from tests.coding.skills.test_finding import home, project
 from tests.coding.test_workbench import bench_in
@@ -205,6 +206,47 @@ def test_servers_and_hooks_of_a_plugin_wait_for_consent_and_any_changed_byte_ask
     assert main(["plugins", "trust", "--yes"]) == 0
     (root / "new.txt").write_text("")
     assert used() == (0, 0)
+
+
+def write_hook(root: Path, command: str) -> None:
+    (root / "hooks").mkdir()
+    hook = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}
+    (root / "hooks/hooks.json").write_text(json.dumps(hook))
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_consent_covers_where_links_lead(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool
+) -> None:
+    root = write_plugin(project / ".agents/plugins")
+    write_hook(root, '"$PLUGIN_ROOT"/lib/check.sh')
+    for name in ("good", "bad"):
+        (root / name).mkdir()
+        (root / name / "check.sh").write_text(name)
+    link = root / "lib" if is_folder else root / "lib/check.sh"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(root / "good" if is_folder else root / "good/check.sh")
+    monkeypatch.chdir(project)
+    assert main(["plugins", "trust", "--yes"]) == 0
+    assert len(Extensions(project).hooks.hooks) == 1
+    link.unlink()
+    link.symlink_to(root / "bad" if is_folder else root / "bad/check.sh")
+    assert not Extensions(project).hooks.hooks
+    link.unlink()
+    link.symlink_to(project / "src" if is_folder else project / "check.sh")
+    extensions = Extensions(project)
+    assert not extensions.plugins.plugins
+    assert "is a link that leads out of the plugin" in extensions.plugins.refused[0]
+
+
+def test_a_plugin_of_the_project_does_not_replace_one_of_the_user(home: Path, project: Path) -> None:
+    own = write_plugin(config_file().parent / "plugins", "guard")
+    write_hook(own, "exit 2")
+    write_plugin(project / ".agents/plugins", "guard")
+    extensions = Extensions(project)
+    assert [each.place.path for each in extensions.plugins.plugins] == [own]
+    assert len(extensions.hooks.hooks) == 1
+    assert "you have a plugin of this name" in extensions.plugins.refused[0]
 
 
 def test_hostile_plugins_are_refused_with_a_sentence(home: Path, project: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import gc
 import os
 import socket
 import stat
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,29 @@ async def test_a_socket_that_a_killed_process_left_is_replaced(path: Path) -> No
     shown.close()
 
 
+async def test_one_that_is_closed_before_it_listens_leaves_nothing_open(path: Path) -> None:
+    shown = LiveSocket(path, SESSION)
+    shown.start()
+    shown.close()
+    assert not list(path.parent.iterdir())
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        await asyncio.sleep(0)
+        del shown
+        gc.collect()
+    assert [str(each.message) for each in seen] == []
+
+
+async def test_the_socket_of_the_next_process_stays(path: Path) -> None:
+    before, after = LiveSocket(path, SESSION), LiveSocket(path, SESSION)
+    before.start()
+    after.start()
+    before.close()
+    watcher = Watcher(path)
+    await watcher.has_seen(1)
+    after.close()
+
+
 async def test_a_folder_with_a_long_name_has_a_socket_as_well(tmp_path: Path) -> None:
     path = tmp_path / ("long" * 30) / "run" / f"{SESSION}.sock"
     shown = LiveSocket(path, SESSION)
@@ -169,7 +193,7 @@ def test_after_the_end_of_its_event_loop_nothing_is_left_open(path: Path) -> Non
         await asyncio.sleep(0)
 
     asyncio.run(serve())
-    live.abandon()
+    live.close()
     live.close()  # once more is harmless
     assert not path.exists()
     gc.collect()  # a socket that is still open would warn, and so fail the test

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.permissions.question import Answer, Mode, Question
-from outrider.coding.remote.bodies import permission_body
+from outrider.coding.remote.bodies import changed_lines, permission_body
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import ValidationError
 from outrider.log.log import Log
@@ -262,3 +262,11 @@ async def test_both_sides_agree_whoever_is_first(tmp_path: Path, seed: int) -> N
                 assert room.person.heard == ([] if outcome == Answer("once") else ["Denied on the web page: web"])
             assert room.other.inbox.questions() == []
             assert room.person.asked == 0
+
+
+def test_a_long_edit_is_shown_whole_without_a_long_comparison() -> None:
+    # With more such lines, difflib would take minutes.
+    old = [f"{'ab'[number % 2]}{number % 90}" for number in range(4_000)]
+    new = [f"{'ab'[number // 2 % 2]}{number % 89}" for number in range(4_000)]
+    shown = changed_lines("Edit", {"old_string": "\n".join(old), "new_string": "\n".join(new)})
+    assert shown == [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]

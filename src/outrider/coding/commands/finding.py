@@ -58,8 +58,13 @@ def _files(folder: Place, depth: int) -> Iterator[tuple[Place, str]]:
     for name in folder.names()[:MOST_ENTRIES]:
         if name.endswith(".md"):
             yield folder, name
-        elif depth and not name.startswith(".") and (folder.path / name).is_dir():
+        elif depth and not name.startswith(".") and _is_folder(folder, folder.path / name):
             yield from _files(folder.below(name), depth - 1)
+
+
+def _is_folder(place: Place, path: Path) -> bool:
+    """Return whether to look into a folder. Not by a project's links: a thousand that lead back would never end."""
+    return path.is_dir() and not (place.is_project and path.is_symlink())
 
 
 def _read(folder: Place, path: Path, name: str) -> Command:

@@ -418,6 +418,26 @@ class AcpSettings(msgspec.Struct, frozen=True):
     ] = 0.05
 
 
+class TelemetrySettings(msgspec.Struct, frozen=True):
+    """What is exported to OpenTelemetry."""
+
+    export: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_TELEMETRY",
+            help="whether spans and metrics are sent to the endpoint of the `OTEL_*` variables (docs/telemetry.md)",
+            consent=if_on("what your sessions do is sent to the endpoint of the OTEL_* variables"),
+        ),
+    ] = False
+    capture: Annotated[
+        bool,
+        Setting(
+            help="whether spans contain the text of prompts, replies, calls and results as well",
+            consent=if_on("prompts, replies and results of tools are sent to the endpoint of the OTEL_* variables"),
+        ),
+    ] = False
+
+
 Lean: TypeAlias = Literal["auto", "on", "off"]
 """When the agent has its lean form."""
 
@@ -498,6 +518,7 @@ class Settings(msgspec.Struct, frozen=True):
     sessions: SessionsSettings = SessionsSettings()
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
 
 def flatten(settings: Settings) -> dict[str, Any]:

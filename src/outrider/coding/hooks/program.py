@@ -23,7 +23,7 @@ class ProgramResult(msgspec.Struct, frozen=True):
     """How a program ended."""
 
     exit_code: int | None
-    """None if it did not end in time, or could not be started."""
+    """None if it did not end in time."""
     output: str
     errors: str
 
@@ -78,8 +78,7 @@ def _follow(process: Process, readers: list[int], deadline: float, stopped: thre
     open_handles = set(readers)
 
     def read(wait: float) -> None:
-        ready, _, _ = select.select(list(open_handles), [], [], wait) if open_handles else ([], [], [])
-        for handle in ready:
+        for handle in _readable(open_handles, wait):
             if data := os.read(handle, MOST_OUTPUT):
                 kept[handle] = (kept[handle] + data)[:MOST_OUTPUT]
             else:
@@ -94,9 +93,17 @@ def _follow(process: Process, readers: list[int], deadline: float, stopped: thre
     finally:
         _, left = end([process], read)
     for _ in range(100):  # what is left in the pipes
-        if not open_handles or not select.select(list(open_handles), [], [], 0)[0]:
+        if not _readable(open_handles, 0):
             break
         read(0)
     code = process.reap() if not left or process.ended() else None
     output, errors = (kept[handle].decode(errors="replace").strip() for handle in readers)
     return ProgramResult(code if in_time else None, output, errors)
+
+
+def _readable(handles: set[int], seconds: float) -> list[int]:
+    """Wait for something to read. Not by `select`, which fails for the handles of a process that has many open."""
+    poll = select.poll()
+    for handle in handles:
+        poll.register(handle, select.POLLIN)
+    return [handle for handle, _ in poll.poll(seconds * 1000)] if handles else []

@@ -14,7 +14,6 @@ from outrider.coding.access import Access
 from outrider.coding.hooks.hook_command import EVENTS, HookCommand
 from outrider.coding.hooks.program import ProgramResult, run_program
 from outrider.coding.toolbox.shell.shell import Shell
-from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.runtime.hooks import (
     AfterTool,
     BeforeCompaction,
@@ -63,7 +62,7 @@ class HookRunner:
         return Hooks(**by_event)
 
     async def run(self, hook: HookCommand, event: HookEvent) -> HookResult | None:
-        """Run a hook for an event."""
+        """Run a hook for an event. Raises OSError or ToolCallError if it cannot be started."""
         data = json.dumps(self._event_json(hook, event), ensure_ascii=False, default=str).encode(errors="replace")
         stopped = threading.Event()
         work = asyncio.ensure_future(self._threads.run(self._run, hook, data, stopped))
@@ -80,19 +79,16 @@ class HookRunner:
         places = {"CLAUDE_PROJECT_DIR": str(workspace.folder), "OUTRIDER_PROJECT_DIR": str(workspace.folder)}
         if hook.root:
             places |= {"PLUGIN_ROOT": str(hook.root), "CLAUDE_PLUGIN_ROOT": str(hook.root)}
-        try:
-            return run_program(
-                workspace.processes,
-                self._shell.argv(hook.command, mark, self._access),
-                mark,
-                data,
-                folder=workspace.folder,
-                environment={**self._environment, **places},
-                seconds=hook.seconds,
-                stopped=stopped,
-            )
-        except (OSError, ToolCallError, ValueError) as error:
-            return ProgramResult(127, "", str(error))
+        return run_program(
+            workspace.processes,
+            self._shell.argv(hook.command, mark, self._access),
+            mark,
+            data,
+            folder=workspace.folder,
+            environment={**self._environment, **places},
+            seconds=hook.seconds,
+            stopped=stopped,
+        )
 
     def _result(self, hook: HookCommand, event: HookEvent, ended: ProgramResult) -> HookResult | None:
         shown = shorten(hook.command, 80, "…")
@@ -101,7 +97,10 @@ class HookRunner:
         if ended.exit_code != 0:
             how = f"did not end within {hook.seconds:g} seconds" if ended.exit_code is None else "failed"
             reason = f": {_said(ended.errors)}" if ended.errors else ""
-            return HookResult(note=f"The hook `{shown}` for {hook.event} {how}{reason}")
+            note = f"The hook `{shown}` for {hook.event} {how}{reason}"
+            # Without a verdict nothing goes on: a model could fill the disk, or make the check of a call take long.
+            is_check = isinstance(event, BeforeTool | PromptSubmitted)
+            return HookResult(block=note) if ended.exit_code is None and is_check else HookResult(note=note)
         return _parsed(ended.output, event)
 
     def _event_json(self, hook: HookCommand, event: HookEvent) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class Plugin(msgspec.Struct, frozen=True):
     """What of it is ignored or left out."""
     waiting: PluginConsent | None = None
     """Set while the user has not agreed to its servers and hooks. They are not used then."""
+    is_project: bool = False
+    """Whether it is the project's, and not the user's own."""
 
     @property
     def programs(self) -> list[str]:
@@ -96,7 +98,10 @@ class FoundPlugins(msgspec.Struct, frozen=True):
 
 
 def find_plugins(places: Iterable[Place]) -> FoundPlugins:
-    """Return the plugins in the folder `plugins` of each place. Later places win."""
+    """Return the plugins in the folder `plugins` of each place. Later places win.
+
+    A project's plugin does not replace one of the user, whose hooks may be there to stop something.
+    """
     by_name: dict[str, Plugin] = {}
     refused: list[str] = []
     for place in places:
@@ -109,9 +114,13 @@ def find_plugins(places: Iterable[Place]) -> FoundPlugins:
                 plugin = _read(folder, root)
             except (OSError, ValueError) as error:
                 refused.append(f"{clean(str(root))}: {error}; the plugin is not used")
-            else:
-                by_name.pop(plugin.manifest.name, None)
-                by_name[plugin.manifest.name] = plugin
+                continue
+            earlier = by_name.get(plugin.manifest.name)
+            if earlier and place.is_project and not earlier.is_project:
+                refused.append(f"{clean(str(root))}: you have a plugin of this name, which is used instead")
+                continue
+            by_name.pop(plugin.manifest.name, None)
+            by_name[plugin.manifest.name] = plugin
     return FoundPlugins(tuple(by_name.values()), tuple(refused))
 
 
@@ -124,7 +133,7 @@ def _read(folder: Place, root: Path) -> Plugin:
     servers = _servers(real, manifest, remarks)
     hooks = _hooks(real, place.label, remarks)
     waiting = _consent(real) if (servers or hooks) and not _is_own(folder) else None
-    return Plugin(manifest, place, tuple(servers), tuple(hooks), tuple(remarks), waiting)
+    return Plugin(manifest, place, tuple(servers), tuple(hooks), tuple(remarks), waiting, folder.is_project)
 
 
 def _is_own(folder: Place) -> bool:
@@ -182,12 +191,14 @@ def _consent(root: Path) -> PluginConsent | None:
 
 
 def _files(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield each file of a plugin with a digest of its content. Raises ValueError if there are too many."""
+    """Yield each file of a plugin with a digest of its content. Raises ValueError if a consent cannot cover all."""
     files = total = 0
     for folder, folders, names in os.walk(root):
         folders.sort()
-        for name in sorted(names):
+        for name in sorted([*names, *(each for each in folders if os.path.islink(os.path.join(folder, each)))]):
             path = os.path.join(folder, name)
+            if not Path(os.path.realpath(path)).is_relative_to(root):
+                raise ValueError(f"{clean(os.path.relpath(path, root))} is a link that leads out of the plugin")
             status = os.lstat(path)
             files, total = files + 1, total + status.st_size
             if files > MOST_FILES or total > MOST_BYTES:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation
 
 EDIT_TOOLS = ("Edit", "Write")
+MOST_COMPARED = 1_000_000
+"""Pairs of lines that are compared for a diff. More could take minutes, and all else would wait."""
 
 
 def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQuestion:
@@ -62,6 +64,8 @@ def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], st
     if tool != "Edit":
         return []
     old, new = (_lines(input.get(name), shown) for name in ("old_string", "new_string"))
+    if len(old) * len(new) > MOST_COMPARED:
+        return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
     # Drop the file names and line numbers of the diff: the place in the file is not known yet.
     return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
 

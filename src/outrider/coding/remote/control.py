@@ -66,16 +66,11 @@ class RemoteControl:
         loop, self._loop = self._loop, None
         if loop is None:
             return
-        with suppress(RuntimeError):
-            if asyncio.get_running_loop() is loop:
-                self._end()
-                return
-        try:
+        if not loop.is_running() or _running_loop() is loop:
+            self._end()
+            return
+        with suppress(RuntimeError):  # the loop has just ended
             loop.call_soon_threadsafe(self._end)
-        except RuntimeError:  # the loop has ended
-            if self._live:
-                self._live.abandon()
-                self._live = None
 
     def _end(self) -> None:
         self.questions.inbox = None
@@ -110,3 +105,10 @@ class RemoteControl:
                     self._front.say(signal.text)
                 else:
                     self._front.stop()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -43,6 +43,7 @@ class LiveSocket:
         self._session = session
         self._watchers: list[asyncio.StreamWriter] = []
         self._bound: socket.socket | None = None
+        self._inode = 0
         self._server: asyncio.Server | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -52,6 +53,7 @@ class LiveSocket:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
         with suppress(OSError, AttributeError):
             self._bound = _bind(self._path)
+            self._inode = self._path.stat().st_ino
             self._starting = asyncio.get_running_loop().create_task(self._listen(self._bound))
 
     def send(self, event: Event) -> None:
@@ -64,32 +66,27 @@ class LiveSocket:
             self._write(encode_json(event) + b"\n", list(self._watchers))
 
     def close(self) -> None:
-        """Stop listening, disconnect all watchers and remove the socket."""
+        """Stop listening, disconnect all watchers and remove the socket. Works after the end of the event loop, too."""
         if self._is_closed:
             return
         self._is_closed = True
         if self._starting:
             self._starting.cancel()
-            self._path.unlink(missing_ok=True)
         if self._server:
             self._server.close()
+        if self._bound:
+            self._bound.close()
+            with suppress(OSError):
+                if self._path.stat().st_ino == self._inode:  # not that of a process that has the session by now
+                    self._path.unlink()
         for watcher in self._watchers:
             watcher.close()
         self._watchers.clear()
 
-    def abandon(self) -> None:
-        """Close the socket after the event loop has ended."""
-        if not self._is_closed and self._bound:
-            self._is_closed = True
-            self._bound.close()
-            self._path.unlink(missing_ok=True)
-
     async def _listen(self, bound: socket.socket) -> None:
-        try:
-            self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=1024)
-        except BaseException:
-            bound.close()
-            raise
+        # In two steps: if the second one is cancelled, `close` finds the server.
+        self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=1024, start_serving=False)
+        await self._server.start_serving()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -109,10 +109,13 @@ class OutputReader:
             self._file.close()
 
     def lines(self, *, rest: bool = False) -> str:
-        """Return the lines since the last call, without the last line break; with `rest` also an unfinished line."""
+        """Return the lines since the last call, without the last line break; with `rest` also an unfinished line.
+
+        A line that is too long to wait for its end is returned in parts.
+        """
         text = self._line + self._decoder.decode(self._read())
         whole, _, self._line = text.rpartition("\n")
-        if rest:
+        if rest or len(self._line) > self.MOST:
             whole, self._line = text.strip("\n"), ""
         return whole
 

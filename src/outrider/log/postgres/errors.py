@@ -6,7 +6,7 @@ import asyncio
 
 import asyncpg
 
-from outrider.errors import DamagedLogError, LogError
+from outrider.errors import DamagedLogError, LogDeniedError, LogError
 from outrider.log.postgres.address import Address
 
 BROKEN = (
@@ -36,7 +36,12 @@ def explain(error: BaseException, address: Address) -> LogError:
 
 
 def _kind(error: BaseException) -> type[LogError]:
-    return DamagedLogError if isinstance(error, asyncpg.DataCorruptedError) else LogError
+    match error:
+        case asyncpg.DataCorruptedError():
+            return DamagedLogError
+        case asyncpg.InsufficientPrivilegeError():
+            return LogDeniedError
+    return LogError
 
 
 def _advice(error: BaseException) -> str:

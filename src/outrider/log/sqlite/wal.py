@@ -22,6 +22,8 @@ from typing import BinaryIO
 from outrider.log.sqlite.descriptors import peek
 
 _HEADER, _FRAME = 32, 24
+_BLOCK = 256 * 1024
+"""Bytes to read at once."""
 _TALLY = struct.Struct(">4sQ8sI")
 _TALLY_MARK = b"OTT1"
 
@@ -135,13 +137,27 @@ def _frames_seen(shm: Path, salts: bytes) -> int | None:
 
 
 def _commits_from(wal: BinaryIO, frame: int, page_size: int, salts: bytes) -> list[int]:
-    """Return the numbers of the later frames that end a commit of this round of the log."""
+    """Return the numbers of the later frames that end a commit of this round of the log.
+
+    Megabytes of an earlier round may follow, and each session that is opened looks. So many frames are read at once.
+    """
     found: list[int] = []
+    stride = _FRAME + page_size
+    block = memoryview(bytearray(max(1, _BLOCK // stride) * stride))
+    wal.seek(_HEADER + frame * stride)
     while True:
-        wal.seek(_HEADER + frame * (_FRAME + page_size))
-        head = wal.read(_FRAME)
-        if len(head) < _FRAME:
+        size = _fill(wal, block)
+        for at in range(0, size - _FRAME + 1, stride):
+            frame += 1
+            if block[at + 8 : at + 16] == salts and any(block[at + 4 : at + 8]):
+                found.append(frame)
+        if size < len(block):
             return found
-        frame += 1
-        if head[8:16] == salts and head[4:8] != b"\0\0\0\0":
-            found.append(frame)
+
+
+def _fill(file: BinaryIO, block: memoryview) -> int:
+    """Read until the block is full or the file ends. Return the number of bytes."""
+    size = 0
+    while size < len(block) and (count := file.readinto(block[size:])):  # type: ignore[attr-defined]
+        size += count
+    return size

@@ -16,6 +16,7 @@ from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.processes.process_tree import MARK
 from outrider.processes.processes import Process
+from outrider.trace_context import trace_variables
 
 VARIABLES = {
     # Pagers must not wait for a key.
@@ -172,7 +173,7 @@ class Shell:
     ) -> list[str]:
         program = self._program()
         name = os.path.basename(program)
-        variables = [f"{key}={value}" for key, value in {**settings, MARK: mark}.items()]
+        variables = [f"{key}={value}" for key, value in {**settings, **trace_variables(), MARK: mark}.items()]
         # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
         script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
         return self._sandboxed([ENV, *variables, program, "-c", script, name, command], access)

@@ -1,0 +1,1 @@
+"""OpenTelemetry: spans and metrics made from the events of sessions."""
