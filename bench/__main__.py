@@ -11,7 +11,7 @@ from bench.figure import Figure
 
 MEASUREMENTS = (
     *("imports", "startup", "turns", "sessions", "providers", "log", "postgres", "long_sessions", "context"),
-    *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "batch", "telemetry"),
+    *("shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "batch", "telemetry", "web"),
 )
 
 

@@ -6,7 +6,7 @@ when it returns. The fence of a session counts up with every holder; a write wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -111,6 +111,17 @@ class Backend(Protocol):
 
     def rows_of_kinds(self, extent: Extent, kinds: Sequence[str]) -> list[Row]:
         """Return the intact rows of these kinds, in order."""
+        ...
+
+    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
+        """Iterate over sessions: yield the intact rows of these kinds of each, in order."""
+        ...
+
+    def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
+        """Return the id of each session and the checksum of one entry, given session numbers and a seq for each.
+
+        A session without the entry is left out.
+        """
         ...
 
     def references(self, number: int) -> set[str]:

@@ -237,8 +237,10 @@ class Log:
         """
         if not self._backend.exists():
             return
-        for row in self._backend.matching(SessionFilter(since=moment)):
-            yield row.summary, used_in(self._backend.rows_of_kinds(row.extent, USED_KINDS))
+        sessions = self._backend.matching(SessionFilter(since=moment))
+        rows = self._backend.rows_of_each([each.extent for each in sessions], USED_KINDS)
+        for session, its_rows in zip(sessions, rows, strict=True):
+            yield session.summary, used_in(its_rows)
 
     def used(self, id: str) -> list[Used]:
         """Return the requests of a session with their usage, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -67,6 +68,10 @@ class Passages(Protocol):
 
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         """Add passages in one transaction, if the state is still the old one. Return the state then."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """Add passages of several sessions in one transaction where a commit is slow. After an error none is added."""
         ...
 
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:

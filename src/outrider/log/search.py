@@ -5,7 +5,8 @@ The index has trigrams to find candidates, and the text in lower case to check t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 
 import msgspec
 
@@ -95,23 +96,19 @@ class SearchIndex:
         behind = {row.number: row for row in sessions if states.get(row.number, _NONE).seq < row.summary.last}
         total = sum(row.summary.last - states.get(number, _NONE).seq for number, row in behind.items())
         done = 0
-        for row in behind.values():
-            state = states.get(row.number, IndexState(row.summary.id))
-            while state.seq < row.summary.last and (newer := self._step(index, row, state)):
-                done += newer.seq - state.seq
-                state = newer
-                progress(done, total)
+        for group in _groups(behind.values(), states):
+            with index.together() if len(group) > 1 else nullcontext():
+                for row in group:
+                    state = states.get(row.number, IndexState(row.summary.id))
+                    while state.seq < row.summary.last and (newer := self._step(index, row, state)):
+                        done += newer.seq - state.seq
+                        state = newer
+                        progress(done, total)
 
     def _is_stale(self, states: dict[int, IndexState]) -> bool:
         """Return whether the index knows a session that the log does not have as it was indexed."""
-        rows = {row.number: row for row in self._log.numbered(list(states))}
-        for number, state in states.items():
-            row = rows.get(number)
-            if row is None or row.summary.id != state.id:
-                return True
-            if [entry[5] for entry in self._log.rows_at(row.extent, [state.seq])] != [state.checksum]:
-                return True
-        return False
+        found = self._log.checksums({number: state.seq for number, state in states.items()})
+        return any(found.get(number) != (state.id, state.checksum) for number, state in states.items())
 
     def _step(self, index: Passages, row: SessionRow, state: IndexState) -> IndexState | None:
         """Index the next entries in one transaction. Return the new state, or None if the session is gone."""
@@ -167,6 +164,22 @@ class SearchIndex:
     def _entries(self, row: SessionRow, seqs: Sequence[int]) -> Iterator[tuple[int, Entry]]:
         for found in self._log.rows_at(row.extent, seqs):
             yield found[1], decode_if_known(found[3], found[4])
+
+
+def _groups(rows: Iterable[SessionRow], states: Mapping[int, IndexState]) -> Iterator[list[SessionRow]]:
+    """Yield sessions that one transaction indexes: a commit for each of many small ones would take most of the time."""
+    group: list[SessionRow] = []
+    entries = size = 0
+    for row in rows:
+        new = row.summary.last - states.get(row.number, _NONE).seq
+        if group and (entries + new > STEP_ROWS or size + row.summary.size > STEP_BYTES):
+            yield group
+            group, entries, size = [], 0, 0
+        group.append(row)
+        entries += new
+        size += row.summary.size
+    if group:
+        yield group
 
 
 def _passages(entry: Entry, reader: PassageReader) -> Iterator[Passage]:

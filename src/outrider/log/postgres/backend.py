@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -142,6 +142,19 @@ class PostgresBackend:
         """Return the intact rows of these kinds."""
         rows = self._fetch_rows("session = $1 AND kind = ANY($2) ORDER BY seq", extent.session, list(kinds))
         return [each for each in rows if is_intact(each)]
+
+    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
+        """Yield the intact rows of these kinds of each session."""
+        return (self.rows_of_kinds(extent, kinds) for extent in extents)
+
+    def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
+        """Return the id of each session and the checksum of one entry."""
+        query = (
+            "SELECT s.number, s.id, e.checksum FROM unnest($1::bigint[], $2::bigint[]) AS place (number, seq) "
+            "JOIN session s ON s.number = place.number JOIN event e ON e.session = s.number AND e.seq = place.seq"
+        )
+        found = self._fetch(query, list(places), list(places.values()))
+        return {number: (name, checksum) for number, name, checksum in found}
 
     def references(self, number: int) -> set[str]:
         """Return the hashes of the files that a session may read."""

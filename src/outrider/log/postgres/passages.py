@@ -6,6 +6,7 @@ Trigrams in a GIN index find candidates; no extension is needed. The text in low
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -58,6 +59,9 @@ class _PostgresPassages:
 
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         return self._use(partial(_add, number, old, new, passages))
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()  # each session has its own transaction, so that others need not wait
 
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
         return self._use(partial(_hits, query, scope, limit))

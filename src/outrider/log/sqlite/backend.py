@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -148,6 +148,22 @@ class SqliteBackend:
         """Return the intact rows of these kinds."""
         with reading(self.path) as connection:
             return read_kinds(connection, extent, kinds)
+
+    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
+        """Yield the intact rows of these kinds of each session."""
+        with reading(self.path) as connection:
+            for extent in extents:
+                yield read_kinds(connection, extent, kinds)
+
+    def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
+        """Return the id of each session and the checksum of one entry."""
+        query = (
+            "SELECT s.number, s.id, e.checksum FROM json_each(?) AS place JOIN session s ON s.number = place.key "
+            "JOIN event e ON e.session = s.number AND e.seq = place.value"
+        )
+        with reading(self.path) as connection:
+            found = connection.execute(query, (msgspec.json.encode(places).decode(),))
+            return {number: (name, checksum) for number, name, checksum in found}
 
     def references(self, number: int) -> set[str]:
         """Return the hashes of the files that a session may read."""

@@ -6,8 +6,8 @@ A SQLite without FTS5 finds the same by reading every passage.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -73,22 +73,26 @@ class _SqlitePassages:
 
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         index = self._index
-        index.execute("BEGIN IMMEDIATE")
-        try:
+        with nullcontext() if index.in_transaction else self.together():
             found = index.execute("SELECT * FROM session WHERE number = ?", (number,)).fetchone()
             if found and IndexState(*found[1:]) != old:  # another process was quicker
-                new = IndexState(*found[1:])
-            else:
-                for each in passages:
-                    self._insert(each)
-                values = number, new.id, new.seq, new.checksum, new.messages, new.calls
-                index.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)", values)
-            index.execute("COMMIT")
-        except BaseException:
-            if index.in_transaction:
-                index.execute("ROLLBACK")
-            raise
+                return IndexState(*found[1:])
+            for each in passages:
+                self._insert(each)
+            values = number, new.id, new.seq, new.checksum, new.messages, new.calls
+            index.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)", values)
         return new
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        self._index.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._index.execute("COMMIT")
+        except BaseException:
+            if self._index.in_transaction:
+                self._index.execute("ROLLBACK")
+            raise
 
     def _insert(self, each: IndexedPassage) -> None:
         row, passage = each.row, each.passage
