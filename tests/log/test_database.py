@@ -444,6 +444,7 @@ def test_a_connection_for_reading_cannot_write(tmp_path: Path) -> None:
 
 
 UNPRIVILEGED = """
+    import outrider.log.sqlite.backend  # while the interpreter's own files can be read
     if os.geteuid() == 0:
         os.setuid(65534)
     try:

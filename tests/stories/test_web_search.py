@@ -169,7 +169,12 @@ async def test_an_editor_is_asked_for_permission_once(tmp_path: Path) -> None:
         assert await editor.prompt(session, "Again.") == "end_turn"
         (question,) = editor.asked_for("session/request_permission")
         assert "web_search" in question["toolCall"]["title"]
-        assert [option["kind"] for option in question["options"]] == ["allow_once", "allow_always", "reject_once"]
+        assert [option["kind"] for option in question["options"]] == [
+            "allow_once",
+            "allow_always",
+            "reject_once",
+            "reject_always",
+        ]
         assert "[A](https://a.test)" in editor.seen(session).text()
     assert all(map(searches, server.requests))
 
