@@ -75,7 +75,20 @@ class Server:
         return self
 
     def start(self, *options: str) -> Server:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers. Processes of a server that was killed may need a moment to end."""
+        deadline = time.monotonic() + START_SECONDS
+        self._launch(*options)
+        while not self._answers():
+            if self._process is None or self._process.poll() is not None:
+                said = (self.folder / "server.log").read_text(errors="replace")[-2000:]
+                if "is still in use" not in said or time.monotonic() > deadline:
+                    raise RuntimeError(said)
+                self._launch(*options)
+            assert time.monotonic() < deadline, "Postgres does not answer"
+            time.sleep(0.05)
+        return self
+
+    def _launch(self, *options: str) -> None:
         with (self.folder / "server.log").open("ab") as output:
             self._process = subprocess.Popen(
                 [
@@ -89,12 +102,6 @@ class Server:
                 cwd="/",
                 **self._as,
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((self.folder / "server.log").read_text(errors="replace")[-2000:])
-            time.sleep(0.05)
-        return self
 
     def kill(self) -> None:
         """End it and all of its processes with SIGKILL."""

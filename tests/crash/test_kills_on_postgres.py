@@ -130,6 +130,7 @@ def test_a_session_goes_on_while_postgres_is_killed(
             server.start()
 
         killer = threading.Thread(target=kill)
+        trial.settle = killer.join
         killer.start()
         try:
             last = trial.live()

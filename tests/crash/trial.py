@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,15 @@ class Trial:
         folder.mkdir(parents=True, exist_ok=True)
         self.states = list(states)
         """What each life left on disk."""
+        self.settle: Callable[[], None] = lambda: None
+        """Called before the test looks at what a life has left."""
         self._nursery = nursery
 
     def live(self, **options: Any) -> Ended:
         """One more life, to its end or to its death."""
         ended = self._nursery.run(play, str(self.folder), self._next_life, **options)
         assert not ended.error, ended.error
+        self.settle()
         self.states.append(state_of(self.folder))
         return ended
 
