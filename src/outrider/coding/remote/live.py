@@ -11,6 +11,7 @@ import asyncio
 import os
 import socket
 import sys
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -53,6 +54,7 @@ class LiveSocket:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
         with suppress(OSError, AttributeError):
             self._bound = _bind(self._path)
+            weakref.finalize(self, self._bound.close)  # also where no event loop is left to close it
             self._inode = self._path.stat().st_ino
             self._starting = asyncio.get_running_loop().create_task(self._listen(self._bound))
 
