@@ -25,5 +25,5 @@ def preload(modules: Sequence[str]) -> None:
 
 def _import(modules: Sequence[str]) -> None:
     for module in modules:
-        with suppress(Exception):  # whoever needs it gets the error
+        with suppress(Exception):  # the import that needs the module raises it again
             importlib.import_module(module)

@@ -144,7 +144,7 @@ def _bind(path: Path) -> socket.socket:
     try:
         with _address(path) as address:
             bound.bind(address)
-        os.chmod(path, 0o600)  # nobody can connect before `listen`
+        os.chmod(path, 0o600)  # before `listen`, connections are refused
         bound.listen()
     except BaseException:
         bound.close()
