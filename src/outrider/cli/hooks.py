@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
+from outrider.cli.trust_command import run_trust_command
 from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.extensions import find_extensions
 from outrider.coding.hooks.finding import FoundHooks
 from outrider.coding.hooks.hook_command import EVENTS, HookCommand
-from outrider.errors import ConfigError, OutriderError
 
 DESCRIPTION = f"""\
 Hooks are programs that run at certain points of a session: {", ".join(list(EVENTS)[:5])},
@@ -31,21 +31,15 @@ exit codes: 0 done, 1 not confirmed, 2 wrong usage or an invalid file
 
 def hooks(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("outrider hooks", None, DESCRIPTION, EPILOG, formatter_class=form)
-    parser.set_defaults(action=_list)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    trust = commands.add_parser("trust", help="show the hooks that wait for your consent, and approve them or not")
-    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
-    trust.set_defaults(action=_trust)
-    options = parser.parse_args(arguments)
-    action: Callable[[FoundHooks, argparse.Namespace], int] = options.action
-    try:
-        return action(find_extensions(Path.cwd()).hooks, options)
-    except (OutriderError, RuntimeError) as error:
-        print(safe_line(f"outrider hooks: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+    return run_trust_command(
+        "hooks",
+        DESCRIPTION,
+        EPILOG,
+        arguments,
+        show=lambda options: _list(find_extensions(Path.cwd()).hooks, options),
+        trust=lambda options: _trust(find_extensions(Path.cwd()).hooks, options),
+        trust_help="show the hooks that wait for your consent, and approve them or not",
+    )
 
 
 def _list(found: FoundHooks, options: argparse.Namespace) -> int:

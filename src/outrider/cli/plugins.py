@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
+from outrider.cli.trust_command import run_trust_command
 from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.extensions import Extensions, find_extensions
 from outrider.coding.plugins.finding import Plugin
-from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
 
 DESCRIPTION = """\
@@ -27,21 +27,15 @@ EPILOG = "exit codes: 0 done, 1 not confirmed, 2 wrong usage, or a plugin was re
 
 def plugins(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("outrider plugins", None, DESCRIPTION, EPILOG, formatter_class=form)
-    parser.set_defaults(action=_list)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    trust = commands.add_parser("trust", help="show the programs of plugins, and approve them or not")
-    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
-    trust.set_defaults(action=_trust)
-    options = parser.parse_args(arguments)
-    action: Callable[[Extensions, argparse.Namespace], int] = options.action
-    try:
-        return action(find_extensions(Path.cwd()), options)
-    except (OutriderError, RuntimeError) as error:
-        print(safe_line(f"outrider plugins: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+    return run_trust_command(
+        "plugins",
+        DESCRIPTION,
+        EPILOG,
+        arguments,
+        show=lambda options: _list(find_extensions(Path.cwd()), options),
+        trust=lambda options: _trust(find_extensions(Path.cwd()), options),
+        trust_help="show the programs of plugins, and approve them or not",
+    )
 
 
 def _list(extensions: Extensions, options: argparse.Namespace) -> int:
