@@ -31,6 +31,7 @@ from outrider.errors import ConfigError, ProviderError, RateLimitedError
 from outrider.log.holder import Holder
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import Delay, Step, call
+from tests.batches.held_agent import HeldAgent
 
 
 def echo(request: Request) -> Step:
@@ -86,33 +87,16 @@ async def test_failures_have_reasons_and_do_not_stop_others(tmp_path: Path) -> N
 
 async def test_a_stopped_batch_goes_on_under_its_name(tmp_path: Path) -> None:
     """Results that are there are not computed again, and the interrupted session is resumed."""
-    runs: list[str] = []
-    held = asyncio.Event()
-
-    @tool(effect="write")
-    def note(text: str) -> str:
-        """Note it."""
-        runs.append(text)
-        return "noted"
-
-    def step(request: Request) -> Step:
-        last = request.messages[-1]
-        if not last.tool_results:
-            return call("note", text=last.text)
-        if request.messages[0].text == "slow" and not held.is_set():
-            held.set()
-            return Delay(3600, "never")
-        return "done"
-
-    agent = Agent(ScriptedModel(step), tools=[note])
+    script = HeldAgent()
+    agent = script.agent
     with Log(tmp_path) as log:
         running = batch(agent, ["quick", "slow"], log=log, name="job", workers=2)
         assert (await anext(running)).id == "1"
-        await held.wait()
+        await script.held.wait()
         await running.aclose()
         found = await collect(agent, ["quick", "slow", "later"], log, name="job")
     assert {name: result.text for name, result in found.items()} == {"1": "done", "2": "done", "3": "done"}
-    assert sorted(runs) == ["later", "quick", "slow"]
+    assert sorted(script.runs) == ["later", "quick", "slow"]
     assert found["2"].turns == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, Usage, batch, tool
+from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, batch, tool
 from outrider.batches.dbos_queue import DbosQueue, application_of
 from outrider.batches.queue import BatchSettings
 from outrider.batches.task import Task
 from outrider.errors import ConfigError
-from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call
+from tests.batches.held_agent import HeldAgent
 from tests.postgres import new_database
 
 pytest.importorskip("dbos", reason="dbos is not installed")
@@ -45,28 +43,11 @@ async def collect(agent: Agent, tasks: Any, log: Log, **options: Any) -> dict[st
 
 async def test_a_batch_is_stopped_and_goes_on(log: Log) -> None:
     """Also the budget, the stored results, and a task that changed: one database for all of it is quicker."""
-    runs: list[str] = []
-    held = asyncio.Event()
-
-    @tool(effect="write")
-    def note(text: str) -> str:
-        """Note it."""
-        runs.append(text)
-        return "noted"
-
-    def step(request: Request) -> Step:
-        last = request.messages[-1]
-        if not last.tool_results:
-            return call("note", text=last.text)
-        if request.messages[0].text == "slow" and not held.is_set():
-            held.set()
-            return Delay(3600, "never")
-        return "done"
-
-    agent = Agent(ScriptedModel(step, usage=Usage(cost=0.5)), tools=[note])
+    script = HeldAgent(cost=0.5)
+    agent = script.agent
     running = batch(agent, ["quick", "slow"], log=log, name="job", workers=2)
     assert (await anext(running)).id == "1"
-    await held.wait()
+    await script.held.wait()
     await running.aclose()
     with pytest.raises(BudgetError, match="2 of 3 tasks have results"):
         await collect(agent, ["quick", "slow", "later"], log, name="job", workers=1, budget=2.0)
@@ -76,7 +57,7 @@ async def test_a_batch_is_stopped_and_goes_on(log: Log) -> None:
         "2": ("done", "done"),
         "3": ("done", "done"),
     }
-    assert sorted(runs) == ["later", "quick", "slow"]
+    assert sorted(script.runs) == ["later", "quick", "slow"]
     with pytest.raises(ConfigError, match="the task '1' has another prompt"):
         await collect(agent, ["other"], log, name="job")
 
