@@ -301,7 +301,10 @@ class Log:
         entries = [started, settings] if settings else [started]
         append = Append(0, 1, entries, SessionSettings())
         number = self._backend.create(started, append, Holder.current(self._token), link)
-        return self._hold(started.session, Extent(number, len(entries)), 1, settings or SessionSettings(), Usage())
+        extent = Extent(number, len(entries))
+        journal = self._hold(started.session, extent, 1, settings or SessionSettings(), Usage())
+        journal.is_new = True
+        return journal
 
     def open(self, id: str) -> Journal:
         """Open a session and hold it. Raise SessionHeldError, which names the holder, if another process holds it."""
