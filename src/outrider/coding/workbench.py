@@ -90,13 +90,7 @@ class Workbench:
         self._dialogue = Dialogue(
             front_end, self._remote, mode=lambda: self.permissions.mode, notify=lambda asked: self._hooks.notify(asked)
         )
-        remembered = RememberedRules(data_folder(), self.folder)
-        self.permissions = PermissionApprover(
-            user_policy(settings, self.workspace, remembered.rules()),
-            ask=self._dialogue.ask if front_end.ask else None,
-            remember=remembered.add,
-            cwd=lambda: self.workspace.shell_cwd,
-        )
+        self.permissions = self._new_approver()
         self.workspace.confirm = self.permissions.confirm
         self.extensions = Extensions(self.folder, settings.hooks.files)
         """What the user and the project add: skills, commands and hooks."""
@@ -106,6 +100,15 @@ class Workbench:
             self.extensions, self.workspace, self._tools, self.permissions, settings.hooks.access
         )
         self._web_search = WebSearch(settings, self.permissions, is_offered=self._tools.offers_search)
+
+    def _new_approver(self) -> PermissionApprover:
+        remembered = RememberedRules(data_folder(), self.folder)
+        return PermissionApprover(
+            user_policy(self.settings, self.workspace, remembered.rules()),
+            ask=self._dialogue.ask if self._front_end.ask else None,
+            remember=remembered.add,
+            cwd=lambda: self.workspace.shell_cwd,
+        )
 
     @property
     def folder(self) -> Path:
