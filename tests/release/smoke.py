@@ -1,6 +1,6 @@
 """What a user tries first, run by the Python of an environment into which only the distribution was installed.
 
-    python smoke.py FOLDER [EXTRA [ADDRESS OF A DATABASE]]
+python smoke.py FOLDER [EXTRA [ADDRESS OF A DATABASE]]
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ def traced() -> None:
 
 def through_litellm() -> None:
     """Make a request through LiteLLM; without a key it is refused before it leaves."""
+    refused = ""
     try:
         think("Hello", model="litellm/groq/llama-3.3-70b-versatile")
     except outrider.ProviderError as error:
-        assert "key" in str(error).lower(), error
+        refused = str(error)
+    assert "key" in refused.lower(), refused
 
 
 def main() -> None:

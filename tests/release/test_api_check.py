@@ -24,7 +24,8 @@ def check() -> ModuleType:
     pytest.importorskip("griffe", reason="griffe is not installed")
     path = ROOT / "scripts" / "check-api"
     spec = spec_from_loader("check_api", SourceFileLoader("check_api", str(path)))
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -42,7 +43,9 @@ def check() -> ModuleType:
 )
 def test_a_break_must_be_named(check: ModuleType, change: tuple[str, str], name: str) -> None:
     new = OLD.replace(*change)
-    silent = "# Changelog\n\n## Unreleased\n\n- `Session.close` waits.\n\n## 0.1.0\n\n- `Session.id`, `Session`, `think`\n"
+    silent = (
+        "# Changelog\n\n## Unreleased\n\n- `Session.close` waits.\n\n## 0.1.0\n\n- `Session.id`, `Session`, `think`\n"
+    )
     (found,) = {each.partition(":")[0] for each in check.unnamed_breaks(OLD, new, silent)}
     assert found == name
     assert check.unnamed_breaks(OLD, new, silent.replace("`Session.close`", f"`{name}(…)`")) == []
@@ -50,7 +53,9 @@ def test_a_break_must_be_named(check: ModuleType, change: tuple[str, str], name:
 
 def test_what_is_added_breaks_nothing(check: ModuleType) -> None:
     new = OLD + "def ask(prompt: str) -> str: ...\n"
-    new = new.replace("store=...", "store=..., cwd=...").replace("limits: Limits = ...", "limits: Limits = ..., go: int = ...")
+    new = new.replace("store=...", "store=..., cwd=...").replace(
+        "limits: Limits = ...", "limits: Limits = ..., go: int = ..."
+    )
     assert check.unnamed_breaks(OLD, new, "") == []
 
 

@@ -54,9 +54,7 @@ def try_out(tmp_path: Path) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("ending", [".whl", ".tar.gz"])
-def test_a_distribution_works_in_a_fresh_environment(
-    ending: str, built: Path, try_out: Callable[..., None]
-) -> None:
+def test_a_distribution_works_in_a_fresh_environment(ending: str, built: Path, try_out: Callable[..., None]) -> None:
     (distribution,) = built.glob(f"*{ending}")
     try_out(str(distribution))
 
