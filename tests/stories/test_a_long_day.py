@@ -179,8 +179,8 @@ async def finish_with_the_official_sdk(day: Day, server: ModelServer, session: s
 @pytest.mark.parametrize(
     ("turns", "window", "finish"),
     [
-        pytest.param(30, 8_000, finish_in_the_suites_editor, id="30 turns"),
-        pytest.param(300, 16_000, finish_with_the_official_sdk, id="300 turns", marks=pytest.mark.long),
+        pytest.param(30, 8_000, finish_in_the_suites_editor, id="30"),
+        pytest.param(300, 16_000, finish_with_the_official_sdk, id="300", marks=pytest.mark.long),
     ],
 )
 @pytest.mark.timeout(600)
