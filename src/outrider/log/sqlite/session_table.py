@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from outrider.log.entries import SessionStarted
-from outrider.log.summary import COLUMNS, SessionRow, session_row
+from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
 from outrider.log.summary_update import SummaryUpdate
 
 _COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
@@ -26,6 +26,11 @@ _COUNT_TURNS = (
 def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
     """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
     return [session_row(row) for row in connection.execute(f"SELECT {COLUMNS} FROM session WHERE {condition}", values)]
+
+
+def indexable(connection: sqlite3.Connection, condition: str, *values: Any) -> list[Indexable]:
+    """Return how far each session goes that matches an SQL condition."""
+    return indexables(connection.execute(f"SELECT {INDEXABLE} FROM session WHERE {condition}", values).fetchall())
 
 
 def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
