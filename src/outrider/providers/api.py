@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -164,10 +165,7 @@ class ApiProvider(ABC):
     @property
     def host(self) -> str:
         """The host of the base URL. Empty if that is not a URL; the request will report it."""
-        try:
-            return urlsplit(self.base_url).hostname or ""
-        except ValueError:
-            return ""
+        return _host_of(self.base_url)
 
     @property
     def searches_tools(self) -> bool:
@@ -248,7 +246,9 @@ class ApiProvider(ABC):
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
             files = renderer.pictures(message)
-            message = self.grouped(portable(message, self.is_own), groups)
+            message = portable(message, self.is_own)
+            if groups:
+                message = self.grouped(message, groups)
             return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
@@ -300,7 +300,8 @@ class ApiProvider(ABC):
         while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
-            logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
             parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
             shown = False
             try:
@@ -448,6 +449,14 @@ class ApiProvider(ABC):
         if 300 <= status < 400:
             return RequestRefusedError, f"{self.label} redirects this URL to another one; check the base URL"
         return RequestRefusedError, f"{self.label} refused the request: {message}; `outrider wire` shows what is sent"
+
+
+@lru_cache(maxsize=64)
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _mask_key(error: ProviderError, key: str) -> None:
