@@ -70,8 +70,10 @@ class SummaryUpdate:
         """Add one entry."""
         self.size += size
         self.entries += 1
-        if isinstance(entry, _ONLY_COUNTED):
-            return
+        if not isinstance(entry, _ONLY_COUNTED):
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         match entry:
             case MessageEntry(message=message, usage=usage):
                 if message.role == "assistant":

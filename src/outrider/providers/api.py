@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import time
@@ -300,8 +299,7 @@ class ApiProvider(ABC):
         while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
-            if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
+            logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
             parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
             shown = False
             try:

@@ -200,11 +200,12 @@ class IncomingReply:
             elif delta.function_call:
                 shown += self._calls.take([Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
-            if choice.finish_reason in _FAILURES:
-                raise IncompleteStreamError(
-                    f"{self._label} ended the stream with an error: {choice.finish_reason}", retryable=True
-                )
-            self._finish_reason = choice.finish_reason or "stop"
+            self._take_finish(choice.finish_reason or "stop")
+
+    def _take_finish(self, reason: str) -> None:
+        if reason in _FAILURES:
+            raise IncompleteStreamError(f"{self._label} ended the stream with an error: {reason}", retryable=True)
+        self._finish_reason = reason
 
     def _take_state(self, delta: ContentDelta) -> None:
         """Keep what the next request must repeat, the pictures and the sources."""
