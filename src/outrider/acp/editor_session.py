@@ -14,7 +14,7 @@ from outrider.acp.editor_files import EditorBuffers
 from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
-from outrider.acp.options import DEFAULT_EFFORT, config_options, mode_state, parse_mode
+from outrider.acp.options import DEFAULT_EFFORT, config_options, mode_state
 from outrider.acp.permission_requests import PermissionRequester
 from outrider.acp.preloading import FOR_PROMPTS, preload
 from outrider.acp.schema.notifications import (
@@ -35,11 +35,10 @@ from outrider.acp.tool_calls import fenced
 from outrider.acp.turns import Turns
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
-from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.prompts import list_prompts
-from outrider.coding.permissions.question import Mode, Question, narrower
+from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
@@ -131,18 +130,12 @@ class EditorSession:
         )
 
     def _restore_mode(self, chosen: Mode | None) -> None:
-        """Use the mode that was chosen in this process; else the stored one, unless it allows more than the settings.
-
-        The log must not widen what a process may do: the user may have tightened the settings since.
-        """
+        """Use the mode that was chosen in this process; else the stored one."""
         self.chosen_mode = chosen
-        stored = parse_mode(self._log.settings(self.id).mode or "")
         if chosen:
             self.bench.permissions.mode = chosen
-        elif stored:
-            self.bench.permissions.mode = mode = narrower(stored, self.mode)
-            if mode != stored:
-                self.notes.append(sentences.mode_not_restored(stored, mode))
+        elif note := self.bench.restore_mode(self._log, self.id):
+            self.notes.append(note)
 
     def _server_notices(self) -> Callable[[str], None]:
         """Return a function that sends what happens to MCP servers at once, also between turns."""
@@ -245,9 +238,8 @@ class EditorSession:
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode and notify the editor."""
-        self.bench.permissions.mode = self.chosen_mode = mode
-        with suppress(LogError):  # it holds, but is forgotten when the session is loaded
-            self.session.store_mode(mode)
+        self.chosen_mode = mode
+        self.bench.use_mode(mode, self.session)
         self.sender.send(CurrentModeUpdate(mode))
         self._send_config_options()
 
