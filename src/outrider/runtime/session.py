@@ -156,6 +156,8 @@ class Session:
         """
         if agent is None and (id is None or create):
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
+        if not isinstance(id, str | None):
+            raise TypeError(f"id is the id of a session, not {id!r:.60}. A new one: Session.open(log, agent=Agent(…))")
         options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve}
         return SessionOpening(partial(opened_session, cls, log, id, agent, create=create, **options))
 
