@@ -22,7 +22,6 @@ from outrider.acp.schema.notifications import (
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
-    SessionInfoUpdate,
 )
 from outrider.acp.schema.requests import ConfigOption, OpenSessionResponse
 from outrider.acp.slash_commands import (
@@ -53,7 +52,6 @@ from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
 from outrider.runtime.context import ContextUsage
-from outrider.runtime.events import Event, TitleMade
 from outrider.runtime.session import Session
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
@@ -91,18 +89,19 @@ class EditorSession:
         self.bench = Workbench(
             settings, folder, tools=tools, servers=servers, front_end=front_end, system_prompt=system
         )
-        self.session: Session = self.bench.open(log, id, observer=self._on_event, titled=True)
+        self.session: Session = self.bench.open(log, id, titled=True)
         self.id = self.session.id
         self.sender = UpdateSender(client, self.id, self._read_attachment, self._context_usage)
+        self.sender.has_sent_title = self.session.history.last is not None
         self.engine = self._new_engine(settings.acp)
         self.translator = EventTranslator(self.engine, self.sender, self.bench.folder, appends=client.appends_output)
+        self.session.observe(self.translator.handle)
         self.turns = Turns(self, client, log)
         self._use_editor()
-        self.notes: list[str] = []
+        self.notes: list[str] = [log.warning] if log.warning else []
         """Notices to send right after the session was opened."""
         self._restore_mode(mode)
         self._announcing: asyncio.Future[None] | None = None
-        self._title_sent = self.session.history.last is not None
 
     def _front_end(self, folder: Path, *, with_servers: bool) -> FrontEnd:
         """Return what the workbench uses of the editor: its dialogues and notices."""
@@ -251,7 +250,7 @@ class EditorSession:
         if self.turns.is_busy:
             raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
         self.session.close()
-        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event, titled=True)
+        self.session = self.bench.open(self._log, self.id, model=model, observer=self.translator.handle, titled=True)
         self._send_config_options()
 
     def set_effort(self, effort: EffortChoice) -> None:
@@ -300,19 +299,11 @@ class EditorSession:
         self.session.close()
         await asyncio.to_thread(self.bench.close)  # servers have a moment to end
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, TitleMade):
-            self._title_sent = True
-            self.sender.send(SessionInfoUpdate(event.title))
-        else:
-            self.translator.handle(event)
-
     def send_title(self) -> None:
         """Send the title of the session once, as soon as it has one."""
         with suppress(LogError):  # the turn has ended; a missing title must not fail it
-            if not self._title_sent and (title := self._log.session(self.id).title):
-                self._title_sent = True
-                self.sender.send(SessionInfoUpdate(title))
+            if not self.sender.has_sent_title and (title := self._log.session(self.id).title):
+                self.sender.send_title(title)
 
     def _read_attachment(self, file: AttachmentBlock) -> bytes:
         return self.session.store.read(file)
