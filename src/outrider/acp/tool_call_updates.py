@@ -29,7 +29,9 @@ ReadFile = Callable[[AttachmentBlock], bytes]
 
 def to_session_update(update: Update, read: ReadFile, output_key: str = "terminal_output") -> ToolCall | ToolCallUpdate:
     """Return the session update that announces or changes a call."""
-    return _fill(ToolCall if update.is_new else ToolCallUpdate, update, read, output_key)
+    if update.is_new:
+        return _fill(ToolCall, update, read, output_key)
+    return _fill(ToolCallUpdate, update, read, output_key)
 
 
 def to_tool_call_fields(update: Update, read: ReadFile) -> ToolCallFields:
