@@ -36,10 +36,10 @@ class Sessions(Protocol):
     def __call__(
         self, task: Task, id: str, report: Report | None, meter: Meter
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the session with this id, which is created if it is new.
+        """Return a context that opens the session with this id, which is created if it is new. It does not block.
 
         The agent is the one that the task asks for, its provider goes through the meter, and with a report it reports.
-        Raises OutriderError if the task cannot be run here.
+        Entering the context raises OutriderError if the task cannot be run here.
         """
         ...
 
@@ -70,6 +70,7 @@ class TaskRunner:
 
     def __init__(self, sessions: Sessions, ledger: Ledger) -> None:
         self._sessions, self._ledger = sessions, ledger
+        self._looked: dict[str, float] = {}
 
     async def __call__(self, claim: Claim) -> TaskResult:
         """Run a task to its result. Raises Unfinished if it was cancelled, or if the budget is used up."""
@@ -108,10 +109,9 @@ class TaskRunner:
 
     async def _run(self, claim: Claim, id: str) -> TaskResult:
         task = claim.task
-        meter = Meter(self._ledger, claim.batch, claim.settings)
+        meter = Meter(self._ledger, claim.batch, claim.settings, self._looked)
         report = None if task.schema is None else Report(task.schema)
-        manager = await asyncio.to_thread(self._sessions, task, id, report, meter)
-        async with manager as session:
+        async with self._sessions(task, id, report, meter) as session:
             run = _spent(session) or await _run_session(session, task, report)
             if run.status == "cancelled" or (run.status == "error" and meter.is_spent):
                 raise Unfinished

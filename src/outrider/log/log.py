@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path
@@ -34,7 +35,8 @@ from outrider.log.replay import Replay, start_of_tail
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import SessionRow, Summary
-from outrider.log.used import USED_KINDS, Used, used_in
+from outrider.log.usage_index import Progress, UsageIndex, UsageReport
+from outrider.log.usage_tables import Dimension, Turn
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -126,6 +128,11 @@ class Log:
     def session(self, id: str) -> Summary:
         """Return the summary of a session, given its id or a unique prefix of it."""
         return self._find(id).summary
+
+    def summaries(self, ids: Sequence[str]) -> dict[str, Summary]:
+        """Return the summaries of those sessions that are there, by their whole ids."""
+        rows = self._backend.named([clean(each) for each in ids]) if self._backend.exists() else []
+        return {row.summary.id: row.summary for row in rows}
 
     def has(self, id: str) -> bool:
         """Return whether there is a session with this id, or with ids that begin so."""
@@ -230,21 +237,19 @@ class Log:
         """Return the total usage of a session's sub-agents."""
         return sum((child.usage for child in self.children(id)), Usage())
 
-    def used_since(self, moment: float) -> Iterator[tuple[Summary, Iterator[Used]]]:
-        """Iterate over the sessions that were changed at this time or later, each with its requests and their usage.
+    def used(self, dimension: Dimension, *, since: float = 0.0, seconds: float = threading.TIMEOUT_MAX) -> UsageReport:
+        """Return what all requests from a time on have used, by quarter of an hour, by model or by folder.
 
-        Sub-agents are sessions, too. The usage of all requests of a session adds up to that of its summary.
+        Those of sub-agents count, too. What is new since the last use is indexed first, for about `seconds`; the report
+        says whether that was enough.
         """
         if not self._backend.exists():
-            return
-        sessions = self._backend.matching(SessionFilter(since=moment))
-        rows = self._backend.rows_of_each([each.extent for each in sessions], USED_KINDS)
-        for session, its_rows in zip(sessions, rows, strict=True):
-            yield session.summary, used_in(its_rows)
+            return UsageReport(Progress(0, 0), [])
+        return self._usage.sums(dimension, since, seconds)
 
-    def used(self, id: str) -> list[Used]:
-        """Return the requests of a session with their usage, in order."""
-        return list(used_in(self._backend.rows_of_kinds(self._find(id).extent, USED_KINDS)))
+    def turns(self, id: str) -> list[Turn]:
+        """Return the context of a session after each of its replies and compactions, in order."""
+        return self._usage.turns(self._find(id))
 
     # Searching
 
@@ -265,10 +270,11 @@ class Log:
         entries that are indexed, and of all that must be.
         """
         if session is None:
-            rows = self._backend.matching(where) if self._backend.exists() else []
+            covered = self._backend.indexable(where) if self._backend.exists() else []
         else:
-            rows = [self._find(session)]
-        return self._index.search(SearchQuery(query), rows, limit, progress, without)
+            covered = [self._find(session).indexable]
+        are_all = session is None and where == ALL_SESSIONS
+        return self._index.search(SearchQuery(query), covered, limit, progress, without, are_all=are_all)
 
     def recall(
         self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None
@@ -301,7 +307,10 @@ class Log:
         entries = [started, settings] if settings else [started]
         append = Append(0, 1, entries, SessionSettings())
         number = self._backend.create(started, append, Holder.current(self._token), link)
-        return self._hold(started.session, Extent(number, len(entries)), 1, settings or SessionSettings(), Usage())
+        extent = Extent(number, len(entries))
+        journal = self._hold(started.session, extent, 1, settings or SessionSettings(), Usage())
+        journal.is_new = True
+        return journal
 
     def open(self, id: str) -> Journal:
         """Open a session and hold it. Raise SessionHeldError, which names the holder, if another process holds it."""
@@ -361,6 +370,7 @@ class Log:
         for each in doomed:
             self.live_socket(each.summary.id).unlink(missing_ok=True)
         self._index.forget(doomed)
+        self._usage.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
@@ -391,6 +401,10 @@ class Log:
         from outrider.log.search import SearchIndex  # few programs search
 
         return SearchIndex(self._backend, self._files, self._backend.passage_tables())
+
+    @cached_property
+    def _usage(self) -> UsageIndex:
+        return UsageIndex(self._backend, self._backend.usage_tables())
 
     def _find(self, name: str) -> SessionRow:
         wanted = clean(name)

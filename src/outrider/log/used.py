@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from outrider.conversation.messages import Usage
-from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry
+from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, TitleEntry
 from outrider.log.rows import Row
 
-USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind)
+USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind, TitleEntry.kind)
 
 
 class Used(msgspec.Struct, frozen=True):
-    """One request to a model: a reply, an attempt that failed, or a summary."""
+    """One request to a model: a reply, an attempt that failed, a summary, or a title."""
 
     seq: int
     time: float
     kind: str
-    """The kind of its entry: `message`, `attempt_failed` or `compacted`."""
+    """The kind of its entry: `message`, `attempt_failed`, `compacted` or `titled`."""
     model: str
     usage: Usage
     first_token: float | None = None
