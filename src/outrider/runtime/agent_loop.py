@@ -95,17 +95,21 @@ class AgentLoop:
         self._record.progress = progress
         try:
             async with asyncio.timeout(seconds):
-                status = await self._turns(prompt, progress, before)
+                await self._begin(prompt, before)
+                status = await self._turns(progress)
                 await deliver_cancel()  # still inside the time-out, which it may be
                 return status
         finally:
             self._record.progress = None
 
-    async def _turns(self, prompt: Prompt, progress: Progress, before: Callable[[], Awaitable[None]]) -> RunStatus:
+    async def _begin(self, prompt: Prompt, before: Callable[[], Awaitable[None]]) -> None:
+        """Add the prompt, and run the calls that an earlier run left open."""
         await self._add(await self.submitted(prompt))
         await before()
         if uses := self._record.history.pending:
             await self._act(uses)
+
+    async def _turns(self, progress: Progress) -> RunStatus:
         while True:
             reached = progress.limit_reached()
             if not reached and self._record.steering.has_any:
