@@ -132,7 +132,7 @@ def write(data: dict[str, Any], bench: Path) -> list[Path]:
     """RESULTS.md and its plots; what was written."""
     measured = Measured(data)
     plotted = dict(_plots(measured))
-    (bench / "results").mkdir(exist_ok=True)
+    (bench / "results").mkdir(parents=True, exist_ok=True)
     for name, svg in plotted.items():
         (bench / "results" / name).write_text(svg)
     why = bench / "results" / "why.md"

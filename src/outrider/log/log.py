@@ -207,10 +207,29 @@ class Log:
 
     def replay(self, id: str, upto: int | None = None) -> Replay:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
-        replay = Replay()
-        for record in records(self._backend.rows(self._find(id).extent, upto)):
-            replay.apply(record.entry, record.seq)
-        return replay
+        return _replayed(records(self._backend.rows(self._find(id).extent, upto)))
+
+    def replay_end(self, id: str, upto: int, *, entries: int, size: int) -> tuple[Replay, int]:
+        """Return the state after the newest of the entries up to one, and the seq of the last entry that it leaves out.
+
+        It begins with a reply and has about `entries` entries or `size` bytes; more if a compaction or a rewind needs
+        them. The seq is 0 if the state has all messages that are sent.
+        """
+        row = self._find(id)
+        count = min(PAGE, entries)
+        while True:
+            rows = self._backend.rows_before(row.extent, upto + 1, count)
+            if len(rows) < count:
+                return _replayed(records(rows)), 0
+            is_enough = count >= entries or sum(len(each[4]) for each in rows) >= size
+            page = list(records(rows)) if is_enough else []
+            start = start_of_tail([record.entry for record in page])
+            if start is not None:
+                replay = _replayed(page[start:])
+                has_view = replay.summary is not None and replay.start >= 0
+                if not replay.needs_earlier and (has_view or not row.settings.abridged):
+                    return replay, 0 if has_view else page[start].seq - 1
+            count *= 4
 
     def shortenings(self, id: str) -> list[Record]:
         """Return the compactions of a session and the clearings of its old results, in order."""
@@ -465,6 +484,13 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
     from outrider.log.sqlite.backend import SqliteBackend  # most programs that import the name keep no log
 
     return SqliteBackend(place, held)
+
+
+def _replayed(given: Iterable[Record]) -> Replay:
+    replay = Replay()
+    for record in given:
+        replay.apply(record.entry, record.seq)
+    return replay
 
 
 def _has_view(page: Sequence[Record]) -> bool:

@@ -144,7 +144,9 @@ class Server:
         await asyncio.wait([self._preparing])
 
     def _wire(self, request: web.Request) -> Any:
-        return turn_request(self.log, id_in(request), number(request, "seq"), request.query.get("as", ""))
+        wanted, before = request.query.get("as", ""), request.query.get("before")
+        place = self.log, id_in(request), number(request, "seq")
+        return turn_request(*place, wanted, int(before) if before else None)
 
     async def _attachment(self, request: web.Request) -> web.Response:
         mime_type, name = request.query.get("type", ""), request.query.get("name", "")

@@ -285,9 +285,10 @@ def _append(append: Append, connection: sqlite3.Connection) -> None:
     if found is None:
         raise SessionLostError(LOST)
     last: int = found[0]
-    rows = [row(number, seq, append.time, kind, body) for seq, (kind, body) in enumerate(append.bodies, last + 1)]
-    connection.executemany(INSERT, rows)
-    write_update(connection, append.update, number, last + len(rows))
+    for kind, body in append.bodies:
+        last += 1
+        connection.execute(INSERT, row(number, last, append.time, kind, body))
+    write_update(connection, append.update, number, last)
 
 
 def _fork(fork: Fork, connection: sqlite3.Connection) -> None:
