@@ -2,8 +2,8 @@
 
 The messages are those of its source: the capabilities that it announces, a login where the agent offers one, prompts of
 text and files, unsaved buffers for `fs/read_text_file`, an empty text for a file that does not exist, null for a write,
-and SIGKILL for the agent when Neovim is left. Run as neovim_client.py AGENT FOLDER SCENES; AGENT and SCENES are JSON. It
-prints one JSON object a scene. Each scene starts the agent: the first makes a session, the others load it.
+and SIGKILL for the agent when Neovim is left. Run as neovim_client.py AGENT FOLDER SCENES; AGENT and SCENES are JSON.
+It prints one JSON object a scene. Each scene starts the agent: the first makes a session, the others load it.
 """
 
 from __future__ import annotations
