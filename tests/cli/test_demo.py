@@ -42,7 +42,7 @@ SHOWN = (
     '"structured_output":\\[{"file":"notes.txt","kind":"text","lines":7}\\]',
     r"✗ Bash\(rm times.txt\) +Bash was not run: a hook blocked it: Nothing is deleted here\.",
     "Mistral +image_url, moved +as words",
-    "- A batch on Postgres: not shown, it needs a database: docs/stories/8-a-batch-on-postgres.md",
+    "- A batch on Postgres needs a database: docs/stories/8-a-batch-on-postgres.md",
     r"Next:\n  (python -m )?outrider +chat in this folder\n",
 )
 """What each story is there to show."""
