@@ -259,7 +259,9 @@ class AgentLoop:
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
-        limits = self.model.agent.limits.within(window_of(self.model.provider))
+        limits, window = self.model.agent.limits, window_of(self.model.provider)
+        if window is not None:
+            limits = limits.within(window)
         if limits is not self.environment.limits and limits != self.environment.limits:
             self.environment = msgspec.structs.replace(self.environment, limits=limits)
 
