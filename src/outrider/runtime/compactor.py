@@ -104,9 +104,14 @@ class Compactor:
 
     # Making room
 
+    @property
+    def may_be_full(self) -> bool:
+        """Whether the next request may not fit into the context window. Without a known window, it never is."""
+        return not self._surely_fits() and self._known_window() is not None
+
     async def make_room(self) -> None:
         """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is."""
-        if self._surely_fits() or (room := self._room()) is None:
+        if (room := self._room()) is None:
             return
         used = self.tokens()
         if used < min(room.clear_at, room.full):
