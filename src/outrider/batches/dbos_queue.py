@@ -22,6 +22,7 @@ from outrider.batches.postgres_ledger import PostgresLedger, denied
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim, Run, Unfinished
 from outrider.batches.task import Task, TaskResult, session_of
 from outrider.errors import ConfigError, LogError, OutriderError
+from outrider.struct_types import described
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
@@ -208,7 +209,7 @@ class DbosQueue(PostgresLedger):
 
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
         """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""
-        task = msgspec.json.decode(body, type=Task)
+        task = msgspec.json.decode(body, type=described(Task))
         settings, spent, attempt = await patiently(self._claimed, batch, workflow)
         try:
             if settings.budget is not None and spent >= settings.budget:
@@ -226,7 +227,7 @@ class DbosQueue(PostgresLedger):
     def _claimed(self, batch: str, workflow: str) -> tuple[BatchSettings, float, int]:
         """Return the settings of a batch, what it has cost, and how often a workflow was taken."""
         for settings, spent, attempts in self.query(_CLAIMED, batch, workflow):
-            return msgspec.json.decode(settings, type=BatchSettings), spent, max(1, attempts or 1)
+            return msgspec.json.decode(settings, type=described(BatchSettings)), spent, max(1, attempts or 1)
         raise LogError(f"the batch {batch} has no task {workflow.partition('/')[2]!r} any more")
 
     def recover_dead(self) -> None:
@@ -304,13 +305,13 @@ def migrate(url: str) -> None:
 
 def _task_of(workflow: Any) -> Task | None:
     arguments: Sequence[Any] = workflow.input["args"] if workflow.input else ()
-    return msgspec.json.decode(arguments[1], type=Task) if len(arguments) > 1 else None
+    return msgspec.json.decode(arguments[1], type=described(Task)) if len(arguments) > 1 else None
 
 
 def _result_of(batch: str, workflow: Any) -> TaskResult:
     """Return the result that a workflow has ended with."""
     if workflow.status == "SUCCESS" and isinstance(workflow.output, str):
-        return msgspec.json.decode(workflow.output, type=TaskResult)
+        return msgspec.json.decode(workflow.output, type=described(TaskResult))
     task = _task_of(workflow) or Task("", id=workflow.workflow_id.partition("/")[2])
     if workflow.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
         return given_up(batch, task, MAX_ATTEMPTS)

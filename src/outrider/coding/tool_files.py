@@ -14,6 +14,7 @@ import msgspec
 
 from outrider.errors import SchemaError, ToolDefinitionError
 from outrider.providers.base import ToolSpec
+from outrider.struct_types import described
 from outrider.tools.schema import Schema
 from outrider.tools.tool import NAME, Tool, make_tools
 
@@ -44,7 +45,7 @@ def load_tools(paths: Iterable[str]) -> tuple[Tool, ...]:
 
 def _from_json(path: str) -> Iterator[ToolSpec]:
     try:
-        listed = msgspec.convert(json.loads(Path(path).read_bytes()), list[_Description])
+        listed = msgspec.convert(json.loads(Path(path).read_bytes()), described(list[_Description]))
     except OSError as error:
         raise ToolDefinitionError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -14,6 +14,7 @@ import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
 from outrider.errors import LogError, NewerLogError
+from outrider.struct_types import described
 from outrider.text import clean, clean_value
 
 
@@ -313,7 +314,7 @@ def decode_if_known(kind: str, body: bytes) -> Entry:
 
 @cache  # built on first use: each decoder takes a while to build
 def _decoder(kind: str) -> msgspec.json.Decoder[Entry]:
-    return msgspec.json.Decoder(KINDS[kind])
+    return msgspec.json.Decoder(described(KINDS[kind]))
 
 
 def _encode_cleaned(entry: Entry) -> bytes:

@@ -12,6 +12,7 @@ from outrider.log.entries import SessionSettings
 from outrider.providers.base import EFFORTS, Effort
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.limits import FORMER_NAMES, Limits
+from outrider.struct_types import described
 from outrider.text import clean
 from outrider.tools.tool import make_tools
 
@@ -45,7 +46,7 @@ def limits_of(settings: SessionSettings) -> Limits:
     """Return the stored limits, or the defaults if they cannot be used."""
     try:
         stored = {FORMER_NAMES.get(name, name): value for name, value in (settings.limits or {}).items()}
-        return msgspec.convert(stored, Limits)
+        return msgspec.convert(stored, described(Limits))
     except (msgspec.ValidationError, ValueError):
         return Limits()
 
