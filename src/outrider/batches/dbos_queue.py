@@ -235,6 +235,12 @@ class DbosQueue(PostgresLedger):
             self.recover(executor)
             self.remove(executor, self._lease)
 
+    def release(self, pid: int) -> None:
+        """Give the tasks of a worker process of this machine, which has ended, to others: its lease need not expire."""
+        for executor in self.executors_of(pid):
+            self.recover(executor)
+            self.remove(executor)
+
     @_explaining
     def recover(self, executor: str) -> None:
         """Put the workflows of an executor back into their queues. It is idempotent."""

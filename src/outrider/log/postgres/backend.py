@@ -29,7 +29,8 @@ from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_filter import SessionFilter
 from outrider.log.snapshot_store import SnapshotStore
-from outrider.log.summary import COLUMNS, SessionRow, session_row
+from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
+from outrider.log.usage_tables import UsageTables
 
 T = TypeVar("T")
 PAGE = 256
@@ -89,10 +90,10 @@ class PostgresBackend:
         listed = f"parent = '' AND title <> '' AND {condition} ORDER BY opened DESC LIMIT $1 OFFSET $2"
         return self._find(listed, limit, offset, *values)
 
-    def matching(self, where: SessionFilter) -> list[SessionRow]:
-        """Return all sessions that the filter describes."""
+    def indexable(self, where: SessionFilter) -> list[Indexable]:
+        """Return how far each session goes that the filter describes."""
         condition, values = _condition(where, first=1)
-        return self._find(f"{condition} ORDER BY number", *values)
+        return indexables(self._fetch(f"SELECT {INDEXABLE} FROM session WHERE {condition} ORDER BY number", *values))
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
         """Return the working folders and the models of the sessions that a list shows."""
@@ -109,6 +110,10 @@ class PostgresBackend:
     def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
         """Return those of the sessions that are there."""
         return self._find("number = ANY($1)", list(numbers))
+
+    def named(self, ids: Sequence[str]) -> list[SessionRow]:
+        """Return those of the sessions that are there."""
+        return self._find("id = ANY($1)", list(ids))
 
     def children(self, id: str) -> list[SessionRow]:
         """Return the sessions with this parent."""
@@ -130,13 +135,14 @@ class PostgresBackend:
         start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
         return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
 
-    def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
-        """Return those of the rows that are there."""
-        rows = self._fetch_rows("session = $1 AND seq = ANY($2) ORDER BY seq", extent.session, list(seqs))
+    def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
+        """Return the rows by session number and seq, if they are there."""
+        wanted = "(session, seq) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))"
+        rows = self._fetch_rows(wanted, [number for number, _ in places], [seq for _, seq in places])
         for each in rows:
             if not is_intact(each):
                 raise damaged_entry(each[1])
-        return rows
+        return {(each[0], each[1]): each for each in rows}
 
     def newest_rows(self, extent: Extent, count: int) -> list[Row]:
         """Return the newest rows, oldest first."""
@@ -149,9 +155,24 @@ class PostgresBackend:
         rows = self._fetch_rows("session = $1 AND kind = ANY($2) ORDER BY seq", extent.session, list(kinds))
         return [each for each in rows if is_intact(each)]
 
-    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
-        """Yield the intact rows of these kinds of each session."""
-        return (self.rows_of_kinds(extent, kinds) for extent in extents)
+    def rows_of_each(
+        self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
+    ) -> Iterator[list[Row]]:
+        """Yield the next intact rows of these kinds of each session, which one query reads."""
+        rows = self._fetch(
+            f"SELECT {ROW} FROM unnest($1::bigint[], $2::bigint[]) AS start (number, after), LATERAL ("
+            f"SELECT {ROW} FROM event WHERE session = number AND seq > after AND kind = ANY($3) "
+            "ORDER BY seq LIMIT $4) AS event ORDER BY session, seq",
+            *([extent.session for extent, _ in starts], [after for _, after in starts], list(kinds), count),
+        )
+        found: dict[int, list[Row]] = {}
+        for each in rows:
+            found.setdefault(each[0], []).append(each)
+        for extent, after in starts:
+            its_rows = found.get(extent.session, [])
+            if not all(map(is_intact, its_rows)):
+                its_rows = [each for each in self.rows_of_kinds(extent, kinds) if each[1] > after][:count]
+            yield its_rows
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
         """Return the id of each session and the checksum of one entry."""
@@ -363,6 +384,12 @@ class PostgresBackend:
         from outrider.log.postgres.passages import PostgresPassageTables  # few programs search
 
         return PostgresPassageTables(self._change)
+
+    def usage_tables(self) -> UsageTables:
+        """Return the usage index, which is in the same database."""
+        from outrider.log.postgres.usage import PostgresUsageTables  # few programs add up
+
+        return PostgresUsageTables(self._change)
 
     def inbox_tables(self) -> InboxTables:
         """Return the tables of questions and messages."""
