@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.batches.collecting import Collector
-from outrider.batches.queue import BatchSettings, BatchState, Queue, open_queue
 from outrider.batches.task import Task, TaskResult, make_task
 from outrider.errors import BudgetError, ConfigError
 from outrider.runtime.agent import Agent
 from outrider.tools.approval import Approver
 
 if TYPE_CHECKING:
+    from outrider.batches.queue import BatchSettings, BatchState, Queue
     from outrider.batches.running import TaskRunner
     from outrider.log.log import Log
     from outrider.tools.schema import Schema
@@ -46,7 +45,9 @@ async def batch(
     a minute by provider, as in {"anthropic": 50}. Failed tasks have a `status` other than `done`; they do not raise.
     Leaving the loop early stops the tasks that run.
     """
-    from outrider.batches.running import AgentSessions, TaskRunner  # few programs run batches
+    from outrider.batches.collecting import Collector  # few programs run batches
+    from outrider.batches.queue import BatchSettings, open_queue
+    from outrider.batches.running import AgentSessions, TaskRunner
     from outrider.tools.schema import Schema
 
     _check_numbers(workers, budget, rates)

@@ -1,4 +1,7 @@
-"""The log of all sessions in one place: list, read, open, fork, rename and delete them."""
+"""The log of all sessions in one place: list, read, open, fork, rename and delete them.
+
+Most programs that import `Log` keep no log. What only an open log needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, Usage
-from outrider.conversation.passages import Found
-from outrider.conversation.search_query import SearchQuery
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
-from outrider.log.append import Append
-from outrider.log.backend import Backend
 from outrider.log.entries import (
     CompactionEntry,
     Record,
@@ -27,24 +25,29 @@ from outrider.log.entries import (
     SnapshotEntry,
     SubagentLinked,
 )
-from outrider.log.files import SessionFiles
 from outrider.log.holder import Holder
-from outrider.log.journal import Journal
-from outrider.log.replay import Replay, start_of_tail
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
 from outrider.log.session_filter import SessionFilter
-from outrider.log.summary import SessionRow, Summary
-from outrider.log.used import USED_KINDS, Used, used_in
 from outrider.text import clean
 from outrider.version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outrider.conversation.passages import Found
+    from outrider.log.append import Append
+    from outrider.log.backend import Backend
     from outrider.log.copying import ImportedEntry
+    from outrider.log.files import SessionFiles
     from outrider.log.inbox import Inbox
+    from outrider.log.journal import Journal
+    from outrider.log.replay import Replay
     from outrider.log.search import SearchIndex
     from outrider.log.snapshot_store import SnapshotStore
+    from outrider.log.summary import SessionRow, Summary
+    from outrider.log.used import Used
 
-ID = re.compile("[0-9a-f]{32}")
+ID = "[0-9a-f]{32}"
 POSTGRES = ("postgresql://", "postgres://")
 PAGE = 200
 """The number of entries in one read from the end of a session."""
@@ -144,20 +147,9 @@ class Log:
         if not self._find(id).settings.rewound:
             yield from self.records(id)
             return
-        kept: list[Record] = []
-        former: list[list[Record]] = []
-        replay = Replay()
-        for record in self.records(id):
-            match record.entry:
-                case RewindEntry(undo=True):
-                    kept = former.pop() if former else kept
-                case RewindEntry(dropped=dropped):
-                    former.append(kept)
-                    gone = replay.seqs[-dropped:] if dropped else []
-                    kept = [each for each in kept if not gone or each.seq < gone[0]]
-            kept.append(record)
-            replay.apply(record.entry, record.seq)
-        yield from kept
+        from outrider.log.replay import without_rewound
+
+        yield from without_rewound(self.records(id))
 
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """Return the newest entries of a session, oldest first."""
@@ -184,13 +176,15 @@ class Log:
         If the session is `abridged`, it begins with the messages that the newest compaction kept, or earlier. `whole`
         is for sessions with rewinds, which may go back to any message: then it is everything.
         """
+        from outrider.log.replay import has_view, start_of_tail
+
         count = LAST_SEQ if whole else PAGE
         while True:
             page = list(records(self._backend.newest_rows(extent, count)))
             if len(page) < count:
                 return page, 0
             start = start_of_tail([record.entry for record in page])
-            if start is not None and (not abridged or _has_view(page[start:])):
+            if start is not None and (not abridged or has_view(page[start:])):
                 return page[start:], page[start].seq - 1
             count *= 8
 
@@ -200,6 +194,8 @@ class Log:
 
     def replay(self, id: str, upto: int | None = None) -> Replay:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
+        from outrider.log.replay import Replay
+
         replay = Replay()
         for record in records(self._backend.rows(self._find(id).extent, upto)):
             replay.apply(record.entry, record.seq)
@@ -235,6 +231,8 @@ class Log:
 
         Sub-agents are sessions, too. The usage of all requests of a session adds up to that of its summary.
         """
+        from outrider.log.used import USED_KINDS, used_in
+
         if not self._backend.exists():
             return
         sessions = self._backend.matching(SessionFilter(since=moment))
@@ -244,6 +242,8 @@ class Log:
 
     def used(self, id: str) -> list[Used]:
         """Return the requests of a session with their usage, in order."""
+        from outrider.log.used import USED_KINDS, used_in
+
         return list(used_in(self._backend.rows_of_kinds(self._find(id).extent, USED_KINDS)))
 
     # Searching
@@ -268,7 +268,7 @@ class Log:
             rows = self._backend.matching(where) if self._backend.exists() else []
         else:
             rows = [self._find(session)]
-        return self._index.search(SearchQuery(query), rows, limit, progress, without)
+        return self._index.search(query, rows, limit, progress, without)
 
     def recall(
         self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None
@@ -298,6 +298,8 @@ class Log:
             return self._create(started, settings, parent.appending(SubagentLinked(call_id, id)))
 
     def _create(self, started: SessionStarted, settings: SessionSettings | None, link: Append | None = None) -> Journal:
+        from outrider.log.append import Append
+
         entries = [started, settings] if settings else [started]
         append = Append(0, 1, entries, SessionSettings())
         number = self._backend.create(started, append, Holder.current(self._token), link)
@@ -335,7 +337,7 @@ class Log:
         """Store an imported session with its files. Return its id, which is new if the given one is taken."""
         from outrider.log.copying import Import
 
-        name = id if ID.fullmatch(id) else os.urandom(16).hex()
+        name = id if re.fullmatch(ID, id) else os.urandom(16).hex()
         stored = {self._backend.store.put(file, sys.maxsize).sha256 for file in files}
         incoming = Import(name, entries, stored)
         self._backend.add(incoming)
@@ -422,6 +424,8 @@ class Log:
             )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:
+        from outrider.log.journal import Journal
+
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
         return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._backend, release)
@@ -432,6 +436,8 @@ class Log:
             self._backend.release(number, fence, wait=wait)
 
     def _files(self, number: int) -> SessionFiles:
+        from outrider.log.files import SessionFiles
+
         return SessionFiles(self._backend.store, partial(self._references, number))
 
     def _references(self, number: int) -> Set[str]:
@@ -448,12 +454,6 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
             raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
 
         return PostgresBackend(place, held)
-    from outrider.log.sqlite.backend import SqliteBackend  # most programs that import the name keep no log
+    from outrider.log.sqlite.backend import SqliteBackend
 
     return SqliteBackend(place, held)
-
-
-def _has_view(page: Sequence[Record]) -> bool:
-    """Return whether these entries have the newest compaction and all messages that it kept."""
-    replay = Replay(record.entry for record in page)
-    return replay.summary is not None and replay.start >= 0

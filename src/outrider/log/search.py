@@ -38,7 +38,7 @@ class SearchIndex:
 
     def search(
         self,
-        query: SearchQuery,
+        text: str,
         sessions: Sequence[SessionRow],
         limit: int,
         progress: Callable[[int, int], None],
@@ -48,6 +48,7 @@ class SearchIndex:
 
         Calls of the tool `without` and their results are left out.
         """
+        query = SearchQuery(text)
         if not query.words or not sessions or limit < 1:
             return []
         rows = {row.number: row for row in sessions}

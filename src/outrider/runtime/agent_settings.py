@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.text import clean
 from outrider.tools.tool import make_tools
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEPT = ("max_turns", "max_total_tokens", "max_cost", "max_seconds")
 
@@ -59,4 +62,4 @@ def kept_limits(settings: SessionSettings) -> dict[str, Any]:
 
 def cwd_of(settings: SessionSettings) -> str | None:
     """Return the working directory of the session, if it still exists."""
-    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
+    return settings.cwd if settings.cwd and os.path.isdir(settings.cwd) else None

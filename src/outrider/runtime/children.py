@@ -21,13 +21,13 @@ from outrider.runtime.events import (
     SubagentEvent,
     SubagentStarted,
 )
-from outrider.runtime.record import SessionRecord
 from outrider.text import clean
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
+    from outrider.runtime.record import SessionRecord
 
 LONGEST_TITLE = 80
 

@@ -40,7 +40,7 @@ Guidance: TypeAlias = str | Callable[[Any], str]
 
 StandsFor: TypeAlias = "Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None]"
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+NAME = r"[a-zA-Z0-9_-]{1,64}"
 _MODEL_INTERNAL = "models use it for a purpose of their own"
 RESERVED_NAMES = {
     "final": _MODEL_INTERNAL,
@@ -84,7 +84,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     recorded and run as that tool's."""
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not re.fullmatch(NAME, self.name):
             raise ToolDefinitionError(
                 f"{self.name!r} is not a valid tool name: use 1 to 64 letters, digits, '_' and '-'; "
                 "choose another with @tool(name=…)"
