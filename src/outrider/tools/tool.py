@@ -180,7 +180,9 @@ def make_tool(
     if schema is None:
         signature = Signature.of(function, inject=ToolContext, namespace=namespace)
     else:
-        signature = Signature.with_schema(function, Schema.of(schema), inject=ToolContext, namespace=namespace)
+        is_ours = more.get("built_in", False)
+        made = Schema(dict(schema)) if is_ours else Schema.of(schema)  # ours is not checked, which is slow to import
+        signature = Signature.with_schema(function, made, inject=ToolContext, namespace=namespace)
     return Tool(
         function,
         signature.name if name is None else name,
