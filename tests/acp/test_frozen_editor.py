@@ -1,4 +1,4 @@
-"""Editors that freeze in a flood of output, or are killed at random moments: bounded memory, nothing lost, no traceback.
+"""Editors that freeze in a flood of output, or go away at random moments: bounded memory, nothing lost, no traceback.
 
 The short forms freeze for a second and kill twice; the long ones freeze for ten seconds and kill at many moments.
 """
