@@ -16,7 +16,7 @@ PAGE = 200
 MOST_BEHIND = 400
 """Entries that a page may be behind and still catch up one by one. Otherwise it reads the newest page."""
 PACE_SECONDS = 0.05
-"""The shortest time between two states of a growing reply."""
+"""The shortest time between two states of a growing reply. The first one is sent at once."""
 
 
 class Feed:
@@ -26,6 +26,8 @@ class Feed:
         self._log = log
         self.id = id
         self._streams: set[EventStream] = set()
+        self._joining: set[EventStream] = set()
+        """Streams that still read what they missed."""
         self._seq = 0
         """The newest entry that all streams have."""
         self._folder = ""
@@ -34,14 +36,16 @@ class Feed:
         self._reading = asyncio.Lock()
         self._live: asyncio.Task[None] | None = None
         self._sending: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
 
     @property
     def is_empty(self) -> bool:
         """Whether no page watches."""
-        return not self._streams
+        return not self._streams and not self._joining
 
     async def join(self, stream: EventStream, after: int) -> None:
         """Send a stream the entries after one that it has, and then everything new."""
+        self._joining.add(stream)
         async with self._reading:
             if not self._streams:
                 summary = await asyncio.to_thread(self._log.session, self.id)
@@ -51,6 +55,7 @@ class Feed:
             else:
                 await self._catch_up(stream, after)
             self._streams.add(stream)
+            self._joining.discard(stream)
         stream.send(encoded("draft", {"keep": 0, **self._draft.fields()}))
         self.connect()
 
@@ -64,9 +69,11 @@ class Feed:
     def leave(self, stream: EventStream) -> None:
         """Send a stream nothing more."""
         self._streams.discard(stream)
+        self._joining.discard(stream)
         if not self._streams and self._live:
             self._live.cancel()
             self._live = None
+            self._draft, self._shown = Draft(), {}
 
     async def advance(self) -> None:
         """Send the new entries of the log."""
@@ -112,10 +119,11 @@ class Feed:
 
     def _show_soon(self) -> None:
         if self._sending is None and self._streams:
-            self._sending = asyncio.get_running_loop().call_later(PACE_SECONDS, self._show)
+            loop = asyncio.get_running_loop()
+            self._sending = loop.call_at(max(loop.time(), self._sent_at + PACE_SECONDS), self._show)
 
     def _show(self) -> None:
-        self._sending = None
+        self._sending, self._sent_at = None, asyncio.get_running_loop().time()
         fields = self._draft.fields()
         if changed := difference(self._shown, fields):
             self._send(encoded("draft", changed))
