@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 WORKFLOW = "outrider_task"
 LEASE_SECONDS = 15.0
 """How long an executor is taken for alive that does not renew its lease."""
-POLL_SECONDS = 0.1
-"""How often an executor with room asks for tasks."""
+POLL_SECONDS, BULK_POLL_SECONDS, BULK = 0.1, 0.2, 10
+"""How often an executor with room asks for tasks; one that runs so many at once takes several at a time."""
 OVERLAP_SECONDS = 60
 """Results are looked for from so long before the newest one: commits are not in the order of their times."""
 _INSUFFICIENT_PRIVILEGE = "42501"
@@ -109,7 +109,7 @@ class DbosQueue(PostgresLedger):
         client.register_queue(
             queue_of(batch),
             worker_concurrency=settings.concurrency,
-            polling_interval_sec=POLL_SECONDS,
+            polling_interval_sec=POLL_SECONDS if settings.concurrency < BULK else BULK_POLL_SECONDS,
             on_conflict="always_update",
         )
         stopped = client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), status="CANCELLED", load_input=False)

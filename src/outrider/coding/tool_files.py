@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sys
 from collections.abc import Iterable, Iterator
@@ -51,7 +52,7 @@ def _from_json(path: str) -> Iterator[ToolSpec]:
     except (ValueError, RecursionError) as error:
         raise ToolDefinitionError(f"{path} is not a list of tools, {SHAPE}: {error}") from None
     for each in listed:
-        if not NAME.fullmatch(each.name):
+        if not re.fullmatch(NAME, each.name):
             raise ToolDefinitionError(
                 f"{path}: {each.name!r} is not a valid tool name; use 1 to 64 letters, digits, '_' and '-'"
             )

@@ -344,7 +344,7 @@ def _repr(value: Any) -> str:
 def _depth(body: bytes) -> int:
     """Return the nesting depth of JSON. Brackets inside strings do not count."""
     depth = deepest = 0
-    for token in _BRACKETS.finditer(body):
+    for token in re.finditer(_BRACKETS, body):
         if token[0] in (b"[", b"{"):
             depth += 1
             deepest = max(deepest, depth)
@@ -354,4 +354,4 @@ def _depth(body: bytes) -> int:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_repr)
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_BRACKETS = rb'"(?:[^"\\]|\\.)*"|[\[\]{}]'

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,9 @@ from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.struct_types import described
 from outrider.text import clean
 from outrider.tools.tool import make_tools
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEPT = ("max_turns", "max_total_tokens", "max_cost", "max_seconds")
 
@@ -60,4 +63,4 @@ def kept_limits(settings: SessionSettings) -> dict[str, Any]:
 
 def cwd_of(settings: SessionSettings) -> str | None:
     """Return the working directory of the session, if it still exists."""
-    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
+    return settings.cwd if settings.cwd and os.path.isdir(settings.cwd) else None
