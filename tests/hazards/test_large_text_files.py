@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ from tests.streams import Answer
 MEGABYTE = 1_000_000
 
 
+@cache
 def table(rows: int) -> bytes:
     return b"".join(b"%d,town %d,%d\n" % (row, row, row * 7919 % 10_007) for row in range(1, rows + 1))
 

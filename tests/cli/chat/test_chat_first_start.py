@@ -17,6 +17,7 @@ async def test_a_key_is_asked_for_checked_and_not_shown(project: Path, vendor: s
         await terminal.wait_for("API key for anthropic")
         terminal.say("wrong-key-12345")
         await terminal.wait_for("does not accept this key")
+        await terminal.wait_for(lambda: terminal.screen.count("Provider (") == 2)
         terminal.say("anthropic")
         await terminal.wait_for(lambda: terminal.screen.count("API key for anthropic") == 2)
         terminal.say(KEY)
