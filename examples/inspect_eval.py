@@ -24,7 +24,7 @@ from outrider import Agent, Limits, Log, RunResult, Session
 CASES = {"What is 2+2?": "4", "What is 12*12?": "144", "What is 10-3?": "7"}
 
 
-@solver
+@solver  # type: ignore[untyped-decorator,unused-ignore]
 def outrider_agent(model: str, run: str, folder: str) -> Solver:
     """Answer a sample with an agent instead of the model of the evaluation."""
     agent = Agent(model, system="Answer with the result alone.", limits=Limits(max_turns=20))
@@ -57,7 +57,7 @@ def output_of(model: str, result: RunResult) -> ModelOutput:
     return output
 
 
-@task
+@task  # type: ignore[untyped-decorator,unused-ignore]
 def arithmetic(model: str = "demo", run: str = "first", folder: str = "") -> Task:
     """Sums, judged by whether the answer includes the target."""
     place = folder or tempfile.mkdtemp()  # use a permanent folder to be able to continue

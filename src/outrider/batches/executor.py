@@ -83,8 +83,6 @@ class Executor:
                 "application_version": version_of(self._application),
                 "log_level": "CRITICAL",
                 "sys_db_pool_size": CONNECTIONS,
-                # No ping before each statement: DBOS repeats what a broken connection has interrupted.
-                "db_engine_kwargs": {"pool_pre_ping": False},
                 "run_migrations": False,
                 "scheduler_polling_interval_sec": SCHEDULE_SECONDS,
             }
