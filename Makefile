@@ -2,18 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all coverage mcp-servers conformance demo bench bench-peers format clean
+.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance demo bench bench-all bench-peers format clean
 
 help:
-	@echo "make demo    run five short demos, without a key"
+	@echo "make demo    run nine short demos, without a key"
 	@echo "make test    run the tests, generated ones in a short form (four minutes on two cores)"
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
+	@echo "make test-lowest   run the library's tests with the oldest versions of its dependencies that are allowed"
+	@echo "make dist    build sdist, wheel, bill of materials and licences in dist/"
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
 	@echo "make mcp-servers   install the MCP servers that the tests use where they are there (about 300 MB below .venv)"
 	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
 	@echo "make check   lint, types and import layers"
-	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
+	@echo "make bench   measure the promises about speed, and in a short form the peers that are there (under 15 minutes)"
+	@echo "make bench-all   measure everything beside every peer at full length, and write bench/RESULTS.md (over an hour)"
 	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make clean   remove .venv and what tools left behind"
@@ -33,15 +36,22 @@ check: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/python scripts/check-types
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check-api
 
 test: .venv/.ready
-	$(BIN)/pytest -n 3 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
 test-long: .venv/.ready
 	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600
 
 test-all: .venv/.ready
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
+
+test-lowest: .venv/.ready
+	$(BIN)/python scripts/lowest-versions
+
+dist: .venv/.ready
+	$(BIN)/python scripts/release
 
 coverage: .venv/.ready
 	$(BIN)/python scripts/coverage
@@ -57,6 +67,9 @@ demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
 
 bench: .venv/.ready
+	$(BIN)/python -m bench.frameworks --quick
+
+bench-all: bench-peers
 	$(BIN)/python -m bench.frameworks
 
 bench-peers: .venv/.ready

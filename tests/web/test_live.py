@@ -12,7 +12,7 @@ from outrider.sync import default_log
 from tests.web.logs import again, session
 from tests.web.pages import PATIENCE, Server, holder, started, visitor, web_server
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 expect.set_options(timeout=PATIENCE)
 
 
@@ -112,7 +112,7 @@ async def test_a_run_is_stopped(browser: Browser, tmp_path: Path) -> None:
 async def test_a_lost_connection_catches_up(browser: Browser) -> None:
     with default_log() as log:
         name = await session(log, "One", ["Hello."])
-    async with started("-m", "tests.web.cut_server") as program:
+    async with started("tests.web.cut_server") as program:
         server = Server(program, (await program.line("^http://")).string)
         async with visitor(browser, server) as guest:
             page = guest.page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,6 +21,8 @@ OUTCOME_SECONDS = 10
 """How long DBOS may take to store the outcomes of workflows that have ended."""
 IDLE_SECONDS = 0.05
 """The pause before looking again whether workflows still run."""
+SCHEDULE_SECONDS = 600.0
+"""How often DBOS looks for schedules. There are none."""
 CONNECTIONS = 3
 """Connections of one executor to the tables of DBOS."""
 
@@ -33,7 +34,7 @@ class Executor:
     """
 
     def __init__(self, queue: DbosQueue, run: Run, application: str, batch: str, lease: float) -> None:
-        self.id = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(4).hex()}"
+        self.id = queue.new_executor()
         self._queue, self._run, self._lease = queue, run, lease
         self._application, self._batch = application, batch
         self._running: set[Future[str | None]] = set()
@@ -46,11 +47,13 @@ class Executor:
 
         A cancel puts the workflows that run back into their queues.
         """
-        from dbos import DBOS  # imported on use: most programs do without it
-
         await patiently(self._queue.register, self.id)
-        self._launch(asyncio.get_running_loop())
-        await asyncio.to_thread(DBOS.launch)
+        self._create(asyncio.get_running_loop())
+        try:
+            await asyncio.to_thread(self._queue.launch)
+        except LogError:
+            await self._abandon()
+            raise
         beating = asyncio.ensure_future(self._beat())
         try:
             await _first(stop, self._is_lost)
@@ -64,7 +67,7 @@ class Executor:
         finally:
             beating.cancel()
 
-    def _launch(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _create(self, loop: asyncio.AbstractEventLoop) -> None:
         """Create DBOS with the one workflow that it has."""
         from dbos import DBOS
 
@@ -80,7 +83,10 @@ class Executor:
                 "application_version": version_of(self._application),
                 "log_level": "CRITICAL",
                 "sys_db_pool_size": CONNECTIONS,
+                # No ping before each statement: DBOS repeats what a broken connection has interrupted.
+                "db_engine_kwargs": {"pool_pre_ping": False},
                 "run_migrations": False,
+                "scheduler_polling_interval_sec": SCHEDULE_SECONDS,
             }
         )
 

@@ -10,6 +10,7 @@ import msgspec
 from outrider.conversation.messages import Usage
 from outrider.providers.base import EFFORTS
 from outrider.runtime.limits import Limits
+from outrider.struct_types import described
 from outrider.text import clean, clean_value
 
 LONGEST_ID = 200
@@ -34,6 +35,10 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """How much the model thinks; empty for the default."""
     cwd: str = ""
     """The working folder, which the worker must have; empty for the folder that the worker started in."""
+    repository: str = ""
+    """A git repository, instead of `cwd`: the worker checks it out into a workspace of the task's own."""
+    revision: str = ""
+    """The branch, tag or commit of the repository; empty for its default branch."""
     schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the answer; None for text."""
     limits: dict[str, Any] = {}
@@ -57,6 +62,12 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             raise ValueError(f"the id has {len(self.id)} characters; at most {LONGEST_ID} are possible")
         if self.effort not in ("", *EFFORTS):
             raise ValueError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
+        if self.cwd and self.repository:
+            raise ValueError("a task has a cwd or a repository, not both")
+        if self.repository or self.revision:
+            from outrider.batches.workspaces import check_repository  # few tasks have one
+
+            check_repository(self.repository, self.revision)
         self.run_limits(Limits())
         if self.schema is not None:
             from outrider.runtime.structured_output import Report  # few programs have tasks with a schema
@@ -72,7 +83,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             known = ", ".join(Limits.__struct_fields__)
             raise ValueError(f"there is no limit {unknown[0]!r}; there are {known}")
         try:
-            return msgspec.convert({**msgspec.to_builtins(usual), **self.limits}, Limits)
+            return msgspec.convert({**msgspec.to_builtins(usual), **self.limits}, described(Limits))
         except msgspec.ValidationError as error:
             raise ValueError(f"limits: {error}") from None
 
@@ -142,7 +153,7 @@ def _converted(fields: Mapping[str, Any]) -> Task:
     if isinstance(fields.get("id"), int) and not isinstance(fields["id"], bool):
         fields["id"] = str(fields["id"])  # data sets count their rows
     try:
-        return msgspec.convert(fields, Task)
+        return msgspec.convert(fields, described(Task))
     except msgspec.ValidationError as error:
         raise ValueError(str(error).replace("`$.", "`").replace(" - at ", ", at ")) from None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outrider.cli.sanitize import safe_line
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.toolbox.titles import title
 from outrider.errors import OutriderError
@@ -32,6 +33,10 @@ class PromptFront:
         """Serve this session."""
         self._bench, self._session = bench, session
 
+    def front_end(self, *, with_dialogue: bool) -> FrontEnd:
+        """Return it for a workbench. With a dialogue, questions wait for an answer elsewhere."""
+        return FrontEnd(self.ask, self.elicit, remote=self) if with_dialogue else FrontEnd(remote=self)
+
     async def ask(self, question: Question) -> Answer:
         """Wait until the question is answered elsewhere."""
         self._note(f"A question waits for an answer elsewhere: {safe_line(title(question.tool, question.input))}")
@@ -51,7 +56,7 @@ class PromptFront:
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""
         if self._bench:
-            self._bench.permissions.mode = mode
+            self._bench.use_mode(mode, self._session)
 
     def say(self, text: str) -> None:
         """Queue a message for the run that goes on."""

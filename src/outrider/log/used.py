@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from outrider.conversation.messages import Usage
-from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, TitleEntry
+from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, Record, TitleEntry
 from outrider.log.rows import Row
 
 USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind, TitleEntry.kind)
@@ -49,3 +49,14 @@ def used_in(rows: Iterable[Row]) -> Iterator[Used]:
             continue
         if part.usage is not None:
             yield Used(seq, time, kind, part.model, part.usage, part.first_token, part.tokens_after)
+
+
+def context_used(newest: Sequence[Record]) -> int | None:
+    """Return the tokens of the context after the newest reply or compaction."""
+    for record in reversed(newest):
+        match record.entry:
+            case CompactionEntry(tokens_after=tokens):
+                return tokens
+            case MessageEntry(usage=usage) if usage and usage.input_tokens:
+                return usage.total_tokens
+    return None

@@ -27,6 +27,7 @@ from outrider.mcp.protocol import (
     ProgressParams,
 )
 from outrider.mcp.wording import plain_text
+from outrider.struct_types import described
 from outrider.text import human_size
 
 Send = Callable[[bytes], None]
@@ -196,6 +197,7 @@ class Exchange:
     def _start_answer(self, message: IncomingMessage, send: Send) -> None:
         their_id, method = bytes(message.id), message.method_name()
         if method == PING:
+            self._count_stray()
             send(jsonrpc.response(their_id, {}))
         elif len(self._answers) >= self._bounds.server_requests or jsonrpc.id_key(their_id) in self._answers:
             self._count_stray()
@@ -291,7 +293,7 @@ def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
     if not message.error or bytes(message.error) == NULL:
         return message.result
     try:
-        error = msgspec.json.decode(message.error, type=ErrorObject)
+        error = msgspec.json.decode(message.error, type=described(ErrorObject))
     except (msgspec.DecodeError, RecursionError):
         raise McpError(f"The MCP server {name} refused {method} with an invalid error.", code=0) from None
     said = plain_text(error.message, _LONGEST_MESSAGE) or f"error {error.code}"

@@ -57,8 +57,21 @@ class Call:
         self._key = begun.key if begun else f"{around.session}/{use.id}"
         self._limit = _result_limit(tool, around)
         """The most characters of the result that the model reads."""
-        self._context = ToolContext(
-            use.id,
+        self._context = self._new_context(reply)
+        self._task: asyncio.Task[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stopped = ""
+        """Why the call was stopped, if it was."""
+        self._hook_context = ""
+        """What hooks before the call have said to the model."""
+        self._came_through = False
+        """Whether the tool itself has returned."""
+        self._loop_thread = threading.get_ident()
+
+    def _new_context(self, reply: str) -> ToolContext:
+        around = self.around
+        return ToolContext(
+            self.use.id,
             around.cwd,
             around.threads,
             self._progress,
@@ -70,15 +83,6 @@ class Call:
             reply=reply,
             result_characters=self._limit,
         )
-        self._task: asyncio.Task[None] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
-        self._stopped = ""
-        """Why the call was stopped, if it was."""
-        self._hook_context = ""
-        """What hooks before the call have said to the model."""
-        self._came_through = False
-        """Whether the tool itself has returned."""
-        self._loop_thread = threading.get_ident()
 
     @property
     def concurrent(self) -> bool:
@@ -188,7 +192,6 @@ class Call:
         else:
             self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
             self._task = self._loop.create_task(self._run(tool))
-            self._task.add_done_callback(self._done)
             seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
             if seconds is not None:
                 self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
@@ -203,6 +206,7 @@ class Call:
         if self._task is None:
             self._finish(error_result(self.use.id, reason))
         else:
+            self._task.add_done_callback(lambda _: self.abandon())  # it may end without a result
             self._task.cancel()
             # A sub-agent needs the same time to stop its own calls.
             self._after(CANCEL_GRACE * (2 if self._context.has_spawned else 1), self.abandon)
@@ -220,11 +224,14 @@ class Call:
             raise self.written.error
 
     async def _run(self, tool: Tool) -> None:
-        answer = await self._work(tool)
-        if (self.around.hooks.after_tool or self._hook_context) and not self._stopped:
-            self._cancel_timers()  # the tool has done its work
-            with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
-                answer = await self._after_hooks(tool, answer)
+        try:
+            answer = await self._work(tool)
+            if (self.around.hooks.after_tool or self._hook_context) and not self._stopped:
+                self._cancel_timers()  # the tool has done its work
+                with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
+                    answer = await self._after_hooks(tool, answer)
+        except Exception as error:  # noqa: BLE001 - every call gets a result
+            answer = error_result(self.use.id, f"{self.use.name} failed: {described(error)}")
         self._finish(stopped_result(answer, self._stopped) if self._stopped else answer)
 
     async def _work(self, tool: Tool) -> CallResult:
@@ -249,13 +256,6 @@ class Call:
             text = builder.cut(clean(result.text), why, result.is_json) or f"[{why}]"
             block = result_block(self.use.id, [TextBlock(text)], result.is_error)
             return CallResult(block, result.final, result.details)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        """Set a result for a call that ended without one."""
-        if task.cancelled():
-            self.abandon()
-        elif error := task.exception():
-            self._finish(error_result(self.use.id, f"{self.use.name} failed: {described(error)}"))
 
     def _finish(self, answer: CallResult) -> None:
         if self.answer:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.items import ByItem
-from outrider.conversation.late import as_list
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import OutriderError, RunError
@@ -60,6 +59,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     @property
     def conversation(self) -> list[Message]:
         """All messages as a list, which is read from the log on first use if need be."""
+        from outrider.conversation.late import as_list
+
         return self.messages if isinstance(self.messages, list) else as_list(self.messages)
 
     def keys(self) -> tuple[str, ...]:
@@ -142,8 +143,9 @@ class Progress:
             self.structured_output, self.has_structured_output = answer.details["structured_output"], True
 
     def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
-        """Count the calls of a reply and their results."""
-        self._repetition.take(calls, results)
+        """Count the calls of a reply and their results, if repetition is limited."""
+        if self._limits.max_repeats is not None:
+            self._repetition.take(calls, results)
 
     def count_subagent(self) -> None:
         """Count a sub-agent. Raises OutriderError if the limit is reached."""
@@ -177,7 +179,7 @@ class Progress:
     @property
     def cost_is_unknown(self) -> bool:
         """Whether there is a cost limit that cannot be kept because the price is unknown."""
-        return self._has_cost_limit and self.turns == 1 and self.usage.cost is None
+        return self.turns == 1 and self._has_cost_limit and self.usage.cost is None
 
     @property
     def _has_cost_limit(self) -> bool:

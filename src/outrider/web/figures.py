@@ -13,7 +13,7 @@ from typing import Any
 from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, Turn, UsageSums
-from outrider.web.session_head import window
+from outrider.providers.windows import window_of_name
 from outrider.web.visible import visible
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ def context_by_turn(log: Log, id: str) -> Json:
     turns = log.turns(summary.id)
     return {
         "title": visible(summary.title),
-        "window": window(summary.model),
+        "window": window_of_name(summary.model),
         "count": len(turns),
         "points": [[number, turn.tokens] for number, turn in outline(turns, MOST_POINTS)],
         "turns": list(turn_rows(turns, max(0, len(turns) - MOST_POINTS))),

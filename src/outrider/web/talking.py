@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding.config.loading import load
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.finding import find_servers
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.tool_files import load_tools
@@ -80,7 +81,9 @@ class Talks:
         front = TalkFront()
         bench = await asyncio.to_thread(_new_bench, self._log, id, front)
         try:
-            talk = Talk(bench, bench.open(self._log, id), front, text)
+            session = bench.open(self._log, id)
+            bench.restore_mode(self._log, id)
+            talk = Talk(bench, session, front, text)
         except BaseException:
             bench.close()
             raise
@@ -145,7 +148,7 @@ class Talk:
 
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""
-        self._bench.permissions.mode = mode
+        self._bench.use_mode(mode, self._session)
 
     async def close(self) -> None:
         """Release the session, so that other programs can open it."""
@@ -225,9 +228,7 @@ def _new_bench(log: Log, id: str, front: TalkFront) -> Workbench:
         folder,
         tools=load_tools(loaded.settings.tool_files),
         servers=find_servers(Path(folder)).servers,
-        ask=_wait_for_inbox,
-        elicit=_wait_for_form,
-        front=front,
+        front_end=FrontEnd(_wait_for_inbox, _wait_for_form, remote=front),
     )
 
 

@@ -24,7 +24,7 @@ from outrider.log.postgres.address import Address
 from outrider.log.postgres.files import PostgresStore, remove_unreferenced_files
 from outrider.log.postgres.link import Database, Line, LoopThread
 from outrider.log.postgres.schema import Connection
-from outrider.log.postgres.statements import NOW, ROW, Addition, add, created_as, insert
+from outrider.log.postgres.statements import NOW, ROW, Addition, add, create, created_as, insert
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_filter import SessionFilter
@@ -37,6 +37,12 @@ PAGE = 256
 """The number of rows in one read of a session."""
 STOP_SECONDS = 20.0
 _FOLDER = "settings::json ->> 'cwd'"
+_RELEASE = """
+    WITH released AS (UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING number),
+        question AS (DELETE FROM question USING released WHERE session = number),
+        signal AS (DELETE FROM signal USING released WHERE session = released.number)
+    DELETE FROM listener USING released WHERE session = number
+"""
 
 
 class PostgresBackend:
@@ -227,20 +233,21 @@ class PostgresBackend:
     def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
         """Create a session, held with fence 1."""
         created, writer = time.time(), self._writer
+        attempts = 0
 
         async def work(connection: Connection) -> int:
-            number = await created_as(connection, started.session, created)
-            if number is None:
+            nonlocal attempts
+            attempts += 1
+            number = await created_as(connection, started.session, created) if attempts > 1 else None
+            if number is None and link is not None:
                 async with connection.transaction():
-                    number = await insert(connection, started, created, holder.encoded)
-                    if number is None:
-                        raise SessionHeldError(f"the session {started.session[:8]} was just created; try again")
-                    append.number = number
-                    additions = [Addition.of(append, 0)]
-                    if link:
-                        additions.append(Addition.of(link, writer.last.get(link.number, -1)))
-                    if len(await add(connection, additions)) < len(additions):
+                    number = await create(connection, started, created, holder.encoded, append)
+                    if number and not await add(connection, [Addition.of(link, writer.last.get(link.number, -1))]):
                         raise SessionLostError(LOST)
+            elif number is None:
+                number = await create(connection, started, created, holder.encoded, append)
+            if number is None:
+                raise SessionHeldError(f"the session {started.session[:8]} was just created; try again")
             writer.last[number] = len(append.bodies)
             if link:
                 writer.last[link.number] += len(link.bodies)
@@ -272,9 +279,7 @@ class PostgresBackend:
         """Clear the holder if the fence is still this one."""
 
         async def work(connection: Connection) -> None:
-            query = "UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING true"
-            if await connection.fetchval(query, number, fence):
-                await _forget_inbox(connection, [number])
+            await connection.execute(_RELEASE, number, fence)
 
         (self._writer.run_or_post if wait else self._writer.post)(work)
 
