@@ -154,6 +154,7 @@ async def _requests(server: _Server, large: str) -> list[Figure]:
     indexing = await server.seconds("sessions", search=WORD)  # the first search of all indexes the log
     figures.append(Figure("first search, which indexes all of it", indexing, "s", 60))
     figures.append(await _first(server, "plots, read for the first time", "figures/day"))
+    figures.append(Figure("until they cover the whole log", await _until_complete(server), "s", 10))
     last = (await server.get(f"sessions/{large}"))["last"]
     assert len((await server.get("sessions", search=WORD))["sessions"]) > 50
     for name, path, query in (
@@ -174,6 +175,14 @@ async def _requests(server: _Server, large: str) -> list[Figure]:
 
 async def _first(server: _Server, name: str, path: str) -> Figure:
     return Figure(name, 1e3 * await server.seconds(path), "ms", 300)
+
+
+async def _until_complete(server: _Server) -> float:
+    """Return how long a page asks again until the plots are complete. The server adds up from its start on."""
+    started = time.perf_counter()
+    while not (await server.get("figures/day"))["complete"]:  # noqa: ASYNC110 - it is in another process
+        await asyncio.sleep(0.1)
+    return time.perf_counter() - started
 
 
 async def _live(server: _Server, environment: dict[str, str]) -> list[Figure]:

@@ -28,6 +28,8 @@ from outrider.log.entries import MessageEntry
 from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
 from outrider.log.postgres.address import Address
+from outrider.log.postgres.inbox import PostgresWatcher, _Watch
+from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
 from tests.lengths import only_long
 from tests.log import Process, change, look, open_session, patch_everywhere, until, until_so
@@ -620,3 +622,29 @@ def test_a_log_that_is_not_closed_ends_its_thread(url: str) -> None:
     del log
     gc.collect()
     until(lambda: len(threads()) == before)
+
+
+async def test_a_wish_to_look_that_comes_during_a_look_is_not_forgotten() -> None:
+    watcher = PostgresWatcher(LoopThread(), Database(Address("postgresql://nowhere/log")))
+    looks: list[bool] = []
+    watcher._watches.append(_Watch(lambda view: looks.append(True), lambda: False, asyncio.get_running_loop()))
+
+    class Unchanged:
+        """A database that does not change, and someone who begins to wait while it is read."""
+
+        wishes = 1
+
+        async def fetchval(self, query: str) -> str:
+            if "snapshot" not in query and self.wishes:
+                self.wishes -= 1
+                watcher._asked += 1
+            return "same"
+
+        async def fetch(self, query: str) -> list[Any]:
+            return []
+
+    connection: Any = Unchanged()
+    for _ in range(3):
+        await watcher._look(connection)
+        await asyncio.sleep(0)
+    assert len(looks) == 2

@@ -14,6 +14,15 @@ was taken, for its sender."""
 CLOSED = "the session was closed, taken over by another process, or deleted; open it again"
 
 
+def next_beat(now: float, seconds: float) -> float:
+    """Return the next moment on a beat of so many seconds, so that timers of one event loop wake it up together.
+
+    >>> next_beat(7.03, 0.5), next_beat(7.5, 0.5)
+    (7.5, 8.0)
+    """
+    return (int(now / seconds) + 1) * seconds
+
+
 class QuestionRow(NamedTuple):
     """A question with its session, which the holder that asked still has."""
 

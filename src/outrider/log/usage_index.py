@@ -155,7 +155,7 @@ class UsageIndex:
             after = self._step(index, group)
             done += sum(new.seq - old.seq for (_, old), new in zip(group, after, strict=True))
             pairs = zip(group, after, strict=True)
-            group = [(each, new) for (each, old), new in pairs if old.seq < new.seq < each.last]
+            group = [(each, new) for (each, old), new in pairs if new != old and new.seq < each.last]
         return done
 
     def _step(self, index: Usages, group: Sequence[Behind]) -> list[UsageState]:

@@ -18,13 +18,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import msgspec
 
 from outrider.errors import LogError
 from outrider.filesystem import make_private
+from outrider.log.inbox_tables import next_beat
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.stream import merge_deltas
 from outrider.runtime.event_json import encode_json
@@ -43,10 +43,10 @@ MOST_UNREAD = 4_000_000
 MOST_WATCHERS = 50
 MOST_RECENT = 4_000
 """Events of the step that goes on, which a new watcher gets first: the log does not have them yet."""
-PACE_SECONDS, WAIT_SECONDS = 0.09, 0.2
-"""The shortest time between two writes of deltas and progress, which the next event makes; without one, a timer does.
+PACE_SECONDS = 0.1
+"""The time between two writes of deltas and progress. The first one is written at once.
 
-Each timer wakes the process up, which costs more than a write. While a reply streams, few are needed.
+Writes are on the same beat as the looks of a log's watcher: waking the process up costs more than a write.
 """
 MOST_UNSENT = 100
 """Events that wait for the next write at most."""
@@ -71,10 +71,8 @@ class LiveSocket:
         self._is_closed = False
         self._recent: deque[Event] = deque(maxlen=MOST_RECENT)
         self._unsent: list[Event] = []
-        self._due = 0.0
-        """When deltas are written again."""
-        self._timer: asyncio.TimerHandle | None = None
-        """Writes the deltas that no other event follows."""
+        self._pause: asyncio.TimerHandle | None = None
+        """Set while deltas wait for the next write."""
 
     def start(self) -> None:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
@@ -92,19 +90,17 @@ class LiveSocket:
             self._recent.append(event)
         if self._watchers:
             self._unsent.append(event)
-            is_due = monotonic() >= self._due or len(self._unsent) >= MOST_UNSENT
-            if is_due or not isinstance(event, _PACED):
+            is_full = len(self._unsent) >= MOST_UNSENT
+            if self._pause is None or is_full or not isinstance(event, _PACED):
                 self._flush()
-            elif self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._end_wait)
 
     def close(self) -> None:
         """Stop listening, disconnect all watchers and remove the socket. Works after the end of the event loop, too."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._timer:
-            self._timer.cancel()
+        if self._pause:
+            self._pause.cancel()
         if self._starting:
             self._starting.cancel()
         if self._server:
@@ -142,11 +138,13 @@ class LiveSocket:
         """Send what waits, and let deltas wait for a moment from now on."""
         if self._unsent and self._watchers:
             self._write(b"".join(encode_json(each) + b"\n" for each in _merged(self._unsent)), list(self._watchers))
-            self._due = monotonic() + PACE_SECONDS
+            if self._pause is None:
+                loop = asyncio.get_running_loop()
+                self._pause = loop.call_at(next_beat(loop.time(), PACE_SECONDS), self._end_pause)
         self._unsent = []
 
-    def _end_wait(self) -> None:
-        self._timer = None
+    def _end_pause(self) -> None:
+        self._pause = None
         self._flush()
 
     def _write(self, line: bytes, watchers: list[asyncio.StreamWriter]) -> None:

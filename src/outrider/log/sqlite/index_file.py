@@ -61,11 +61,16 @@ class IndexFile:
         with closing(_connect(path)) as connection:
             connection.execute("PRAGMA secure_delete=ON")  # what is deleted from the log must not stay here
             connection.execute("PRAGMA synchronous=NORMAL")
-            form = connection.execute("PRAGMA user_version").fetchone()[0]
-            application = connection.execute("PRAGMA application_id").fetchone()[0]
-            if (application, form) != (self._application, self._form):
-                self.clear(connection)
+            if not self._is_current(connection):
+                with transaction(connection):
+                    if not self._is_current(connection):  # another process may have built it meanwhile
+                        self.clear(connection)
             return work(connection)
+
+    def _is_current(self, connection: sqlite3.Connection) -> bool:
+        form = connection.execute("PRAGMA user_version").fetchone()[0]
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        return (application, form) == (self._application, self._form)
 
     def clear(self, connection: sqlite3.Connection) -> None:
         """Empty the index in one transaction, whatever its form was."""

@@ -104,8 +104,8 @@ class _SqliteUsages:
     def advance(self, step: UsageAdvance) -> UsageState:
         index, number = self._index, step.number
         with transaction(index):
-            found = self.states([number]).get(number)
-            if found and found != step.old:  # another process was quicker
+            found = self.states([number]).get(number) or UsageState(step.new.id)
+            if found != step.old:  # another process was quicker, or has emptied the index
                 return found
             index.executemany(_ADD, [(number, *key, *msgspec.structs.astuple(sums)) for key, sums in step.sums.items()])
             index.executemany("INSERT INTO turn VALUES (?, ?, ?, ?, ?, ?)", [(number, *turn) for turn in step.turns])

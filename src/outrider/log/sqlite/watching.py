@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outrider.errors import LogError
-from outrider.log.inbox_tables import InboxView, QuestionRow
+from outrider.log.inbox_tables import InboxView, QuestionRow, next_beat
 from outrider.log.sqlite.database import connect_for_watching
 from outrider.log.sqlite.inbox_rows import find_question
 
@@ -93,7 +93,8 @@ class SqliteWatcher:
         assert self._loop
         if self._timer:
             self._timer.cancel()
-        self._timer = None if self._loop.is_closed() else self._loop.call_later(seconds, self._poll)
+        when = next_beat(self._loop.time(), seconds) if seconds else self._loop.time()
+        self._timer = None if self._loop.is_closed() else self._loop.call_at(when, self._poll)
 
     def _poll(self) -> None:
         self._timer = None
