@@ -21,6 +21,8 @@ OUTCOME_SECONDS = 10
 """How long DBOS may take to store the outcomes of workflows that have ended."""
 IDLE_SECONDS = 0.05
 """The pause before looking again whether workflows still run."""
+SCHEDULE_SECONDS = 600.0
+"""How often DBOS looks for schedules. There are none."""
 CONNECTIONS = 3
 """Connections of one executor to the tables of DBOS."""
 
@@ -45,11 +47,13 @@ class Executor:
 
         A cancel puts the workflows that run back into their queues.
         """
-        from dbos import DBOS  # imported on use: most programs do without it
-
         await patiently(self._queue.register, self.id)
-        self._launch(asyncio.get_running_loop())
-        await asyncio.to_thread(DBOS.launch)
+        self._create(asyncio.get_running_loop())
+        try:
+            await asyncio.to_thread(self._queue.launch)
+        except LogError:
+            await self._abandon()
+            raise
         beating = asyncio.ensure_future(self._beat())
         try:
             await _first(stop, self._is_lost)
@@ -63,7 +67,7 @@ class Executor:
         finally:
             beating.cancel()
 
-    def _launch(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _create(self, loop: asyncio.AbstractEventLoop) -> None:
         """Create DBOS with the one workflow that it has."""
         from dbos import DBOS
 
@@ -82,6 +86,7 @@ class Executor:
                 # No ping before each statement: DBOS repeats what a broken connection has interrupted.
                 "db_engine_kwargs": {"pool_pre_ping": False},
                 "run_migrations": False,
+                "scheduler_polling_interval_sec": SCHEDULE_SECONDS,
             }
         )
 
