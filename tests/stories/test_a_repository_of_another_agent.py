@@ -79,7 +79,7 @@ async def drive(repository: Path, server: ModelServer, scenes: list[dict[str, An
         env=clean_environment() | everywhere(server),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
@@ -93,6 +93,7 @@ def seen_in(updates: list[dict[str, Any]]) -> Seen:
     return seen
 
 
+@pytest.mark.timeout(300)
 async def test_a_prepared_repository_works_in_neovim_and_again_the_next_day(repository: Path) -> None:
     times = repository / "src" / "times.py"
     context = {"type": "resource", "resource": {"uri": f"file://{repository}/CLAUDE.md", "text": "the open file"}}

@@ -148,6 +148,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.timeout(300)
 async def test_a_conversation_travels_over_six_vendors_and_comes_home_whole(project: Path) -> None:
     for stop in JOURNEY:
         type_errors(stop.api, {"messages": []})  # loads the vendor's types, which takes longer than an answer should
