@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all coverage mcp-servers conformance demo bench bench-peers format clean
+.PHONY: help check test test-long test-all coverage mcp-servers conformance docs demo bench bench-peers format clean
 
 help:
 	@echo "make demo    run five short demos, without a key"
@@ -12,6 +12,7 @@ help:
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
 	@echo "make mcp-servers   install the MCP servers that the tests use where they are there (about 300 MB below .venv)"
 	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
+	@echo "make docs    build the documentation site into build/site, and check its links"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
 	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
@@ -25,6 +26,11 @@ help:
 # The demo needs no development tools; where they are installed already, that will do.
 .venv/.runs: pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) sh scripts/setup run
+	@touch $@
+
+# The site needs Zensical beside Outrider; where the development tools are installed already, that will do.
+.venv/.docs: pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) sh scripts/setup docs
 	@touch $@
 
 check: .venv/.ready
@@ -53,6 +59,9 @@ conformance: .venv/.ready
 	-@$(BIN)/python scripts/mcp-servers
 	$(BIN)/python scripts/conformance
 
+docs: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.docs)
+	@$(BIN)/python -m docsite
+
 demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
 
@@ -67,4 +76,4 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist
