@@ -2,13 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all coverage mcp-servers conformance docs demo bench bench-peers format clean
+.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo bench bench-peers format clean
 
 help:
 	@echo "make demo    run five short demos, without a key"
 	@echo "make test    run the tests, generated ones in a short form (four minutes on two cores)"
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
+	@echo "make test-lowest   run the library's tests with the oldest versions of its dependencies that are allowed"
+	@echo "make dist    build sdist, wheel, bill of materials and licences in dist/"
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
 	@echo "make mcp-servers   install the MCP servers that the tests use where they are there (about 300 MB below .venv)"
 	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
@@ -39,6 +41,7 @@ check: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/python scripts/check-types
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check-api
 
 test: .venv/.ready
 	$(BIN)/pytest -n 3 --dist worksteal -m "not long"
@@ -48,6 +51,12 @@ test-long: .venv/.ready
 
 test-all: .venv/.ready
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
+
+test-lowest: .venv/.ready
+	$(BIN)/python scripts/lowest-versions
+
+dist: .venv/.ready
+	$(BIN)/python scripts/release
 
 coverage: .venv/.ready
 	$(BIN)/python scripts/coverage

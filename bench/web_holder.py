@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from outrider.coding.config.settings import Settings
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Mode
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import Message
@@ -66,7 +67,7 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    bench = Workbench(Settings(), Path.cwd(), front=Front())
+    bench = Workbench(Settings(), Path.cwd(), front_end=FrontEnd(remote=Front()))
     with default_log() as log:
         plain = log.create()
         session = bench.open(log, model=StreamingModel())  # type: ignore[arg-type]

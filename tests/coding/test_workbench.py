@@ -14,6 +14,7 @@ from outrider import Message, ScriptedModel, ToolUseBlock
 from outrider.cli import main
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.sandbox.host_filter import ClosedNetwork
@@ -42,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 def bench_in(folder: Path, ask: Ask | None = None, **flags: Any) -> Workbench:
     flags = {name.replace("__", "."): value for name, value in flags.items()}
-    return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, ask=ask)
+    return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, front_end=FrontEnd(ask))
 
 
 async def results_of_open(bench: Workbench, *calls: tuple[str, dict[str, Any]]) -> list[ToolResultBlock]:
@@ -192,7 +193,7 @@ async def test_what_outrider_itself_goes_by_is_not_changed(
 async def test_the_installed_package_is_not_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = folder / "site-packages/outrider"
     (package / "coding").mkdir(parents=True)
-    monkeypatch.setattr("outrider.coding.workbench.__file__", str(package / "coding/workbench.py"))
+    monkeypatch.setattr("outrider.coding.user_policy.__file__", str(package / "coding/user_policy.py"))
     calls = [("Write", {"file_path": str(package / name), "content": "x = 1"}) for name in ("errors.py", "coding/a.py")]
     for written in await results(bench_in(folder, permissions__mode="all"), *calls):
         assert written.is_error
@@ -215,7 +216,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
 
 
 def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", lambda: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
@@ -233,7 +234,7 @@ async def test_the_system_prompt_has_the_instructions_of_the_project(folder: Pat
 def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", lambda: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["-p", "What is 2+2?", "--model", "demo"]) == 0
@@ -244,7 +245,7 @@ def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
 
 
 def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: None)
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", lambda: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert bench.sandbox_note == NO_SANDBOX
@@ -258,7 +259,7 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
     sandbox = RecordingSandbox()
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", lambda: sandbox)
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", lambda: sandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder, permissions__mode=mode)
     written, _ = await results(
@@ -270,14 +271,14 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 
 
 def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", NoSandbox)
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", NoSandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     assert isinstance(bench_in(folder).sandbox, NoSandbox)
     assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
 
 
 def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.workbench.find_sandbox", NoSandbox)
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", NoSandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert not bench.permissions.sandboxed, "it is not in force before it is found"

@@ -17,7 +17,8 @@ from outrider.conversation.store import MemoryStore
 from outrider.providers.body import encode_items
 from outrider.providers.capabilities import Capabilities, Placement
 from outrider.providers.captions import Caption
-from outrider.providers.render import FAILED, MOVED, NO_OUTPUT, File, Part, Renderer, UserMessage, family_of, is_own
+from outrider.providers.message_parts import FAILED, File, Part, UserMessage, family_of
+from outrider.providers.render import MOVED, NO_OUTPUT, Renderer, is_own
 from outrider.providers.wire_names import safe_id
 from tests.conversations import BINARY, CSV, GONE, JPEG, PDF, PDF_BYTES, PNG, PNG_BYTES, STORE, WAV, result
 from tests.providers.test_documents import scan

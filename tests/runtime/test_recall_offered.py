@@ -116,6 +116,7 @@ def test_a_tool_of_the_same_name_is_not_replaced() -> None:
 
 def test_no_approver_in_the_program_asks_about_it(tmp_path: Path) -> None:
     from outrider.coding.config.settings import Settings
+    from outrider.coding.front_end import FrontEnd
     from outrider.coding.workbench import Workbench
 
     asked: list[object] = []
@@ -123,7 +124,7 @@ def test_no_approver_in_the_program_asks_about_it(tmp_path: Path) -> None:
     async def ask(question: object) -> None:
         asked.append(question)
 
-    bench = Workbench(Settings(), tmp_path, ask=ask)  # type: ignore[arg-type]
+    bench = Workbench(Settings(), tmp_path, front_end=FrontEnd(ask))  # type: ignore[arg-type]
     for mode in ("ask", "plan"):
         bench.permissions.mode = mode  # type: ignore[assignment]
         model = ScriptedModel(recalls_once())

@@ -170,18 +170,18 @@ def test_a_title_is_one_short_printable_line() -> None:
 def test_the_fast_model_of_the_same_vendor_makes_the_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     bench = Workbench(Settings(), tmp_path)
-    found = bench._title_model(resolve("anthropic/powerful"))
+    found = bench.models.for_title(resolve("anthropic/powerful"))
     assert found is not None
     assert found.name == resolve("anthropic/fast").name
-    assert bench._title_model(resolve("demo")) is None
-    assert bench._title_model(ScriptedModel([])) is None
+    assert bench.models.for_title(resolve("demo")) is None
+    assert bench.models.for_title(ScriptedModel([])) is None
 
 
 @pytest.mark.parametrize(("wanted", "on"), [(True, True), (False, True), (True, False)])
 async def test_titles_are_made_where_they_are_wanted(tmp_path: Path, wanted: bool, on: bool) -> None:
     bench = Workbench(Settings(model="demo", sessions=SessionsSettings(titles=on)), tmp_path)
     titles = ScriptedModel(["Sums"])
-    bench._title_model = lambda provider: titles  # type: ignore[method-assign, assignment]
+    bench.models.for_title = lambda provider: titles  # type: ignore[method-assign, assignment]
     log = Log(tmp_path / "sessions")
     session = bench.open(log, titled=wanted)
     assert (await session.run("What is 2+2?")).text == "4"

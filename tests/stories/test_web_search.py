@@ -11,6 +11,7 @@ import pytest
 
 from outrider.cli.sources import has_links
 from outrider.coding.config.settings import Settings, WebSettings
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer as Decision
 from outrider.coding.permissions.question import Question
 from outrider.coding.workbench import Workbench
@@ -104,7 +105,7 @@ async def opened(project: Path, asked: list[Question], verdict: str, **settings:
         asked.append(question)
         return Decision(verdict)  # type: ignore[arg-type]
 
-    bench = Workbench(Settings(**settings), project, ask=answer)
+    bench = Workbench(Settings(**settings), project, front_end=FrontEnd(answer))
     return bench, bench.open(Log(project.parent / "log"), model="anthropic/claude-sonnet-4-5")
 
 

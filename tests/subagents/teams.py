@@ -11,6 +11,7 @@ import msgspec
 
 from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, with_subagents
 from outrider.coding.config.loading import load
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Ask
 from outrider.coding.workbench import Workbench
 from outrider.conversation.history import violations
@@ -118,7 +119,9 @@ def results_of(session: Session) -> list[ToolResultBlock]:
 def bench_in(folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), **flags: Any) -> Workbench:
     """A workbench in a folder; `limits__max_turns=5` is a setting."""
     flags = {name.replace("__", "."): value for name, value in flags.items()}
-    return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, tools=own, ask=ask)
+    return Workbench(
+        load(folder, environment=os.environ, flags=flags).settings, folder, tools=own, front_end=FrontEnd(ask)
+    )
 
 
 async def run_in(bench: Workbench, model: ScriptedModel) -> Session:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.coding.config.settings import PermissionSettings, Settings
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import Message, TextBlock, Usage
@@ -73,7 +74,7 @@ class Holder:
         self.answers: asyncio.Queue[Answer] = asyncio.Queue()
         self.model = GatedModel(SCRIPTS[script], self.gate)
         settings = Settings(permissions=PermissionSettings(mode=mode), tools=("Bash", "Read", "Write", "Edit"))
-        self.bench = Workbench(settings, Path.cwd(), ask=self.ask, front=self)
+        self.bench = Workbench(settings, Path.cwd(), front_end=FrontEnd(self.ask, remote=self))
         self.session: Session | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 

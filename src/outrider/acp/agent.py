@@ -146,7 +146,7 @@ class EditorAgent:
         was_open = request.session_id in self._sessions
         session = await self._open_again(request, replays=True)
         try:
-            await session.replay()
+            await session.turns.replay()
         except BaseException:
             if not was_open:  # close it, so that the client can try again
                 await self._close_session(session.id)
@@ -166,7 +166,7 @@ class EditorAgent:
         if session is None:
             return self._open(request, request.session_id)
         is_same = self._opened_with[session.id] == _identity(request)
-        if session.is_busy and (replays or not is_same):
+        if session.turns.is_busy and (replays or not is_same):
             raise RpcError.invalid_request("a turn of this session is running here: wait for its end, or cancel it")
         if is_same:
             return session
@@ -210,14 +210,14 @@ class EditorAgent:
         session = self._session(request.session_id)
         try:
             with as_rpc_error():
-                return PromptResponse(await session.prompt(request.prompt))
+                return PromptResponse(await session.turns.prompt(request.prompt))
         finally:
             if self._metrics_file:
                 self._metrics_file.write(session.id)
 
     def _cancel(self, notification: SessionRequest) -> None:
         if session := self._sessions.get(notification.session_id):
-            session.cancel()
+            session.turns.cancel()
 
     def _set_mode(self, request: SetSessionModeRequest) -> Empty:
         from outrider.acp.options import parse_mode

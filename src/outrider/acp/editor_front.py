@@ -39,11 +39,11 @@ class EditorFront:
 
     def stop(self) -> None:
         """Cancel the turn that goes on."""
-        self._session.cancel()
+        self._session.turns.cancel()
 
     async def _say(self, text: str) -> None:
         self._session.sender.send_user_message(Message.user(text))
         try:
-            await self._session.prompt([TextContent(text)])
+            await self._session.turns.prompt([TextContent(text)])
         except OutriderError as error:
             self._session.sender.send_notice(str(error))

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from outrider.acp.connection import RpcError
-from outrider.acp.schema.base import Meta, Wire
+from outrider.acp.schema.base import Meta
+from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 
 MAX_CHARACTERS = 100_000
 _USAGE = '_meta.systemPrompt must be a text, or {"append": a text}'
-
-
-class SystemPrompt(Wire, frozen=True):
-    """What an editor changes in the system prompt of a session."""
-
-    replacement: str | None = None
-    """Replaces the usual prompt. The project's instructions still follow it."""
-    appended: str = ""
-    """Follows the prompt and the project's instructions."""
-
-
-USUAL_PROMPT = SystemPrompt()
 
 
 def system_prompt_of(meta: Meta | None) -> SystemPrompt:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outrider.cli.sanitize import safe_line
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.toolbox.titles import title
 from outrider.errors import OutriderError
@@ -31,6 +32,10 @@ class PromptFront:
     def use(self, bench: Workbench, session: Session) -> None:
         """Serve this session."""
         self._bench, self._session = bench, session
+
+    def front_end(self, *, with_dialogue: bool) -> FrontEnd:
+        """Return it for a workbench. With a dialogue, questions wait for an answer elsewhere."""
+        return FrontEnd(self.ask, self.elicit, remote=self) if with_dialogue else FrontEnd(remote=self)
 
     async def ask(self, question: Question) -> Answer:
         """Wait until the question is answered elsewhere."""

@@ -24,6 +24,7 @@ from outrider.coding.config.loading import Loaded, load
 from outrider.coding.mcp.finding import find_servers
 from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.sentences import DEMO_ANSWERS
+from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.workbench import Workbench
@@ -112,12 +113,9 @@ class PromptRun:
             folder,
             tools=tools,
             servers=found.servers,
-            ask=front.ask if options.ask_elsewhere else None,
-            elicit=front.elicit if options.ask_elsewhere else None,
-            front=front,
+            front_end=front.front_end(with_dialogue=options.ask_elsewhere),
             start_seconds=loaded.settings.mcp.start_seconds,
-            system_prompt=options.system_prompt,
-            append_system_prompt=options.append_system_prompt or "",
+            system_prompt=SystemPrompt(options.system_prompt, options.append_system_prompt or ""),
         )
         stack.callback(bench.close)
         for note in (*found.notes, *([f"{found.waiting}, or add --trust-mcp"] if found.waiting else [])):

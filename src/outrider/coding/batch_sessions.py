@@ -16,6 +16,7 @@ from outrider.batches.task import Task
 from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.mcp.finding import find_servers
+from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.errors import ConfigError
 from outrider.log.log import Log
@@ -44,7 +45,7 @@ class CodingSessions:
             tools=self._tools,
             servers=find_servers(folder, self._environment, trust_project=False).servers,
             start_seconds=ONE_RUN_SECONDS,
-            system_prompt=task.system_prompt,
+            system_prompt=SystemPrompt(task.system_prompt),
             meter=meter,
         )
         try:

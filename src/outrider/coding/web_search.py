@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from outrider.coding.lean import is_lean
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.toolbox import WEB_SEARCH
 from outrider.providers.base import Provider
@@ -12,7 +13,9 @@ from outrider.providers.capabilities import Capabilities
 from outrider.tools.server_tool import ServerTool, web_search
 
 if TYPE_CHECKING:
-    from outrider.coding.config.settings import WebSearchUse
+    from outrider.coding.config.settings import Settings
+    from outrider.runtime.agent_spec import AgentSpec
+    from outrider.runtime.session import Session
 
 
 class WebSearch:
@@ -22,15 +25,27 @@ class WebSearch:
     before the first request that could search.
     """
 
-    def __init__(self, wanted: WebSearchUse, permissions: PermissionApprover) -> None:
-        self._wanted = wanted
+    def __init__(self, settings: Settings, permissions: PermissionApprover, *, is_offered: bool) -> None:
+        """`is_offered`: whether agents may have it as a tool at all."""
+        self._wanted = settings.web.search
+        self._lean = settings.lean
         self._permissions = permissions
+        self._is_offered = is_offered
         self._answer: bool | None = None
         """The user's answer, once there is one."""
 
     def tools(self, provider: Provider) -> tuple[ServerTool, ...]:
         """Return web search as a tool, if the provider's model has it and it is allowed by now."""
-        return (web_search,) if self._is_allowed and has_web_search(provider) else ()
+        return (web_search,) if self._is_offered and self._is_allowed and has_web_search(provider) else ()
+
+    async def ask_before_run(self, session: Session) -> AgentSpec | None:
+        """Ask about web search if the session's model has it. Return the agent with it, if the answer is yes."""
+        agent = session.agent
+        if agent.server_tools or not self._is_offered or is_lean(self._lean, session.provider):
+            return None
+        await self.ask(session.provider)
+        found = self.tools(session.provider)
+        return agent.replace(server_tools=found) if found else None
 
     async def ask(self, provider: Provider) -> None:
         """Ask the user whether the model may search. A setting, an earlier answer or -p decides without asking."""

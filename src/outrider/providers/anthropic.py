@@ -22,8 +22,8 @@ from outrider.providers.anthropic_stream import IncomingReply
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
+from outrider.providers.message_parts import NO_FILES, Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.output_schemas import ANTHROPIC
-from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.server_tools import described
 from outrider.providers.stream import Incoming
 from outrider.providers.tool_search import GONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -20,21 +19,21 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     AuthenticationError,
     ProviderError,
-    RateLimitedError,
     RequestRefusedError,
-    UnavailableError,
 )
-from outrider.providers.api_errors import has_no_quota, is_retryable, message_of
+from outrider.providers.api_errors import BadCallError, classified, has_no_quota, is_retryable, mask_key, message_of
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body, Rendered, encode_items
 from outrider.providers.capabilities import Capabilities, capabilities_of, is_overridden
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
+from outrider.providers.message_parts import NO_FILES, Family, File, Title, UserMessage
 from outrider.providers.output_schemas import Dialect, expressed
+from outrider.providers.prepared_request import PreparedRequest
 from outrider.providers.prices import context_tokens, with_cost
-from outrider.providers.refused_images import image_fault
-from outrider.providers.render import NO_FILES, Family, File, Renderer, Title, UserMessage, is_own
+from outrider.providers.refused_images import image_fault, is_about_url
+from outrider.providers.render import Renderer, is_own
 from outrider.providers.secrets import masked
 from outrider.providers.server_tools import check_server_tools, portable
 from outrider.providers.stored_keys import stored_key
@@ -43,32 +42,10 @@ from outrider.providers.too_long import too_long
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
 
-_URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
-"""Words in the error of an API that could not fetch a file."""
 NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
 NO_GROUPS: Mapping[str, str] = {}
 MAX_IMAGE_RETRIES = 2
 """How often one request is sent again with fewer images."""
-
-
-class BadCallError(RequestRefusedError):
-    """The server refused the model's own call. The body of its response can be read as a reply."""
-
-    def __init__(self, message: str, body: bytes) -> None:
-        super().__init__(message)
-        self.body = body
-
-
-class _PreparedRequest:
-    """A request that is ready to send."""
-
-    __slots__ = ("body", "rendering", "undo")
-
-    def __init__(self, body: Body, rendering: Rendering) -> None:
-        self.body = body
-        self.rendering = rendering
-        self.undo: list[Callable[[Rendering], None]] = []
-        """Restores what was left out, if leaving it out did not help."""
 
 
 class ApiProvider(ABC):
@@ -295,7 +272,7 @@ class ApiProvider(ABC):
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
-        prepared = _PreparedRequest(*await self._prepare(request))
+        prepared = PreparedRequest(*await self._prepare(request))
         tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
             for notice in prepared.rendering.take_notices():
@@ -314,7 +291,7 @@ class ApiProvider(ABC):
                             return
                 rest = parser.finish()
             except ProviderError as error:
-                _mask_key(error, key)
+                mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
                 if isinstance(error, BadCallError):
                     rest = parser.feed(error.body) + parser.finish()
@@ -329,14 +306,13 @@ class ApiProvider(ABC):
             return
 
     async def _without_images(
-        self, error: ProviderError, request: Request, prepared: _PreparedRequest, shown: bool
+        self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool
     ) -> str:
         """Prepare the request without images that the API refused. Raise the error if they are not the cause."""
         notice = "" if shown else self._send_bytes(error, request, prepared)
         notice = notice or ("" if shown else self._drop_images(error, request, prepared))
         if not notice:
-            for restore in prepared.undo:
-                restore(prepared.rendering)
+            prepared.restore()
             raise error
         prepared.body, prepared.rendering = await self._prepare(request)
         return notice
@@ -349,17 +325,17 @@ class ApiProvider(ABC):
 
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
 
-    def _send_bytes(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
+    def _send_bytes(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
         """Send bytes instead of URLs if the API cannot fetch one. Return a notice, or "" if that is not the cause."""
         has_urls = any(file.url for message in request.messages for file in files_in(message))
-        if not (has_urls and self.capabilities.url_types and _is_about_url(error)):
+        if not (has_urls and self.capabilities.url_types and is_about_url(error.status, str(error))):
             return ""
         known = self.capabilities
         self.capabilities = msgspec.structs.replace(known, url_types=())
         prepared.undo.append(lambda _: setattr(self, "capabilities", known))
         return f"{error}; retrying with the files themselves"
 
-    def _drop_images(self, error: ProviderError, request: Request, prepared: _PreparedRequest) -> str:
+    def _drop_images(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
         """Leave out images if the API refused the request because of them. Return a notice, or "" if it did not."""
         rendering = prepared.rendering
         if not rendering.transcript.images or len(prepared.undo) >= MAX_IMAGE_RETRIES:
@@ -424,38 +400,5 @@ class ApiProvider(ABC):
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         """Return the error class for a status, and a sentence that says what to do."""
-        if status in (401, 403):
-            return (
-                AuthenticationError,
-                f"{self.label} does not accept the key ({message}); check {self.key_variables[0]}",
-            )
-        if status == 404:
-            return RequestRefusedError, f"{self.label} does not know {self.model} ({message}); check its name"
-        if status == 413:
-            return (
-                RequestRefusedError,
-                f"the request is too large for {self.label} ({message}); send fewer or smaller files",
-            )
-        if status == 429:
-            return RateLimitedError, f"{self.label} received too many requests ({message})"
-        if status >= 500 or status in (408, 409):
-            return UnavailableError, f"{self.label} is not available: {status} ({message})"
-        if status == 200:
-            return (
-                ProviderError,
-                f"{self.label} responded with a web page, not with a reply; check the URL and proxies",
-            )
-        if 300 <= status < 400:
-            return RequestRefusedError, f"{self.label} redirects this URL to another one; check the base URL"
-        return RequestRefusedError, f"{self.label} refused the request: {message}; `outrider wire` shows what is sent"
-
-
-def _mask_key(error: ProviderError, key: str) -> None:
-    """Remove the key from an error, and the errors behind it, which know the headers of the request."""
-    error.args = (masked(str(error), key),)
-    error.request_id = masked(error.request_id, key)
-    error.__context__ = None
-
-
-def _is_about_url(error: ProviderError) -> bool:
-    return error.status in (400, 404, 422) and bool(_URL_WORDS.search(str(error)))
+        variable = next(iter(self.key_variables), "api_key")
+        return classified(status, message, label=self.label, model=self.model, key_variable=variable)

@@ -24,8 +24,9 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
+from outrider.providers.message_parts import NO_FILES, File, Part, Result, UserMessage, reminder_text
 from outrider.providers.output_schemas import GEMINI
-from outrider.providers.render import NO_FILES, File, Part, Result, UserMessage, is_own, reminder_text
+from outrider.providers.render import is_own
 from outrider.providers.server_tools import described
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Transcript

@@ -16,8 +16,8 @@ import msgspec
 
 from outrider.errors import AuthenticationError, ProviderError
 from outrider.providers.body import Body
+from outrider.providers.message_parts import Family, Title
 from outrider.providers.openai_chat import LONGEST_ID, OpenAIChat
-from outrider.providers.render import Family, Title
 from outrider.providers.secrets import configured, masked
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.wire_names import safe_id

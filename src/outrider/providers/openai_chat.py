@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,32 +15,36 @@ from outrider.conversation.messages import AttachmentBlock, Message, ProviderSta
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.providers import decoded_calls, model_lookup, prompted_tools
-from outrider.providers.api import NO_TOOLS, ApiProvider, BadCallError
-from outrider.providers.api_errors import error_message
+from outrider.providers.api import NO_TOOLS, ApiProvider
+from outrider.providers.api_errors import BadCallError, error_message
 from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.capabilities import is_overridden
-from outrider.providers.chat_server_tools import openrouter_tools
+from outrider.providers.chat_errors import has_bad_call, stated_window, status_of
+from outrider.providers.chat_items import content_of, part_of, replayed_reasoning, tool_items
 from outrider.providers.chat_stream import (
     BAD_CALL,
-    INLINE,
-    REASONING_FIELDS,
-    THINKING_PARTS,
     IncomingReply,
-    is_bad_call,
 )
 from outrider.providers.deltas import Delta, Notice
-from outrider.providers.inline_thinking import CLOSE, OPEN
 from outrider.providers.known_models import known_models
+from outrider.providers.message_parts import (
+    NO_FILES,
+    Family,
+    File,
+    Result,
+    Title,
+    UserMessage,
+    reminder_text,
+)
 from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.prices import context_tokens
-from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, join_text, reminder_text
 from outrider.providers.secrets import masked
 from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.vendors import Quirks, quirks_of
-from outrider.providers.wire_names import object_schema, safe_id, safe_name, short_id
+from outrider.providers.wire_names import safe_id, safe_name, short_id
 from outrider.providers.written_calls_stream import ReplyWithWrittenCalls
 
 REPLY_TOKENS = 8_192
@@ -49,35 +53,8 @@ BYTES_A_TOKEN = 3
 """Bytes of a request for each token, at least about so many."""
 _SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
 """Words in the error of a server that does not take a schema."""
-_WINDOW = re.compile(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
-"""The context window in the errors of vLLM, llama.cpp, LM Studio and others."""
 LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
-
-_AUDIO_FORMATS = {
-    "audio/wav": "wav",
-    "audio/x-wav": "wav",
-    "audio/wave": "wav",
-    "audio/mpeg": "mp3",
-    "audio/mp3": "mp3",
-}
-# Words in the type or code of an error in the stream, and the HTTP status that the error corresponds to.
-_STATUSES = {
-    "rate_limit": 429,
-    "too_many": 429,
-    "quota": 429,
-    "overloaded": 503,
-    "unavailable": 503,
-    "timeout": 504,
-    "server": 500,
-    "internal": 500,
-    "api_error": 500,
-    "api_key": 401,
-    "authentication": 401,
-    "invalid": 400,
-    "bad": 400,
-    "context_length": 400,
-}
 
 
 class OpenAIChat(ApiProvider):
@@ -166,7 +143,7 @@ class OpenAIChat(ApiProvider):
             reminder = "\n\n".join(filter(None, (request.reminder, decoded_calls.instruction(tool))))
             request = msgspec.structs.replace(request, reminder=reminder)
         elif request.server_tools or (request.tools and self.capabilities.tools):
-            head["tools"] = self.tools_once(request, _tools)
+            head["tools"] = self.tools_once(request, tool_items)
         elif request.tools:
             required = request.settings.tool_choice == "required"
             head["response_format"] = prompted_tools.response_format(request.tools, required=required)
@@ -200,7 +177,7 @@ class OpenAIChat(ApiProvider):
         if window is None:
             return {self.quirks.tokens_field: REPLY_TOKENS}
         if request.tools and self.capabilities.tools:
-            size += len(bytes(self.tools_once(request, _tools)))
+            size += len(bytes(self.tools_once(request, tool_items)))
         longest = min(self.capabilities.output_tokens, window // 4, window - size // BYTES_A_TOKEN)
         return {self.quirks.tokens_field: max(longest, window // 16)}
 
@@ -247,7 +224,7 @@ class OpenAIChat(ApiProvider):
         if message.tool_calls:
             rendered["tool_calls"] = list(map(self._call, message.tool_calls))
         if files:
-            rendered["images"] = [_part(file) for file in files.values()]
+            rendered["images"] = [part_of(file) for file in files.values()]
         if rendered["content"] or message.tool_calls or files:
             yield rendered
 
@@ -259,7 +236,7 @@ class OpenAIChat(ApiProvider):
         """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
             if isinstance(block, ThinkingBlock) and block.state and self.is_own(block.state):
-                return _replayed_reasoning(block.thinking, block.state.data, message.text)
+                return replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
     def _call(self, call: ToolUseBlock) -> dict[str, Any]:
@@ -354,97 +331,18 @@ class OpenAIChat(ApiProvider):
         error = super().explain(response, key)
         if response.status in (400, 413, 500) and (window := stated_window(response.body)):
             self.capabilities = msgspec.structs.replace(self.capabilities, context_tokens=window)
-        if response.status == 400 and BAD_CALL.encode() in response.body and _has_bad_call(response.body):
+        if response.status == 400 and BAD_CALL.encode() in response.body and has_bad_call(response.body):
             return BadCallError(str(error), response.body)
         return error
 
     def _stream_error(self, error: Any) -> ProviderError:
         """Return the error for an error event in the stream."""
-        if status := _status_of(error):
+        if status := status_of(error):
             return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
         message = masked(error_message({"error": error}), self.key) or "an error without a message"
         return ProviderError(f"{self.label} ended the stream with an error: {message}")
 
 
-def stated_window(body: bytes) -> int | None:
-    """Return the context window in tokens that the error of a server states.
-
-    >>> stated_window(b'{"error": {"message": "This model\\'s maximum context length is 16384 tokens."}}')
-    16384
-    """
-    found = _WINDOW.search(body[:5_000])
-    return model_lookup.window_in(int(found[1])) if found else None
-
-
 def provider(model: str) -> OpenAIChat:
     """Return the adapter for a model name."""
     return OpenAIChat(model)
-
-
-def _replayed_reasoning(thinking: str, data: Any, text: str) -> dict[str, Any]:
-    """Return the fields of a message that repeat its reasoning."""
-    if not isinstance(data, dict):
-        return {}
-    kept = {name: data[name] for name in ("reasoning_details", "extra_content") if name in data}
-    field = data.get("field")
-    if field in REASONING_FIELDS and "reasoning_details" not in kept:
-        kept[field] = thinking
-    elif field == INLINE:
-        kept["content"] = f"{data.get('before', '')}{OPEN}{thinking}{CLOSE}{data.get('after', '')}{text}"
-    elif field == THINKING_PARTS:
-        parts = [{"type": "thinking", "thinking": [{"type": "text", "text": thinking}]}]
-        kept["content"] = parts + ([{"type": "text", "text": text}] if text else [])
-    return kept
-
-
-def content_of(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """Return the content of a message. Without files it is a plain string, because some servers take nothing else."""
-    if any(isinstance(part, File) for part in parts):
-        return [_part(part) for part in parts]
-    return join_text(parts)
-
-
-def _part(part: Part) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    match part.family:
-        case "image":
-            return {"type": "image_url", "image_url": {"url": part.url or part.data_url}}
-        case "text":
-            return {"type": "text", "text": part.text}
-        case "audio":
-            return _audio(part)
-    return {"type": "file", "file": {"filename": part.filename, "file_data": part.data_url}}
-
-
-def _audio(file: File) -> dict[str, Any]:
-    if known := _AUDIO_FORMATS.get(file.mime_type):
-        return {"type": "input_audio", "input_audio": {"data": file.base64, "format": known}}
-    note = f"[{file.name} ({file.mime_type}) cannot be shown: this API takes only wav and mp3]"
-    return {"type": "text", "text": note}
-
-
-def _tools(request: Request) -> Iterator[dict[str, Any]]:
-    for spec in request.tools:
-        function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
-        yield {"type": "function", "function": function}
-    yield from openrouter_tools(request.server_tools)
-
-
-def _has_bad_call(body: bytes) -> bool:
-    try:
-        value = msgspec.json.decode(body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and is_bad_call(value.get("error"))
-
-
-def _status_of(error: Any) -> int | None:
-    """Return the HTTP status that an error in the stream corresponds to, or None if it is not known."""
-    if not isinstance(error, dict):
-        return None
-    code = str(error.get("code") or error.get("status") or "")
-    if code.isdecimal() and 400 <= int(code) < 600:
-        return int(code)
-    kind = f"{error.get('type')} {code}".lower()
-    return next((status for word, status in _STATUSES.items() if word in kind), None)

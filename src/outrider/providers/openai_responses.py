@@ -22,9 +22,11 @@ from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
-from outrider.providers.openai_responses_stream import IncomingReply, is_replayable
+from outrider.providers.message_parts import NO_FILES, Family, File, Part, Result, Title, UserMessage, reminder_text
+from outrider.providers.openai_responses_items import is_replayable
+from outrider.providers.openai_responses_stream import IncomingReply
 from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME, expressed
-from outrider.providers.render import NO_FILES, Family, File, Part, Result, Title, UserMessage, is_own, reminder_text
+from outrider.providers.render import is_own
 from outrider.providers.server_tools import as_text, check_options
 from outrider.providers.stream import Incoming
 from outrider.providers.tool_search import by_group, group_description

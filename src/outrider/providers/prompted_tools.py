@@ -12,7 +12,7 @@ from outrider.conversation.messages import Block, Message, ProviderState, TextBl
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, StopReason, ToolSpec
 from outrider.providers.deltas import Delta, Notice, TextDelta, ToolCallDelta
-from outrider.providers.render import Part, Result
+from outrider.providers.message_parts import Part, Result
 from outrider.providers.stream import finished_call, partial_arguments
 from outrider.providers.written_calls import Parameters, unfenced, written_calls
 from outrider.text import clean, clean_value

@@ -32,6 +32,9 @@ _NO_IMAGES = re.compile(
     re.IGNORECASE,
 )
 
+_URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
+"""Words in the error of an API that could not fetch a file."""
+
 
 def image_fault(status: int | None, message: str) -> ImageFault | None:
     """Return why an API refused a request with images, or None if the images are not the cause.
@@ -47,3 +50,8 @@ def image_fault(status: int | None, message: str) -> ImageFault | None:
     if _NO_IMAGES.search(message) and not _ONE_IMAGE.search(message):
         return "model"
     return "image" if status in REFUSALS and _MENTIONS_IMAGES.search(message) else None
+
+
+def is_about_url(status: int | None, message: str) -> bool:
+    """Return whether an API refused a request because it could not fetch a file by its URL."""
+    return status in (400, 404, 422) and bool(_URL_WORDS.search(message))

@@ -57,8 +57,21 @@ class Call:
         self._key = begun.key if begun else f"{around.session}/{use.id}"
         self._limit = _result_limit(tool, around)
         """The most characters of the result that the model reads."""
-        self._context = ToolContext(
-            use.id,
+        self._context = self._new_context(reply)
+        self._task: asyncio.Task[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stopped = ""
+        """Why the call was stopped, if it was."""
+        self._hook_context = ""
+        """What hooks before the call have said to the model."""
+        self._came_through = False
+        """Whether the tool itself has returned."""
+        self._loop_thread = threading.get_ident()
+
+    def _new_context(self, reply: str) -> ToolContext:
+        around = self.around
+        return ToolContext(
+            self.use.id,
             around.cwd,
             around.threads,
             self._progress,
@@ -70,15 +83,6 @@ class Call:
             reply=reply,
             result_characters=self._limit,
         )
-        self._task: asyncio.Task[None] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
-        self._stopped = ""
-        """Why the call was stopped, if it was."""
-        self._hook_context = ""
-        """What hooks before the call have said to the model."""
-        self._came_through = False
-        """Whether the tool itself has returned."""
-        self._loop_thread = threading.get_ident()
 
     @property
     def concurrent(self) -> bool:

@@ -1,4 +1,4 @@
-"""The sessions of a session's sub-agents: their journals, their events and their usage."""
+"""The sessions of a session's sub-agents: a part of `Session` in its own file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from outrider.conversation.messages import Usage
 from outrider.errors import LogError
 from outrider.log.entries import SessionSettings
+from outrider.runtime.agent_settings import settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import (
     Compacted,
@@ -22,12 +26,15 @@ from outrider.runtime.events import (
     SubagentStarted,
 )
 from outrider.runtime.record import SessionRecord
+from outrider.runtime.run import EarlierTurns
 from outrider.text import clean
+from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
+    from outrider.runtime.session import Session
 
 LONGEST_TITLE = 80
 
@@ -77,6 +84,29 @@ class Children:
             self.usage += event.usage
         if isinstance(event, OwnEvent) and not task.is_over():
             self._record.emit(SubagentEvent(task.call_id, child, event))
+
+
+async def open_child(
+    parent: Session, task: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
+) -> Session:
+    """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
+    around, progress = parent._loop.environment, parent._record.progress
+    if progress:
+        progress.count_subagent()
+    title = child_title(agent, task)
+    agent = parent._loop.model.sharing_servers(agent)
+    approve = approve or for_subagent(around.approve, title)
+    child = type(parent)(agent, store=around.store, cwd=cwd or around.cwd, approve=approve)
+    child._change_environment(open_child=None)
+    child._parent_progress = progress
+    settings = msgspec.structs.replace(settings_of(agent, child._loop.environment.cwd), title=title)
+    if journal := await parent._children.open_journal(task, settings):
+        assert parent._record.log is not None  # it has opened the journal
+        child._attach(parent._record.log, journal)
+        said = [message for message in child.messages if message.role == "assistant"]
+        child._earlier_turns = EarlierTurns(len(said), child.usage, said[-1].text if said else "")
+    child.observe(parent._children.announce(task, child.id, agent))
+    return child
 
 
 def child_title(agent: AgentSpec, task: SubagentTask) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -79,6 +79,23 @@ class Observers:
                 if observer not in self._failed:  # logged once: a broken observer fails on every event
                     self._failed.append(observer)
                     logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
+
+    async def stream(self, run: Callable[[], Coroutine[Any, Any, object]]) -> AsyncGenerator[Event, None]:
+        """Start a run and yield its events. Leaving early cancels the run."""
+        inbox = Inbox()
+        self.add(inbox.put)
+        running = asyncio.ensure_future(run())
+        running.add_done_callback(lambda _: inbox.put(None))
+        try:
+            async for event in inbox:
+                yield event
+            running.result()
+        finally:
+            running.cancel()
+            try:
+                await asyncio.wait([running])  # its outcome may have been raised above already
+            finally:
+                self.remove(inbox.put)
 
 
 def _log(event: Event) -> None:

@@ -17,39 +17,31 @@ from outrider.conversation.prompt import Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.errors import (
     ConversationError,
-    HookBlockedError,
-    LogError,
-    ProviderError,
     SessionBusyError,
-    SessionCancelledError,
-    UnknownSessionError,
 )
-from outrider.log.entries import CallResult, SessionSettings
-from outrider.providers.base import Provider, Reply, StopReason, ToolSpec
+from outrider.log.entries import SessionSettings
+from outrider.providers.base import Provider, Reply, ToolSpec
 from outrider.runtime.agent_loop import AgentLoop, Results
-from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
+from outrider.runtime.agent_settings import settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_environment import CallEnvironment
-from outrider.runtime.children import Children, child_title
+from outrider.runtime.children import Children, open_child
 from outrider.runtime.context import ContextUsage
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import (
     Compacted,
     Event,
-    Notice,
-    RunFinished,
-    RunStatus,
 )
 from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
-from outrider.runtime.observers import AnyObserver, Inbox, Observers
-from outrider.runtime.opening import SessionOpening
+from outrider.runtime.observers import AnyObserver, Observers
+from outrider.runtime.opening import SessionOpening, opened_session
 from outrider.runtime.prompt_files import stored_message
 from outrider.runtime.record import SessionRecord
-from outrider.runtime.run import NO_EARLIER_TURNS, BudgetSpentError, EarlierTurns, Progress, RunResult
+from outrider.runtime.run import NO_EARLIER_TURNS, Progress, RunResult
+from outrider.runtime.run_ending import RunEnding
 from outrider.runtime.steering import QueuedMessage
-from outrider.tools.approval import Approver, for_subagent
-from outrider.tools.context import SubagentTask
+from outrider.tools.approval import Approver
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
 
@@ -99,7 +91,7 @@ class Session:
             agent.limits,
             Path(cwd or ".").resolve(),
             approve=approve,
-            open_child=self._open_child,
+            open_child=partial(open_child, self),
             deps=agent.deps,
             hooks=agent.hooks,
         )
@@ -164,26 +156,10 @@ class Session:
         """
         if agent is None and (id is None or create):
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
+        if not isinstance(id, str | None):
+            raise TypeError(f"id is the id of a session, not {id!r:.60}. A new one: Session.open(log, agent=Agent(…))")
         options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve}
-        return SessionOpening(partial(cls._opened_in, log, id, agent, create=create, **options))
-
-    @classmethod
-    def _opened_in(
-        cls, log: Log, id: str | None, agent: AgentSpec | None, *, cwd: str | Path | None, create: bool, **options: Any
-    ) -> Session:
-        journal = None if id is None else _journal_of(log, id, create=create)
-        try:
-            recorded = journal.settings if journal else SessionSettings()
-            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
-            journal = journal or log.create(settings_of(session.agent, session._loop.environment.cwd), id=id or "")
-            session._attach(log, journal)
-            if log.warning:
-                session._emit(Notice(log.warning))
-        except BaseException:
-            if journal:
-                journal.close()
-            raise
-        return session
+        return SessionOpening(partial(opened_session, cls, log, id, agent, create=create, **options))
 
     def _attach(self, log: Log, journal: Journal) -> None:
         """Continue where the log says that the session stopped."""
@@ -194,28 +170,6 @@ class Session:
 
     def _change_environment(self, **changes: Any) -> None:
         self._loop.environment = msgspec.structs.replace(self._loop.environment, **changes)
-
-    async def _open_child(
-        self, task: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
-    ) -> Session:
-        """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
-        around, progress = self._loop.environment, self._record.progress
-        if progress:
-            progress.count_subagent()
-        title = child_title(agent, task)
-        agent = self._loop.model.sharing_servers(agent)
-        approve = approve or for_subagent(around.approve, title)
-        child = type(self)(agent, store=around.store, cwd=cwd or around.cwd, approve=approve)
-        child._change_environment(open_child=None)
-        child._parent_progress = progress
-        settings = msgspec.structs.replace(settings_of(agent, child._loop.environment.cwd), title=title)
-        if journal := await self._children.open_journal(task, settings):
-            assert self._record.log is not None  # it has opened the journal
-            child._attach(self._record.log, journal)
-            said = [message for message in child.messages if message.role == "assistant"]
-            child._earlier_turns = EarlierTurns(len(said), child.usage, said[-1].text if said else "")
-        child.observe(self._children.announce(task, child.id, agent))
-        return child
 
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
@@ -366,44 +320,12 @@ class Session:
         limits = limits or self.agent.limits
         progress = Progress(limits, self._parent_progress, self._earlier_turns)
         self._earlier_turns = NO_EARLIER_TURNS
-        status: RunStatus = "cancelled"
-        error = ""
-        earlier = self._record.calls.final
-        try:
-            work = self._loop.run(prompt, progress, limits.max_seconds, self._before_run)
-            status = await self._run_exclusively(work)
-        except (ProviderError, LogError, HookBlockedError) as failure:
-            status, error = "error", str(failure)
-        except TimeoutError:
-            # A final result that came before the time-out of a call beside it ends the run all the same.
-            status = "max_seconds" if self._record.calls.final in (None, earlier) else "done"
-        except BudgetSpentError as spent:
-            status = spent.status
-        except SessionCancelledError:
-            pass
-        except asyncio.CancelledError:
-            self._finish(progress, status, "", earlier)
-            raise
-        ending = self._finish(progress, status, error, earlier)
-        conversation = await self._record.all_messages()
-        return RunResult(
-            status, progress.text, progress.turns, progress.usage, conversation, *ending, progress.citations, self.store
-        )
+        work = self._loop.run(prompt, progress, limits.max_seconds, self._before_run)
+        return await RunEnding(self._record, progress).result_of(self._run_exclusively(work))
 
     async def _before_run(self) -> None:
         if self.before_run and (agent := await self.before_run()):
             self._change_agent(agent)
-
-    def _finish(
-        self, progress: Progress, status: RunStatus, error: str, earlier: CallResult | None
-    ) -> tuple[str, StopReason, Any, bool]:
-        """Announce the end of a run, with its final result if this run has one; return the last fields of both."""
-        final = self._record.calls.final
-        if final is not None and final is not earlier:
-            progress.end_with(final)
-        ending = error, progress.stop_reason, progress.structured_output, progress.has_structured_output
-        self._emit(RunFinished(status, progress.turns, progress.usage, progress.text, *ending))
-        return ending
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:
         """Queue a message for the run that goes on, and return once it is in the log.
@@ -424,22 +346,9 @@ class Session:
         """Take back a queued message, or the newest. Return it, or None if it was delivered or taken back already."""
         return await self._record.steering.withdraw(queued)
 
-    async def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
+    def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        inbox = Inbox()
-        self._observers.add(inbox.put)
-        running = asyncio.ensure_future(self.run(prompt))
-        running.add_done_callback(lambda _: inbox.put(None))
-        try:
-            async for event in inbox:
-                yield event
-            running.result()
-        finally:
-            running.cancel()
-            try:
-                await asyncio.wait([running])  # its outcome may have been raised above already
-            finally:
-                self._observers.remove(inbox.put)
+        return self._observers.stream(partial(self.run, prompt))
 
     def cancel(self) -> None:
         """Cancel what the session is doing, if anything. Safe from any thread.
@@ -489,13 +398,3 @@ class Session:
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, AgentSpec):
         raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")
-
-
-def _journal_of(log: Log, id: str, *, create: bool) -> Journal | None:
-    """Open a session of the log. With `create`, return None if there is no session with this id."""
-    try:
-        return log.open(id)
-    except UnknownSessionError:
-        if create:
-            return None
-        raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding.config.loading import load
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.finding import find_servers
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.tool_files import load_tools
@@ -196,9 +197,7 @@ def _new_bench(log: Log, id: str, front: TalkFront) -> Workbench:
         folder,
         tools=load_tools(loaded.settings.tool_files),
         servers=find_servers(Path(folder)).servers,
-        ask=_wait_for_inbox,
-        elicit=_wait_for_form,
-        front=front,
+        front_end=FrontEnd(_wait_for_inbox, _wait_for_form, remote=front),
     )
 
 

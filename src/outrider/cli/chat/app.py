@@ -89,21 +89,24 @@ class Chat:
             self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode
         )
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._turn.interrupt)
-        self._editor = LineEditor(
-            folder,
-            history_file(),
-            lambda: {**self._current.prompt_commands, **self._commands.descriptions},
-            self._status,
-            Actions(self._next_mode, self._whole_output),
-            lambda: self._current.servers,
-            vi_keys=loaded.settings.chat.vi_keys,
-        )
+        self._editor = self._new_editor(folder)
         self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
         self._current.front = self._front
         if command := loaded.settings.chat.status_command:
             from outrider.cli.chat.status_command import StatusCommand
 
             self._status.command = StatusCommand(command, folder, self._editor.refresh)
+
+    def _new_editor(self, folder: Path) -> LineEditor:
+        return LineEditor(
+            folder,
+            history_file(),
+            lambda: {**self._current.prompt_commands, **self._commands.descriptions},
+            self._status,
+            Actions(self._next_mode, self._whole_output),
+            lambda: self._current.servers,
+            vi_keys=self._loaded.settings.chat.vi_keys,
+        )
 
     def _look(self, light: bool) -> Look:
         shown = self._loaded.settings.chat.show_thinking

@@ -85,6 +85,7 @@ class CurrentSession:
         return self._bench
 
     def _new_bench(self) -> Workbench:
+        from outrider.coding.front_end import FrontEnd
         from outrider.coding.tool_files import load_tools
         from outrider.coding.workbench import Workbench
 
@@ -95,10 +96,7 @@ class CurrentSession:
             self.folder,
             tools=self._tools,
             servers=self.found_servers.servers,
-            ask=self._ask,
-            elicit=self._elicit,
-            on_server_notice=self._on_server_notice,
-            front=self.front,
+            front_end=FrontEnd(self._ask, self._elicit, self._on_server_notice, self.front),
         )
 
     @property

@@ -7,7 +7,8 @@ import select
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -43,34 +44,41 @@ def run_program(
 
     Raises OSError if it cannot be started.
     """
-    readers: list[int] = []
-    writers: list[int] = []
-    with tempfile.TemporaryFile() as given:  # not a pipe: a program that reads nothing must not block us
+    # Its input is not a pipe: a program that reads nothing must not block us.
+    with tempfile.TemporaryFile() as given, _two_pipes() as (readers, writers):
         given.write(data)
         given.seek(0)
+        process = processes.start(
+            argv,
+            mark,
+            folder=folder,
+            environment=environment,
+            output=writers[0],
+            errors=writers[1],
+            input=given.fileno(),
+        )
+        while writers:
+            os.close(writers.pop())
         try:
-            for _ in range(2):
-                reader, writer = os.pipe()
-                readers.append(reader)
-                writers.append(writer)
-            process = processes.start(
-                argv,
-                mark,
-                folder=folder,
-                environment=environment,
-                output=writers[0],
-                errors=writers[1],
-                input=given.fileno(),
-            )
-            while writers:
-                os.close(writers.pop())
-            try:
-                return _follow(process, readers, time.monotonic() + seconds, stopped)
-            finally:
-                processes.forget(process)
+            return _follow(process, readers, time.monotonic() + seconds, stopped)
         finally:
-            for handle in (*readers, *writers):
-                os.close(handle)
+            processes.forget(process)
+
+
+@contextmanager
+def _two_pipes() -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the ends to read from and those to write to. Those that are still listed at the end are closed."""
+    readers: list[int] = []
+    writers: list[int] = []
+    try:
+        for _ in range(2):
+            reader, writer = os.pipe()
+            readers.append(reader)
+            writers.append(writer)
+        yield readers, writers
+    finally:
+        for handle in (*readers, *writers):
+            os.close(handle)
 
 
 def _follow(process: Process, readers: list[int], deadline: float, stopped: threading.Event) -> ProgramResult:

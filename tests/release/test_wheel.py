@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from tests.cli.program import clean_environment
 from tests.interop.installing import pypi_client
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = {"asyncpg", "dbos", "psycopg", "opentelemetry"}
 """Packages of extras: `postgres`, `dbos`, with which psycopg comes, and `otel`. They are imported on use."""

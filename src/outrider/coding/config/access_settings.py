@@ -1,0 +1,130 @@
+"""The settings that say what agents may do: permissions, sandbox, web and hooks."""
+
+# No `from __future__ import annotations`: evaluating the annotations from strings takes twice as long.
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from outrider.coding.access import Access
+from outrider.coding.config.consent_rules import if_adds, if_adds_hosts, if_exposes_secrets, if_looser, if_on
+from outrider.coding.config.declaration import Setting
+from outrider.coding.config.value_types import Folders, Hosts, JsonFiles, PathPatterns, Rules, TextList
+from outrider.coding.permissions.question import Mode
+
+SandboxUse: TypeAlias = Literal["auto", "off", "require"]
+WebSearchUse: TypeAlias = Literal["ask", "on", "off"]
+
+
+class PermissionSettings(msgspec.Struct, frozen=True):
+    """Which calls run, need approval, or are denied."""
+
+    mode: Annotated[
+        Mode,
+        Setting(
+            variable="OUTRIDER_PERMISSIONS",
+            flag="--permissions",
+            help='`"plan"` only reads; `"ask"` asks before it changes something; '
+            '`"edits"` may edit files in the folder; `"all"` asks only where a rule says so',
+            consent=if_looser("plan", "ask", "edits", "all", why="more is done without asking you"),
+        ),
+    ] = "ask"
+    allow: Annotated[
+        Rules,
+        Setting(
+            flag="--allow",
+            help="rules for calls that run without asking, such as `Bash(git status)`",
+            consent=if_adds("these calls run without asking you"),
+        ),
+    ] = ()
+    ask: Annotated[
+        Rules, Setting(help="rules for calls that need approval even where another rule allows them", consent=None)
+    ] = ()
+    deny: Annotated[Rules, Setting(help="rules for calls that are denied; they win over all others", consent=None)] = ()
+    folders: Annotated[
+        Folders,
+        Setting(
+            help="more folders that count as part of the one you work in",
+            consent=if_adds("these folders count as part of the project"),
+        ),
+    ] = ()
+    secrets: Annotated[
+        PathPatterns | None,
+        Setting(
+            help="patterns of files that are hidden from the model, instead of the built-in ones "
+            "(`.env`, key files and more)",
+            unset="built in",
+            consent=if_exposes_secrets("the model may read files that are hidden now"),
+        ),
+    ] = None
+
+
+class SandboxSettings(msgspec.Struct, frozen=True):
+    """How shell commands are sandboxed."""
+
+    use: Annotated[
+        SandboxUse,
+        Setting(
+            variable="OUTRIDER_SANDBOX",
+            help='`"auto"` runs commands in a sandbox where there is one; `"require"` runs none without; `"off"`',
+            consent=if_looser("require", "auto", "off", why="commands may run without a sandbox"),
+        ),
+    ] = "auto"
+    pass_env: Annotated[
+        tuple[str, ...],
+        TextList("names of variables"),
+        Setting(
+            help="environment variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
+            consent=if_adds("commands see these variables, which may hold keys"),
+        ),
+    ] = ()
+    allow_hosts: Annotated[
+        Hosts,
+        Setting(
+            help="the only hosts that commands with access `network` reach, such as `pypi.org`, `*.github.com` or "
+            "`10.0.0.5:8080`; empty for all",
+            consent=if_adds_hosts("commands with access `network` reach more hosts"),
+        ),
+    ] = ()
+
+
+class WebSettings(msgspec.Struct, frozen=True):
+    """What WebFetch may fetch, and whether the model may search."""
+
+    private_addresses: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_PRIVATE_ADDRESSES",
+            help="whether WebFetch may reach this machine and the local network",
+            consent=if_on("WebFetch may reach this machine and the local network"),
+        ),
+    ] = False
+    search: Annotated[
+        WebSearchUse,
+        Setting(
+            variable="OUTRIDER_WEB_SEARCH",
+            help="web search by the model's API, where it has one, at its price: "
+            '`"ask"` asks once in a session; `"on"`; `"off"`',
+            consent=if_looser("off", "ask", "on", why="the model searches the web without asking you, at a price"),
+        ),
+    ] = "ask"
+
+
+class HookSettings(msgspec.Struct, frozen=True):
+    """How hooks run."""
+
+    access: Annotated[
+        Access,
+        Setting(
+            variable="OUTRIDER_HOOKS_ACCESS",
+            help='what hooks may touch in the sandbox: `"read"`, `"write"` in the folder, `"network"` as well; '
+            '`"full"` runs them without the sandbox',
+            consent=if_looser("read", "write", "network", "full", why="hooks may do more than you have set"),
+        ),
+    ] = "write"
+    files: Annotated[
+        JsonFiles,
+        Setting(
+            help="more JSON files with hooks, beside those that are found; see `outrider hooks`",
+            consent=if_adds("the programs in these files run on their own"),
+        ),
+    ] = ()

@@ -1,0 +1,123 @@
+"""The settings of what users see and keep: the chat, editors, sessions and telemetry."""
+
+# No `from __future__ import annotations`: evaluating the annotations from strings takes twice as long.
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from outrider.coding.config.consent_rules import if_off, if_on, if_set
+from outrider.coding.config.declaration import Setting
+from outrider.coding.config.value_types import Seconds, TextList
+
+Notify: TypeAlias = Literal["bell", "desktop", "off"]
+Theme: TypeAlias = Literal["auto", "light", "dark"]
+
+
+class SessionsSettings(msgspec.Struct, frozen=True):
+    """What is kept of sessions besides the conversation."""
+
+    titles: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_TITLES",
+            help="whether the fast model of the session's provider makes a title from the first exchange, in the chat "
+            "and in editors; otherwise the title is the beginning of the first prompt",
+            consent=if_on("a small request is sent for the title of each session, at a price"),
+        ),
+    ] = True
+    snapshots: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_SNAPSHOTS",
+            help="whether the files of the folder are recorded before calls that may change them, so that a rewind can "
+            "restore them",
+            consent=if_off("a rewind cannot restore files"),
+        ),
+    ] = True
+
+
+class ChatSettings(msgspec.Struct, frozen=True):
+    """How the chat looks."""
+
+    show_thinking: Annotated[
+        bool, Setting(help="whether the chat shows the model's thinking in full instead of folded", consent=None)
+    ] = False
+    theme: Annotated[
+        Theme,
+        Setting(
+            help='colours for a `"light"` or a `"dark"` background; `"auto"` asks the terminal. '
+            "`NO_COLOR` turns colours off",
+            consent=None,
+        ),
+    ] = "auto"
+    notify: Annotated[
+        Notify,
+        Setting(
+            help="what happens when a question waits or a turn of more than 10 seconds ends: "
+            '`"bell"` rings the bell of the terminal, `"desktop"` sends a notification (OSC 9)',
+            consent=None,
+        ),
+    ] = "bell"
+    vi_keys: Annotated[bool, Setting(help="whether the line is edited with the keys of vi", consent=None)] = False
+    status_line: Annotated[
+        str | None,
+        Setting(
+            help="the line below the input, with fields in braces: `{model}`, `{effort}`, `{mode}`, `{sandbox}`, "
+            "`{context}`, `{cost}`, `{tasks}`, `{folder}`, `{branch}`. A part between ` · ` without values is left out",
+            unset="built in",
+            consent=if_set("the line below the input may say something else than you expect"),
+        ),
+    ] = None
+    status_command: Annotated[
+        str | None,
+        Setting(
+            help="a shell command whose first line of output is the line below the input; it gets the fields as JSON "
+            "on standard input",
+            consent=if_set("this command runs without asking you, with all your rights"),
+        ),
+    ] = None
+
+
+class AcpSettings(msgspec.Struct, frozen=True):
+    """How editors receive updates."""
+
+    full_updates: Annotated[
+        tuple[str, ...],
+        TextList("names of editors"),
+        Setting(
+            flag="--full-updates",
+            help="names of editors that need each update of a call in full, because they forget omitted fields; "
+            '`["*"]` for every editor',
+            consent=None,
+        ),
+    ] = ()
+    update_interval: Annotated[
+        float,
+        Seconds(most=1),
+        Setting(
+            flag="--update-interval",
+            help="seconds, from 0 to 1, for which changes of a call are collected into one update; "
+            "0 sends each change at once",
+            consent=None,
+        ),
+    ] = 0.05
+
+
+class TelemetrySettings(msgspec.Struct, frozen=True):
+    """What is exported to OpenTelemetry."""
+
+    export: Annotated[
+        bool,
+        Setting(
+            variable="OUTRIDER_TELEMETRY",
+            help="whether spans and metrics are sent to the endpoint of the `OTEL_*` variables (docs/telemetry.md)",
+            consent=if_on("what your sessions do is sent to the endpoint of the OTEL_* variables"),
+        ),
+    ] = False
+    capture: Annotated[
+        bool,
+        Setting(
+            help="whether spans contain the text of prompts, replies, calls and results as well",
+            consent=if_on("prompts, replies and results of tools are sent to the endpoint of the OTEL_* variables"),
+        ),
+    ] = False

@@ -1,0 +1,177 @@
+"""The settings of runs: limits, retries, the context window, sub-agents and MCP servers."""
+
+# No `from __future__ import annotations`: evaluating the annotations from strings takes twice as long.
+from typing import Annotated
+
+import msgspec
+
+from outrider.coding.config.consent_rules import if_higher
+from outrider.coding.config.declaration import Setting
+from outrider.coding.config.value_types import Seconds, Share
+from outrider.runtime.compaction import Compaction
+from outrider.runtime.limits import Limits
+from outrider.runtime.retry import Retry
+
+_LONGER_RUN = "a run may take longer, or cost more, than you have set"
+_LIMITS = Limits()
+_RETRY = Retry()
+_COMPACTION = Compaction()
+
+
+class LimitSettings(Limits, frozen=True):
+    """The declarations of the settings for `Limits`, which has the defaults. `Settings.limits` itself is a `Limits`."""
+
+    max_turns: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_TURNS",
+            flag="--max-turns",
+            help="replies of the model in one run",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.max_turns
+    max_total_tokens: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_TOTAL_TOKENS",
+            help="input and output tokens of one run",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.max_total_tokens
+    max_cost: Annotated[
+        float | None,
+        Setting(
+            variable="OUTRIDER_MAX_COST",
+            flag="--max-cost",
+            help="US dollars for one run",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.max_cost
+    max_seconds: Annotated[
+        float | None,
+        Setting(variable="OUTRIDER_MAX_SECONDS", help="wall time of one run", consent=if_higher(_LONGER_RUN)),
+    ] = _LIMITS.max_seconds
+    max_repeats: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_REPEATS",
+            help="turns in a row without anything new: the same calls with the same results as before",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.max_repeats
+    max_subagents: Annotated[
+        int | None,
+        Setting(
+            variable="OUTRIDER_MAX_SUBAGENTS", help="sub-agents that one run starts", consent=if_higher(_LONGER_RUN)
+        ),
+    ] = _LIMITS.max_subagents
+    tool_seconds: Annotated[
+        float | None,
+        Setting(
+            variable="OUTRIDER_TOOL_SECONDS",
+            help="wall time of one call, for tools without a limit of their own",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _LIMITS.tool_seconds
+    result_characters: Annotated[
+        int,
+        Setting(
+            help="characters of one result that the model reads; the whole result is stored",
+            consent=if_higher("results may be longer than you have set"),
+        ),
+    ] = _LIMITS.result_characters
+    attachment_bytes: Annotated[
+        int,
+        Setting(
+            help="the largest file that a tool or a person may attach",
+            consent=if_higher("files may be larger than you have set"),
+        ),
+    ] = _LIMITS.attachment_bytes
+
+
+class RetrySettings(Retry, frozen=True):
+    """The declarations of the settings for `Retry`, which has the defaults. `Settings.retry` itself is a `Retry`."""
+
+    seconds: Annotated[
+        float,
+        Seconds(most=86_400),
+        Setting(
+            variable="OUTRIDER_RETRY_SECONDS",
+            help="seconds for which a request is retried, with growing delays, when the API is overloaded or the "
+            "stream breaks; 0 for no retry. A part of a reply starts them anew, at most five times",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _RETRY.seconds
+    idle_seconds: Annotated[
+        float,
+        Setting(
+            variable="OUTRIDER_IDLE_SECONDS",
+            help="seconds without anything new in a stream, keep-alives aside, after which it counts as broken",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = _RETRY.idle_seconds
+
+
+class ContextSettings(msgspec.Struct, frozen=True):
+    """When a conversation is shortened because the model's context window fills up."""
+
+    compact_at: Annotated[
+        float | None,
+        Share(optional=True),
+        Setting(
+            variable="OUTRIDER_COMPACT_AT",
+            help="the share of the model's context window at which the conversation is summarised; `none` waits until "
+            "the API refuses a request",
+            consent=None,
+        ),
+    ] = _COMPACTION.threshold
+    clear_at: Annotated[
+        float | None,
+        Share(optional=True),
+        Setting(
+            variable="OUTRIDER_CLEAR_AT",
+            help="the share of the context window at which old results are replaced by one line each, if that saves a "
+            "fifth of the window; `none` for never",
+            consent=None,
+        ),
+    ] = _COMPACTION.clear_threshold
+
+    @property
+    def compaction(self) -> Compaction:
+        """The policy of agents."""
+        return Compaction(threshold=self.compact_at, clear_threshold=self.clear_at)
+
+
+class SubagentSettings(msgspec.Struct, frozen=True):
+    """How sub-agents answer."""
+
+    result_characters: Annotated[
+        int,
+        Setting(
+            help="characters of one sub-agent's answer that the model reads, at most `limits.result_characters`; "
+            "the whole answer is stored",
+            consent=if_higher("answers of sub-agents may be longer than you have set"),
+        ),
+    ] = 10_000
+
+
+class McpSettings(msgspec.Struct, frozen=True):
+    """How MCP servers are used."""
+
+    tools_share: Annotated[
+        float,
+        Share(),
+        Setting(
+            help="the share of the context window that the tools of MCP servers may take; above it the "
+            "model searches for them",
+            consent=if_higher("tools of MCP servers may take more of the context window than you have set"),
+        ),
+    ] = 0.05
+    start_seconds: Annotated[
+        float,
+        Seconds(most=600),
+        Setting(
+            help="seconds that `-p` waits for MCP servers to start; a chat waits at most one",
+            consent=if_higher(_LONGER_RUN),
+        ),
+    ] = 10.0

@@ -1,0 +1,96 @@
+"""The tools of a session's agents: those of the toolbox that the settings enable, and the user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from outrider.coding.access import NO_SANDBOX
+from outrider.coding.command_environment import command_environment, unset_variables
+from outrider.coding.config.settings import Settings
+from outrider.coding.permissions.approver import PermissionApprover
+from outrider.coding.permissions.files import is_hidden
+from outrider.coding.sandbox.finding import find_sandbox
+from outrider.coding.sandbox.host_filter import filter_hosts
+from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
+from outrider.coding.toolbox.shell.shell import Shell
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding.user_policy import protected_files
+from outrider.errors import ConfigError
+from outrider.tools.tool import Tool
+
+
+class SessionTools:
+    """Makes the tools of the agent, and those of each sub-agent in a workspace of its own."""
+
+    def __init__(self, settings: Settings, folder: Path, permissions: PermissionApprover, own: Sequence[Tool]) -> None:
+        """`own` are the user's tools."""
+        self._settings = settings
+        self._folder = folder
+        self._permissions = permissions
+        self._own = own
+        self.enabled: Sequence[str] = ALL_NAMES if settings.tools is None else settings.tools
+        """The names of the built-in tools that agents may have, with Task and web search."""
+        self.names = [*TOOL_NAMES, *(tool.name for tool in own)]
+        """The names of the tools that `in_workspace` can make."""
+
+    def in_workspace(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
+        """Return the enabled tools with these names, for a workspace."""
+        toolbox = standard_tools(
+            workspace,
+            [name for name in self.enabled if name in names],
+            sandbox=self.sandbox if "Bash" in self.enabled else None,
+            environment=self.environment,
+            private_addresses=self._settings.web.private_addresses,
+            hidden=lambda path: is_hidden(self._permissions.policy, path),
+            unset=unset_variables(os.environ, self._settings.sandbox.pass_env),
+            **self._confinement,
+        )
+        return [*toolbox, *(tool for tool in self._own if tool.name in names)]
+
+    def shell(self, workspace: Workspace) -> Shell:
+        """Return a shell in a workspace, with the sandbox and the environment that the tools have."""
+        return Shell(workspace, self.sandbox, self.environment, **self._confinement)
+
+    @property
+    def offers_search(self) -> bool:
+        """Whether web search is enabled, and no tool of the user has its name."""
+        return WEB_SEARCH in self.enabled and all(tool.name != WEB_SEARCH for tool in self._own)
+
+    @cached_property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
+        wanted = self._settings.sandbox
+        found = None if wanted.use == "off" else find_sandbox()
+        found = found and filter_hosts(found, wanted.allow_hosts)[0]
+        if found is None and wanted.use == "require":
+            raise ConfigError(
+                'sandbox.use is "require", but no sandbox works here: run `outrider doctor` to see why, or set '
+                'sandbox.use to "auto"'
+            )
+        self._permissions.sandboxed = found is not None
+        return found
+
+    @property
+    def sandbox_note(self) -> str:
+        """A note for the user if there should be a sandbox and there is none, or ""."""
+        wanted = self._settings.sandbox.use == "auto" and "Bash" in self.enabled
+        return NO_SANDBOX if wanted and self.sandbox is None else ""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of commands, hooks and servers, without keys."""
+        return command_environment(os.environ, self._settings.sandbox.pass_env)
+
+    @property
+    def _confinement(self) -> dict[str, Any]:
+        """What commands in the sandbox may write, may not read, and may not change."""
+        return {
+            "writable": self._permissions.policy.folders,
+            "masked": lambda: self._permissions.policy.masked,
+            "kept": tuple(protected_files(self._settings, self._folder)),
+        }

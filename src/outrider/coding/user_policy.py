@@ -1,0 +1,53 @@
+"""The permissions of a session: the user's rules, with the files protected that decide about them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from outrider.coding.config.settings import Settings
+from outrider.coding.permissions.patterns import escaped
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.rules import Rule
+from outrider.coding.protected_paths import OWN_SECRETS
+from outrider.coding.toolbox.search import ripgrep
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.environment import config_file, data_folder
+
+
+def user_policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:
+    """Return the user's policy, with read access to the output of commands and Outrider's own files protected."""
+    wanted, folder = settings.permissions, workspace.folder
+    printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
+    kept = [f"Edit({escaped(str(path))})" for path in protected_files(settings, folder)]
+    policy = Policy(
+        mode=wanted.mode,
+        folder=folder,
+        folders=tuple((folder / Path(each).expanduser()).resolve() for each in wanted.folders),
+        allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
+        ask=tuple(map(Rule.parse, wanted.ask)),
+        deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
+    )
+    secrets = policy.secrets if wanted.secrets is None else wanted.secrets
+    own = (f"{escaped(str(data_folder().resolve()))}/{name}" for name in OWN_SECRETS)
+    return msgspec.structs.replace(policy, secrets=(*secrets, *own))
+
+
+def protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
+    """Yield files that decide about permissions or run without approval: only the user may change them."""
+    # A project may hold the environment that runs Outrider, with the sandbox itself.
+    prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
+    yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
+    yield config_file().resolve()
+    yield from (config_file().parent.resolve() / name for name in ("mcp.json", "hooks.json", "plugins"))
+    yield data_folder().resolve()
+    yield from (Path(file).resolve() for file in (*settings.tool_files, *settings.hooks.files))
+    package = Path(__file__).resolve().parents[1]
+    if "site-packages" in package.parts:  # in a checkout of Outrider itself, it may be changed
+        yield package
+    if search := ripgrep.find():
+        yield search.resolve()
