@@ -17,11 +17,8 @@ NEEDS_MORE = ("PATH", "ANTHROPIC_API_KEY")
 
 
 def replaced(program: str, lines: str) -> str:
-    """Return `agent.py` with its import of Outrider and its agents replaced, as the page says."""
-    new_import, _, rest = lines.partition("\n\n")
-    program = re.sub(r"^from outrider import .*$", lambda _: new_import, program, count=1, flags=re.M)
-    kept = re.sub(r"^(library|reader|agent) = .*\n", "", program, flags=re.M)
-    return kept.replace("\n\n\ndef show", f"\n\n{rest.strip()}\n\n\ndef show", 1)
+    """Return `agent.py` with everything above `def show` replaced, as the page says."""
+    return f"{lines}\n\n{program[program.index('def show') :]}"
 
 
 def run_lines(lines: str, folder: Path) -> str:
