@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo bench bench-peers format clean
+.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo bench bench-all bench-peers format clean
 
 help:
 	@echo "make demo    run five short demos, without a key"
@@ -16,7 +16,8 @@ help:
 	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
 	@echo "make docs    build the documentation site into build/site, and check its links"
 	@echo "make check   lint, types and import layers"
-	@echo "make bench   measure the promises about speed beside the peers that are there, and write bench/RESULTS.md"
+	@echo "make bench   measure the promises about speed, and in a short form the peers that are there (under 15 minutes)"
+	@echo "make bench-all   measure everything beside every peer at full length, and write bench/RESULTS.md (over an hour)"
 	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make clean   remove .venv and what tools left behind"
@@ -75,6 +76,9 @@ demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
 
 bench: .venv/.ready
+	$(BIN)/python -m bench.frameworks --quick
+
+bench-all: bench-peers
 	$(BIN)/python -m bench.frameworks
 
 bench-peers: .venv/.ready

@@ -1,1 +1,1 @@
-"""The promises about speed, measured: `make bench`. Ratios are taken in one interleaved run."""
+"""The promises about speed, measured: `make bench`, `make bench-all`. Ratios are taken in one interleaved run."""

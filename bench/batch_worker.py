@@ -20,7 +20,8 @@ async def work(place: str, batch: str, seconds: float) -> None:
         queue = open_queue(log)
         stop = asyncio.Event()
         agent = Agent(ScriptedModel(lambda request: Delay(seconds, "done")))
-        working = asyncio.ensure_future(queue.work(TaskRunner(AgentSessions(agent, log), queue), stop, batch=batch))
+        runner = TaskRunner(AgentSessions(agent, log), queue, log.folder)
+        working = asyncio.ensure_future(queue.work(runner, stop, batch=batch))
         await asyncio.to_thread(sys.stdin.read)
         stop.set()
         await working

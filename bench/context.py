@@ -53,13 +53,24 @@ def measure() -> Iterator[Figure]:
             yield Figure(name, cached.missed, "%", most, detail)
     with tempfile.TemporaryDirectory() as folder:
         with Log(folder) as log:
-            journal = log.create()
-            _fill(journal.write_now, LONG)
-            journal.write_now(CompactionEntry(Message.user("## Goal\nExplain every module."), 40))
-            journal.close()
-        rounds = [_opened(folder, journal.id) for _ in range(ROUNDS)]
-    yield Figure(f"opening {LONG:,} compacted messages", min(opened for opened, _ in rounds), "ms", 150)
-    yield Figure("from there to the first request", min(asked for _, asked in rounds), "ms", 1_000)
+            compacted = _filled(log, CompactionEntry(Message.user("## Goal\nExplain every module."), 40))
+            whole = _filled(log)
+        rounds = [_opened(folder, compacted) for _ in range(ROUNDS)]
+        yield Figure(f"opening {LONG:,} compacted messages", min(opened for opened, _ in rounds), "ms", 150)
+        yield Figure("from there to the first request", min(asked for _, asked in rounds), "ms", 1_000)
+        rounds = [_opened(folder, whole, "whole") for _ in range(ROUNDS)]
+        name = f"first request with all of {LONG:,} messages, from the opening on"
+        yield Figure(name, min(map(sum, rounds)), "ms", 1_000)
+
+
+def _filled(log: Log, *last: CompactionEntry) -> str:
+    """Write a long session and return its id."""
+    journal = log.create()
+    _fill(journal.write_now, LONG)
+    if last:
+        journal.write_now(*last)
+    journal.close()
+    return journal.id
 
 
 class Cached:
@@ -120,32 +131,33 @@ async def _cached(model: str, window: int) -> Cached:
     return provider
 
 
-def _opened(folder: str, id: str) -> tuple[float, float]:
-    said = subprocess.run([sys.executable, "-m", "bench.context", folder, id], capture_output=True, check=True)
+def _opened(folder: str, id: str, kind: str = "compacted") -> tuple[float, float]:
+    said = subprocess.run([sys.executable, "-m", "bench.context", folder, id, kind], capture_output=True, check=True)
     opened, asked = said.stdout.split()
     return float(opened), float(asked)
 
 
 class _FirstRequest:
-    """Notes when the first request is ready."""
+    """Notes when the first request is ready. Without a known window, it has all messages."""
 
-    def __init__(self) -> None:
-        self.name, self.window = "first", 200_000
+    def __init__(self, window: int | None) -> None:
+        self.name, self.window = "first", window
         self.asked = 0.0
 
     async def stream(self, request: Request) -> AsyncIterator[Reply]:
         adapter = resolve(MODELS[0])
         assert isinstance(adapter, ApiProvider)
-        adapter.render(request)
+        body = adapter.render(request)
+        assert self.window or len(body) > 100 * LONG
         self.asked = time.perf_counter()
         yield Reply(Message.assistant("It answers 42."))
 
 
 def _main() -> None:
-    folder, name = sys.argv[1:]
+    folder, name, kind = sys.argv[1:]
     log = Log(Path(folder))
     for _ in range(2):  # the second time counts: the first one imports modules and starts the writer
-        provider = _FirstRequest()
+        provider = _FirstRequest(None if kind == "whole" else 200_000)
         started = time.perf_counter()
         session = Session.open(log, name, Agent(provider)).now()
         opened = time.perf_counter()

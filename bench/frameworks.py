@@ -1,4 +1,7 @@
-"""Outrider beside what a user would pick instead: `python -m bench.frameworks [--quick]` writes bench/RESULTS.md.
+"""Outrider beside what a user would pick instead: `python -m bench.frameworks` writes bench/RESULTS.md.
+
+With `--quick`, all of Outrider's own figures and a short form of the rest, in less than a quarter of an hour. Its page
+is `.quick/RESULTS.md`, which is not published.
 
 Each contender runs in processes of its own, with its own Python, against one mock model server. The rounds are
 interleaved; a contender that has used up its time in a scenario sits out the further rounds of it.
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import time
@@ -23,8 +27,11 @@ from bench.__main__ import figures
 from bench.peers import setup
 
 BENCH = Path(__file__).parent
-MEASURED = BENCH / "results" / "measured.json"
+QUICK_PAGE = BENCH / ".quick"
+QUICK_SECONDS = 12 * 60.0
+"""After so long, a quick look begins no other run."""
 TIMEOUT = 900.0
+QUICK_TIMEOUT = 60.0
 OWN = "own"
 """The figures of `python -m bench`, where scenarios are named."""
 
@@ -100,24 +107,25 @@ def contenders() -> Iterator[Contender]:
 def main() -> int:
     """Measure what is there and write the page, or write it anew from what was measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.frameworks", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="smaller and fewer runs, for a look: the page is written over"
-    )
+    parser.add_argument("--quick", action="store_true", help="our own figures, and smaller and fewer runs of the peers")
     parser.add_argument("--only", nargs="+", metavar="LINE", help="only these lines of the results; others stay")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help=f"only these, or {OWN}; the rest stays")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page anew")
     args = parser.parse_args()
+    folder = QUICK_PAGE if args.quick else BENCH
+    kept = folder / "results" / "measured.json"
     if not args.page:
-        asked = [each for each in QUICK if args.quick] or list(SCENARIOS)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        until = time.monotonic() + QUICK_SECONDS if args.quick else math.inf
+        asked = QUICK if args.quick else SCENARIOS
         scenarios = [each for each in asked if not args.scenarios or each.name in args.scenarios]
         lines = [each for each in contenders() if not args.only or each.label in args.only]
-        is_more = args.scenarios and not args.quick and MEASURED.exists()  # figures of a quick look stand alone
-        known = json.loads(MEASURED.read_text()) if is_more else None
+        known = json.loads(kept.read_text()) if args.scenarios and kept.exists() else None
         measured = known or _begun(quick=args.quick)
-        if not args.quick and (known is None or OWN in args.scenarios):
+        if known is None or OWN in args.scenarios:
             measured["own"] = [msgspec.to_builtins(each) for each in figures()]
-        _measure(scenarios, lines, measured)
-    for path in results_page.write(json.loads(MEASURED.read_text()), BENCH):
+        _measure(scenarios, lines, measured, kept, until)
+    for path in results_page.write(json.loads(kept.read_text()), folder):
         print(path.relative_to(BENCH.parent))
     return 0
 
@@ -128,7 +136,9 @@ def _begun(*, quick: bool) -> dict[str, Any]:
     return about | {name: {} for name in ("kinds", "scenarios", "runs", "missing", "failed")}
 
 
-def _measure(scenarios: list[Scenario], lines: list[Contender], measured: dict[str, Any]) -> None:
+def _measure(
+    scenarios: list[Scenario], lines: list[Contender], measured: dict[str, Any], kept: Path, until: float
+) -> None:
     """Run everything. What is there is kept after each scenario, so that a long run may be cut off."""
     measured["kinds"] |= {each.label: each.kind for each in lines}
     measured["scenarios"] |= {each.name: " ".join(each.arguments) for each in scenarios}
@@ -138,14 +148,13 @@ def _measure(scenarios: list[Scenario], lines: list[Contender], measured: dict[s
         print(f"missing: {label}: {why}", flush=True)
     measured["missing"] = {label: why for label, why in measured["missing"].items() if label not in asked} | missing
     there = [each for each in lines if _is_there(each)]
-    MEASURED.parent.mkdir(exist_ok=True)
     with mockserver.running() as url:
         measured["server"] = mock_rate.measure(url)
         print(f"the server alone: {measured['server']['per_second']:,.0f} requests/s", flush=True)
         for scenario in scenarios:
             runs = measured["runs"].setdefault(scenario.name, {})
-            runs.update(_rounds(scenario, there, url, measured["failed"]))
-            MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
+            runs.update(_rounds(scenario, there, url, measured["failed"], until))
+            kept.write_text(json.dumps(measured, indent=1) + "\n")
 
 
 def _is_there(contender: Contender) -> bool:
@@ -153,18 +162,18 @@ def _is_there(contender: Contender) -> bool:
 
 
 def _rounds(
-    scenario: Scenario, lines: list[Contender], url: str, failed: dict[str, str]
+    scenario: Scenario, lines: list[Contender], url: str, failed: dict[str, str], until: float
 ) -> dict[str, list[dict[str, Any]]]:
     lines = [each for each in lines if not each.scenarios or scenario.name in each.scenarios]
     runs: dict[str, list[dict[str, Any]]] = {each.label: [] for each in lines}
     spent = dict.fromkeys(runs, 0.0)
     for _ in range(scenario.rounds):
         for line in lines:
-            if spent[line.label] >= scenario.budget:
+            if spent[line.label] >= scenario.budget or time.monotonic() > until:
                 continue
             started = time.monotonic()
             try:
-                runs[line.label].append(_run(line, scenario, url))
+                runs[line.label].append(_run(line, scenario, url, TIMEOUT if until == math.inf else QUICK_TIMEOUT))
             except (subprocess.SubprocessError, ValueError, IndexError) as error:
                 failed[f"{line.label}, {scenario.name}"] = _said(error)
                 spent[line.label] = scenario.budget
@@ -173,9 +182,9 @@ def _rounds(
     return {label: each for label, each in runs.items() if each}
 
 
-def _run(line: Contender, scenario: Scenario, url: str) -> dict[str, Any]:
+def _run(line: Contender, scenario: Scenario, url: str, timeout: float) -> dict[str, Any]:
     command = [str(line.python), str(line.driver), *scenario.arguments, "--url", url, *line.arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
     run: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return run
 
@@ -183,7 +192,7 @@ def _run(line: Contender, scenario: Scenario, url: str) -> dict[str, Any]:
 def _said(error: Exception) -> str:
     """The last line of what a process said about its failure."""
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"it took more than {TIMEOUT:.0f} seconds"
+        return f"it took more than {error.timeout:.0f} seconds"
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
     return (said.strip().splitlines() or ["it said nothing"])[-1]
 

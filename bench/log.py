@@ -50,7 +50,7 @@ async def _appends(folder: Path) -> list[Figure]:
     detail = ", ".join(f"{name} {spent * 1e6:.0f} µs" for name, spent in each.items())
     return [
         Figure("durable event, as turns write them / bare INSERT, commit", each["of a turn"] / each["bare"], "x", 1.3),
-        Figure("durable event, awaited alone / the same", each["awaited"] / each["bare"], "x", None, detail),
+        Figure("durable event, awaited alone / the same", each["awaited"] / each["bare"], "x", 1.8, detail),
     ]
 
 
@@ -83,7 +83,7 @@ async def _appends_of_turns(journal: Journal) -> None:
 async def _streamed_turns(folder: Path) -> list[Figure]:
     with mockserver.running() as url, Log(folder / "streamed") as log:
         provider = loops.adapter(url, "openai", f"turns-{TURNS}")
-        return [await _on_and_off("CPU of a streamed turn with the log / without", 2.0, provider, loops.ANSWER, log)]
+        return [await _on_and_off("CPU of a streamed turn with the log / without", 1.5, provider, loops.ANSWER, log)]
 
 
 async def _scripted_turns(folder: Path) -> list[Figure]:

@@ -16,6 +16,7 @@ from bench.figure import Figure
 
 TURNS = 20
 LONG = 380
+MANY, MANY_TURNS = 200, 10
 ROUNDS = 9
 
 
@@ -25,6 +26,7 @@ def measure() -> Iterator[Figure]:
     yield from asyncio.run(_long())
     yield from asyncio.run(_live())
     yield from asyncio.run(_many())
+    yield from asyncio.run(_many_beside_sdk())
 
 
 async def _short() -> list[Figure]:
@@ -48,7 +50,7 @@ async def _short() -> list[Figure]:
     turn = {name: seconds / TURNS * 1e3 for name, seconds in cpu.items()}
     detail = ", ".join(f"{name} {ms:.2f} ms" for name, ms in turn.items())
     return [
-        Figure("CPU of a streamed turn in a 20-turn loop / by hand", turn["ours"] / turn["hand"], "x", 2.0, detail),
+        Figure("CPU of a streamed turn in a 20-turn loop / by hand", turn["ours"] / turn["hand"], "x", 1.5, detail),
         Figure("the same / the OpenAI SDK's bare loop", turn["ours"] / turn["openai sdk"], "x"),
         Figure("the same on Anthropic / the Anthropic SDK's", turn["anthropic"] / turn["anthropic sdk"], "x"),
     ]
@@ -88,24 +90,45 @@ async def _live() -> list[Figure]:
 
 
 async def _many() -> list[Figure]:
-    """Wall time of 200 conversations of 10 turns at once."""
-    conversations, turns = 200, 10
-    model = f"turns-{turns}"
+    """Wall time of 200 conversations of 10 turns at once, beside as many hand-written loops."""
+    model = f"turns-{MANY_TURNS}"
+    with mockserver.running() as url:
+        chat = loops.adapter(url, "openai", model)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+            rate = await _rates(
+                {
+                    "ours": lambda: loops.play_all(lambda: loops.ours(chat, MANY_TURNS), MANY, 1),
+                    "hand": lambda: loops.play_all(lambda: loops.by_hand(url, client, model), MANY, MANY_TURNS),
+                },
+                rounds=5,
+            )
+    detail = ", ".join(f"{name} {each:,.0f} turns/s" for name, each in rate.items())
+    slower = rate["hand"] / rate["ours"]
+    return [Figure("200 conversations at once: by hand's rate / ours", slower, "x", 1 / 0.65, detail)]
+
+
+async def _many_beside_sdk() -> list[Figure]:
+    """The same beside an SDK, which is slow."""
+    model = f"turns-{MANY_TURNS}"
     with mockserver.running() as url:
         chat = loops.adapter(url, "openai", model)
         async with AsyncOpenAI(api_key="k", base_url=f"{url}/v1") as openai:
-            wall = await _rounds(
+            rate = await _rates(
                 {
-                    "ours": lambda: loops.play_all(lambda: loops.ours(chat, turns), conversations, 1),
-                    "openai sdk": lambda: loops.play_all(lambda: loops.openai_sdk(openai, model), conversations, turns),
+                    "ours": lambda: loops.play_all(lambda: loops.ours(chat, MANY_TURNS), MANY, 1),
+                    "openai sdk": lambda: loops.play_all(lambda: loops.openai_sdk(openai, model), MANY, MANY_TURNS),
                 },
-                clock=time.perf_counter,
                 rounds=2,
             )
-    rate = {name: conversations * turns / seconds for name, seconds in wall.items()}
     detail = ", ".join(f"{name} {each:,.0f} turns/s" for name, each in rate.items())
     slower = 10 * rate["openai sdk"] / rate["ours"]
     return [Figure("200 conversations at once: 10 × the OpenAI SDK's rate / ours", slower, "x", 1.0, detail)]
+
+
+async def _rates(works: dict[str, Callable[[], Awaitable[object]]], rounds: int) -> dict[str, float]:
+    """Turns a second."""
+    wall = await _rounds(works, clock=time.perf_counter, rounds=rounds)
+    return {name: MANY * MANY_TURNS / seconds for name, seconds in wall.items()}
 
 
 async def _rounds(

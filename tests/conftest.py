@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,17 @@ sys.dont_write_bytecode = False
 
 pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without collecting garbage: there is none, and it would be looked for again in every test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -236,6 +236,29 @@ def worker_role(url: str, *, batches: bool) -> Iterator[str]:
         execute(url, f"DROP ROLE {role}")
 
 
+def rights_of(url: str, role: str) -> list[tuple[str, str]]:
+    """Return the rights that a role was given in this database, in order: what, and on which object."""
+    tables = "SELECT privilege_type, table_schema || '.' || table_name FROM information_schema.role_table_grants"
+    schemas = "SELECT 'USAGE', 'SCHEMA ' || nspname FROM pg_namespace WHERE has_schema_privilege($1, oid, 'USAGE')"
+    sequences = "SELECT 'USAGE', 'SEQUENCE ' || schemaname || '.' || sequencename FROM pg_sequences"
+    used = "has_sequence_privilege($1, (schemaname || '.' || sequencename)::regclass, 'USAGE')"
+    found = execute(url, f"{tables} WHERE grantee = $1", role)
+    if found:
+        found += execute(url, f"{schemas} AND nspname IN ('outrider', 'outrider_batch', 'dbos')", role)
+        found += execute(url, f"{sequences} WHERE {used}", role)
+    return sorted((str(right), str(place)) for right, place in found)
+
+
+@contextlib.contextmanager
+def without(url: str, role: str, right: str, place: str) -> Iterator[None]:
+    """Take a right from a role for a while."""
+    execute(url, f"REVOKE {right} ON {place} FROM {role}")
+    try:
+        yield
+    finally:
+        execute(url, f"GRANT {right} ON {place} TO {role}")
+
+
 def keep(folder: Path, run: int) -> None:
     """Start a server, say where it is, and end it when the run of the tests is over."""
     place = Path(tempfile.mkdtemp(prefix="outrider-postgres-"))

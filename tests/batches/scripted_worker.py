@@ -49,7 +49,7 @@ async def work(options: argparse.Namespace) -> None:
     log = Log(options.log)
     queue = DbosQueue(options.queue, lease=options.lease) if options.queue else open_queue(log)
     stop = asyncio.Event()
-    runner = TaskRunner(AgentSessions(agent(Path(options.ledger), options.seconds), log), queue)
+    runner = TaskRunner(AgentSessions(agent(Path(options.ledger), options.seconds), log), queue, log.folder)
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
     _stop_on_signals(stop, working.cancel)
     _stop_at_eof(stop)

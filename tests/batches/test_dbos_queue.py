@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,20 @@ def test_workflows_of_an_executor_whose_lease_expired_are_put_back(log: Log) -> 
     state = queue.state(id)
     assert (state.total, state.finished, state.running) == (2, 0, 0)
     assert not queue.beat("gone")
+    queue.close()
+
+
+def test_workflows_of_a_process_that_has_ended_are_put_back_before_its_lease_expires(log: Log) -> None:
+    queue = DbosQueue(log.url)
+    id = queue.begin("job", BatchSettings(), resume=False)  # noqa: A001
+    queue.add(id, [Task("x", id="a")])
+    executor = queue.new_executor()
+    queue.register(executor)
+    queue.query("UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = %s RETURNING 1", executor)
+    queue.release(os.getpid() * 10)
+    assert queue.state(id).running == 1, "another process"
+    queue.release(os.getpid())
+    assert (queue.state(id).running, queue.beat(executor)) == (0, False)
     queue.close()
 
 

@@ -42,13 +42,19 @@ def run(
 
 
 def start(
-    *arguments: str, env: dict[str, str], from_scratch: bool = False, has_terminal: bool = False, **options: Any
+    *arguments: str,
+    env: dict[str, str],
+    module: str = "outrider",
+    from_scratch: bool = False,
+    has_terminal: bool = False,
+    **options: Any,
 ) -> subprocess.Popen[Any]:
     """Start the program; options are those of `subprocess.Popen`, and `has_terminal` makes its input its terminal.
 
     It comes from a warm process, unless it is to be started from scratch or an interpreter would start differently.
+    `module` names another program of the tests, which must be able to find itself.
     """
-    command = [sys.executable, "-m", "outrider", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     if from_scratch or not (warm := _warm(_read_at_the_start(env))):
         preparation = take_terminal if has_terminal else None
         return subprocess.Popen(command, env=env, preexec_fn=preparation, **options)

@@ -43,6 +43,7 @@ _PARAMETERS = inspect.signature(subprocess.Popen._execute_child)  # type: ignore
 class Job(NamedTuple):
     """What a process is born with, besides its streams."""
 
+    module: str
     arguments: list[str]
     cwd: str
     environment: dict[str, str]
@@ -91,6 +92,7 @@ class Fork(subprocess.Popen[Any]):
     def _execute_child(self, *values: Any) -> None:
         given = _PARAMETERS.bind(self, *values).arguments
         job = Job(
+            given["args"][2],
             given["args"][3:],
             os.path.abspath(given["cwd"] or "."),
             given["env"],
@@ -164,8 +166,8 @@ def take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def serve(requests: socket.socket) -> None:
-    """Fork for each job that comes in, and say when and how the fork has ended. Return in each of the forks."""
+def serve(requests: socket.socket) -> str:
+    """Fork for each job that comes in, and say when and how the fork has ended. In a fork, return the job's module."""
     _import_everything()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     living: dict[int, tuple[int, int]] = {}
@@ -183,7 +185,7 @@ def serve(requests: socket.socket) -> None:
             if not pid:
                 requests.detach()
                 _become(job, descriptors)
-                return
+                return job.module
             *streams, told = descriptors
             for stream in streams:
                 os.close(stream)
@@ -256,5 +258,4 @@ def _stream(before: Any, mode: str) -> TextIOWrapper:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
-    runpy.run_module("outrider", run_name="__main__", alter_sys=True)
+    runpy.run_module(serve(socket.socket(fileno=int(sys.argv[1]))), run_name="__main__", alter_sys=True)

@@ -22,16 +22,20 @@ import pytest
 
 from outrider.cli import main
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Message
+from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.errors import LogError, NewerLogError, SessionHeldError, SessionLostError
 from outrider.log.entries import MessageEntry
 from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
 from outrider.log.postgres.address import Address
-from tests.log import Process, change, look, open_session, patch_everywhere, until
-from tests.postgres import Server, execute, new_database, own_server, worker_role
+from outrider.log.questions import Answer, Option, PermissionQuestion, Say
+from tests.lengths import only_long
+from tests.log import Process, change, look, open_session, patch_everywhere, until, until_so
+from tests.postgres import Server, execute, new_database, own_server, rights_of, without, worker_role
 
 SECRET = "s3cr%40t%2Fword"
+DENIED_SECONDS = 5.0
+"""How long to wait for what a role without a right does in the background."""
 HOLD = """
     log = Log(arguments[0])
     journal = log.create()
@@ -373,6 +377,41 @@ async def test_the_role_of_the_documentation_suffices_and_has_no_more_rights(log
             execute(mine.location, "CREATE TABLE outrider.more (id integer)")
         with pytest.raises(Exception, match="permission denied"):
             execute(mine.location, "UPDATE outrider.event SET body = ''")
+
+
+async def use_everything(url: str) -> None:
+    """Do all that a worker does with a log."""
+    question = PermissionQuestion(tool="Bash", input={}, title="Bash()", options=(Option("once", "Yes", True),))
+    with Log(url) as log:
+        with open_session(log, ["Well."]) as session:
+            await session.run(["Look.", Attachment(os.urandom(16), "application/octet-stream")])
+            held = log.inbox.listen(session.id)
+            await until_so(lambda: log.inbox.is_listening(session.id))
+            log.inbox.answer(await held.ask("call_1", question), Answer("once"), "here")
+            log.inbox.send(session.id, Say("More."))
+            assert await held.take_signals()
+        (file,) = [block for block in log.messages(session.id)[0].content if isinstance(block, AttachmentBlock)]
+        assert log.files(session.id).read(file)
+        assert log.search("well")
+        assert log.fork(session.id)
+        open_session(log, id=session.id).close()
+        log.rename(session.id, "Renamed")
+
+
+@pytest.mark.parametrize("step", [15, *only_long(1)])
+async def test_the_role_needs_each_right_of_the_documentation(log: Log, url: str, step: int) -> None:
+    log.create().close()
+    with worker_role(url, batches=False) as restricted:
+        await use_everything(restricted)
+        role = restricted.partition("//")[2].partition("@")[0]
+        rights = rights_of(url, role)
+        assert len(rights) > 30
+        for right, place in rights[::step]:
+            with without(url, role, right, place):
+                (failure,) = await asyncio.gather(
+                    asyncio.wait_for(use_everything(restricted), DENIED_SECONDS), return_exceptions=True
+                )
+            assert failure, f"{right} on {place} is not needed"
 
 
 def test_a_role_that_may_not_create_the_tables_is_told_so(url: str) -> None:

@@ -96,6 +96,16 @@ async def test_a_steady_trickle_of_messages_is_no_flood(monkeypatch: pytest.Monk
         receive_often(exchange, line, 101)
 
 
+async def test_endless_pings_are_a_flood() -> None:
+    sent: list[bytes] = []
+    exchange = Exchange("s", Person(), Bounds(stray_messages=100))
+    for number in range(100):
+        exchange.receive(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number, sent.append)
+    assert len(sent) == 100
+    with pytest.raises(McpError, match="too many messages"):
+        receive_often(exchange, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', 10_000)
+
+
 async def test_endless_progress_is_a_flood() -> None:
     exchange = Exchange("s", Person(), Bounds(stray_messages=100))
     pending = exchange.begin("tools/call", {}, None, lambda progress: None)

@@ -108,6 +108,20 @@ async def test_a_compressed_answer_is_limited_by_its_real_size() -> None:
             await client.call_tool("echo", {})
 
 
+async def test_pings_whose_answers_are_not_taken_do_not_pile_up() -> None:
+    async def ping(request: web.Request, message: Message) -> web.StreamResponse:
+        async with events(request) as send:
+            for number in range(150):
+                await send({"jsonrpc": "2.0", "id": number, "method": "ping"})
+            await send({"jsonrpc": "2.0", "id": message["id"], "result": result("legacy", message)})
+        return send.response
+
+    bounds = Bounds(answers=5)
+    async with peer("legacy", tools__call=ping, answer=silence) as server, connected(server, bounds=bounds) as client:
+        assert text_of(await client.call_tool("echo", {"a": 1})) == '{"a": 1}'
+        assert len([message for _, message in server.posts if "method" not in message]) <= 5
+
+
 async def test_endless_notifications_close_the_channel(era: str) -> None:
     async def flood(request: web.Request, message: Message) -> web.StreamResponse:
         async with events(request) as send:

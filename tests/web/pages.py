@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Page
+
+from tests.cli.program import clean_environment, start
+from tests.cli.warm import is_possible
 
 ROOT = Path(__file__).parent.parent.parent
 FLAGS = (
@@ -23,6 +24,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--in-process-gpu",  # each process that a page does not need is one that does not wait for a busy core
+    "--enable-features=NetworkServiceInProcess2",
 )
 PATIENCE = 60_000
 """Milliseconds. A busy machine is slow; nothing waits this long otherwise."""
@@ -37,14 +40,14 @@ def chromium() -> str:
 class Program:
     """A program in another process, whose lines are read."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], output: asyncio.StreamReader) -> None:
         self._process = process
+        self._output = output
         self.lines: list[str] = []
 
     async def line(self, pattern: str) -> re.Match[str]:
         """Return the next line that matches."""
-        assert self._process.stdout
-        while line := await asyncio.wait_for(self._process.stdout.readline(), PATIENCE / 1000):
+        while line := await asyncio.wait_for(self._output.readline(), PATIENCE / 1000):
             self.lines.append(line.decode().rstrip("\n"))
             if found := re.search(pattern, self.lines[-1]):
                 return found
@@ -54,36 +57,32 @@ class Program:
         """Write a line to its standard input."""
         assert self._process.stdin
         self._process.stdin.write(f"{line}\n".encode())
-
-    async def end(self) -> None:
-        """End it, and wait for it."""
-        if self._process.returncode is None:
-            self._process.terminate()
-        await self._process.communicate()
+        self._process.stdin.flush()
 
 
 @asynccontextmanager
-async def started(*arguments: str, cwd: Path = ROOT) -> AsyncIterator[Program]:
-    """Start a Python program of this environment."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        cwd=cwd,
+async def started(module: str, *arguments: str, cwd: Path = ROOT) -> AsyncIterator[Program]:
+    """Start a program of this environment, and end it."""
+    environment = clean_environment() | ({} if is_possible() else {"PYTHONPATH": str(ROOT)})
+    process = start(*arguments, module=module, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=cwd)
+    output = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(output), process.stdout
     )
-    program = Program(process)
     try:
-        yield program
+        yield Program(process, output)
     finally:
-        await program.end()
+        process.terminate()
+        await asyncio.to_thread(process.wait, PATIENCE / 1000)
+        pipe.close()
+        assert process.stdin
+        process.stdin.close()
 
 
 @asynccontextmanager
 async def web_server(*options: str) -> AsyncIterator[Server]:
     """Start `outrider web` on the log of this test."""
-    async with started("-m", "outrider", "web", "--port", "0", *options) as program:
+    async with started("outrider", "web", "--port", "0", *options) as program:
         link = (await program.line("^http://")).string
         yield Server(program, link)
 
@@ -91,7 +90,7 @@ async def web_server(*options: str) -> AsyncIterator[Server]:
 @asynccontextmanager
 async def holder(script: str, prompt: str = "", *, mode: str = "ask", folder: Path) -> AsyncIterator[Program]:
     """Start a process that holds a session. Its first match is the session."""
-    async with started("-m", "tests.web.holder", script, mode, prompt, cwd=folder) as program:
+    async with started("tests.web.holder", script, mode, prompt, cwd=folder) as program:
         yield program
 
 

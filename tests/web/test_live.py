@@ -112,7 +112,7 @@ async def test_a_run_is_stopped(browser: Browser, tmp_path: Path) -> None:
 async def test_a_lost_connection_catches_up(browser: Browser) -> None:
     with default_log() as log:
         name = await session(log, "One", ["Hello."])
-    async with started("-m", "tests.web.cut_server") as program:
+    async with started("tests.web.cut_server") as program:
         server = Server(program, (await program.line("^http://")).string)
         async with visitor(browser, server) as guest:
             page = guest.page

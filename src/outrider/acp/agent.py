@@ -220,7 +220,7 @@ class EditorAgent:
             session.turns.cancel()
 
     def _set_mode(self, request: SetSessionModeRequest) -> Empty:
-        from outrider.acp.options import parse_mode
+        from outrider.coding.permissions.question import parse_mode
 
         session = self._session(request.session_id)
         mode = parse_mode(request.mode_id)
@@ -230,7 +230,8 @@ class EditorAgent:
         return Empty()
 
     def _set_config_option(self, request: SetConfigOptionRequest) -> SetConfigOptionResponse:
-        from outrider.acp.options import EFFORT, MODE, MODEL, parse_effort, parse_mode
+        from outrider.acp.options import EFFORT, MODE, MODEL, parse_effort
+        from outrider.coding.permissions.question import parse_mode
 
         session, value = self._session(request.session_id), request.value
         mode = parse_mode(str(value))

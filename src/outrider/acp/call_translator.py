@@ -82,7 +82,7 @@ class CallTranslator:
             case ToolStarted():
                 self._on_started(event)
             case ToolProgress(call_id=call_id, content=content):
-                self._on_progress(call_id, content)
+                self.show_progress(call_id, content)
             case ToolFinished():
                 self.finish(event)
             case ServerToolStarted(call_id=call_id, name=name, input=input):
@@ -151,7 +151,8 @@ class CallTranslator:
         self._calls[call_id] = state = replace(state, content=(*state.content, Terminal(terminal)))
         self._engine.change(state.id, content=state.content)
 
-    def _on_progress(self, call_id: str, content: Any) -> None:
+    def show_progress(self, call_id: str, content: Any) -> None:
+        """Show what a running call says: more output, its terminal, or a text."""
         state = self._calls.get(call_id)
         if state is None:
             return

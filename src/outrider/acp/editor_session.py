@@ -14,7 +14,7 @@ from outrider.acp.editor_files import EditorBuffers
 from outrider.acp.editor_front import EditorFront
 from outrider.acp.editor_terminals import EditorTerminals
 from outrider.acp.event_translator import EventTranslator
-from outrider.acp.options import DEFAULT_EFFORT, config_options, mode_state, parse_mode
+from outrider.acp.options import DEFAULT_EFFORT, config_options, mode_state
 from outrider.acp.permission_requests import PermissionRequester
 from outrider.acp.preloading import FOR_PROMPTS, preload
 from outrider.acp.schema.notifications import (
@@ -22,7 +22,6 @@ from outrider.acp.schema.notifications import (
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
-    SessionInfoUpdate,
 )
 from outrider.acp.schema.requests import ConfigOption, OpenSessionResponse
 from outrider.acp.slash_commands import (
@@ -35,11 +34,10 @@ from outrider.acp.tool_calls import fenced
 from outrider.acp.turns import Turns
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
-from outrider.coding import sentences
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.prompts import list_prompts
-from outrider.coding.permissions.question import Mode, Question, narrower
+from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock, Usage
@@ -54,7 +52,6 @@ from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
 from outrider.runtime.context import ContextUsage
-from outrider.runtime.events import Event, TitleMade
 from outrider.runtime.session import Session
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
@@ -92,18 +89,19 @@ class EditorSession:
         self.bench = Workbench(
             settings, folder, tools=tools, servers=servers, front_end=front_end, system_prompt=system
         )
-        self.session: Session = self.bench.open(log, id, observer=self._on_event, titled=True)
+        self.session: Session = self.bench.open(log, id, titled=True)
         self.id = self.session.id
         self.sender = UpdateSender(client, self.id, self._read_attachment, self._context_usage)
+        self.sender.has_sent_title = self.session.history.last is not None
         self.engine = self._new_engine(settings.acp)
         self.translator = EventTranslator(self.engine, self.sender, self.bench.folder, appends=client.appends_output)
+        self.session.observe(self.translator.handle)
         self.turns = Turns(self, client, log)
         self._use_editor()
-        self.notes: list[str] = []
+        self.notes: list[str] = [log.warning] if log.warning else []
         """Notices to send right after the session was opened."""
         self._restore_mode(mode)
         self._announcing: asyncio.Future[None] | None = None
-        self._title_sent = self.session.history.last is not None
 
     def _front_end(self, folder: Path, *, with_servers: bool) -> FrontEnd:
         """Return what the workbench uses of the editor: its dialogues and notices."""
@@ -131,18 +129,12 @@ class EditorSession:
         )
 
     def _restore_mode(self, chosen: Mode | None) -> None:
-        """Use the mode that was chosen in this process; else the stored one, unless it allows more than the settings.
-
-        The log must not widen what a process may do: the user may have tightened the settings since.
-        """
+        """Use the mode that was chosen in this process; else the stored one."""
         self.chosen_mode = chosen
-        stored = parse_mode(self._log.settings(self.id).mode or "")
         if chosen:
             self.bench.permissions.mode = chosen
-        elif stored:
-            self.bench.permissions.mode = mode = narrower(stored, self.mode)
-            if mode != stored:
-                self.notes.append(sentences.mode_not_restored(stored, mode))
+        elif note := self.bench.restore_mode(self._log, self.id):
+            self.notes.append(note)
 
     def _server_notices(self) -> Callable[[str], None]:
         """Return a function that sends what happens to MCP servers at once, also between turns."""
@@ -245,9 +237,8 @@ class EditorSession:
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode and notify the editor."""
-        self.bench.permissions.mode = self.chosen_mode = mode
-        with suppress(LogError):  # it holds, but is forgotten when the session is loaded
-            self.session.store_mode(mode)
+        self.chosen_mode = mode
+        self.bench.use_mode(mode, self.session)
         self.sender.send(CurrentModeUpdate(mode))
         self._send_config_options()
 
@@ -259,7 +250,7 @@ class EditorSession:
         if self.turns.is_busy:
             raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
         self.session.close()
-        self.session = self.bench.open(self._log, self.id, model=model, observer=self._on_event, titled=True)
+        self.session = self.bench.open(self._log, self.id, model=model, observer=self.translator.handle, titled=True)
         self._send_config_options()
 
     def set_effort(self, effort: EffortChoice) -> None:
@@ -308,19 +299,11 @@ class EditorSession:
         self.session.close()
         await asyncio.to_thread(self.bench.close)  # servers have a moment to end
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, TitleMade):
-            self._title_sent = True
-            self.sender.send(SessionInfoUpdate(event.title))
-        else:
-            self.translator.handle(event)
-
     def send_title(self) -> None:
         """Send the title of the session once, as soon as it has one."""
         with suppress(LogError):  # the turn has ended; a missing title must not fail it
-            if not self._title_sent and (title := self._log.session(self.id).title):
-                self._title_sent = True
-                self.sender.send(SessionInfoUpdate(title))
+            if not self.sender.has_sent_title and (title := self._log.session(self.id).title):
+                self.sender.send_title(title)
 
     def _read_attachment(self, file: AttachmentBlock) -> bytes:
         return self.session.store.read(file)

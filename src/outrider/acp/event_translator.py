@@ -26,8 +26,10 @@ from outrider.runtime.events import (
     SubagentStarted,
     TextDelta,
     ThinkingDelta,
+    TitleMade,
     ToolCallDelta,
     ToolFinished,
+    ToolProgress,
 )
 
 DISCARDED = "The part of this reply that was shown is discarded."
@@ -66,6 +68,8 @@ class EventTranslator:
                 self._shown = True
                 self._engine.flush()
                 self._sender.send_thought(text)
+            case ToolProgress(call_id=call_id, content=content):
+                self._calls.show_progress(call_id, content)
             case MessageAdded():
                 self._on_message(event)
             case ReplyDiscarded(reason=reason):
@@ -94,6 +98,8 @@ class EventTranslator:
         match event:
             case ToolFinished():
                 self._on_finished(event)
+            case TitleMade(title=title):
+                self._sender.send_title(title)
             case SubagentStarted() | SubagentEvent():
                 self._on_subagent(event)
             case CompactionStarted() | Compacted() | ResultsCleared():

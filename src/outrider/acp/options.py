@@ -14,11 +14,6 @@ MODE, MODEL, EFFORT = "mode", "model", "effort"
 DEFAULT_EFFORT = "default"
 
 
-def parse_mode(name: str) -> PermissionMode | None:
-    """Return the mode of that name, or None."""
-    return next((mode for mode in MODES if mode == name), None)
-
-
 def mode_state(current: PermissionMode) -> SessionModeState:
     """Return all modes and the current one."""
     return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in MODES])

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import UNSET
 
-from outrider.acp.options import parse_effort, parse_mode
+from outrider.acp.options import parse_effort
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.mcp.prompts import ServerPrompt
 from outrider.coding.mcp.states import state_lines
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, parse_mode
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice

@@ -15,8 +15,7 @@ from outrider.acp.schema.requests import StopReason
 from outrider.acp.slash_commands import COMPACT, CONTINUE, REWIND, TASKS, argument_of, command_of, run_command
 from outrider.acp.tool_calls import fenced
 from outrider.coding import sentences
-from outrider.coding.mcp.mentions import with_resources
-from outrider.coding.mcp.prompts import is_prompt, prompt_parts
+from outrider.coding.prompt_expansion import expand_prompt
 from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
@@ -80,7 +79,7 @@ class Turns:
             return reason
         while run := self._run:
             try:
-                queued = await self._editor.session.steer(await self._with_servers(parts))
+                queued = await self._editor.session.steer(await self._expanded(parts))
             except ConversationError:  # nothing runs yet, or a summary is made: this prompt is the next turn
                 await asyncio.wait([run])
                 await asyncio.sleep(0)
@@ -172,15 +171,10 @@ class Turns:
 
     async def _run_session(self, parts: Sequence[str | Attachment]) -> StopReason:
         self._run_started = True
-        return self._stop_reason(await self._editor.session.run(await self._with_servers(parts)))
+        return self._stop_reason(await self._editor.session.run(await self._expanded(parts)))
 
-    async def _with_servers(self, parts: Sequence[str | Attachment]) -> Sequence[str | Attachment]:
-        """Return the prompt with what it names of MCP servers: one of their prompts, or resources."""
-        servers = self._editor.bench.servers
-        first = parts[0] if len(parts) == 1 else None
-        if servers and isinstance(first, str) and is_prompt(first, servers):
-            return await prompt_parts(first, servers)
-        return await with_resources(await self._editor.bench.prompt_commands.expanded(parts), servers)
+    async def _expanded(self, parts: Sequence[str | Attachment]) -> list[str | Attachment]:
+        return await expand_prompt(parts, self._editor.bench.prompt_commands, self._editor.bench.servers)
 
     async def _compact(self, focus: str) -> StopReason:
         self._run_started = True

@@ -18,6 +18,7 @@ from outrider.acp.schema.notifications import (
     NoticeUpdate,
     Plan,
     PlanEntry,
+    SessionInfoUpdate,
     SessionUpdate,
     UsageUpdate,
     UserMessageChunk,
@@ -51,6 +52,8 @@ class UpdateSender:
         self._pending: list[str] = []
         """Text that is not sent yet."""
         self._is_scheduled = False
+        self.has_sent_title = False
+        """Whether the editor knows the title of the session."""
 
     def send(self, update: SessionUpdate) -> int:
         """Send an update, after any pending text. Return its size in bytes; 0 if the editor is gone."""
@@ -113,6 +116,11 @@ class UpdateSender:
             self.send(NoticeUpdate(severity, clean(text)))
         else:
             self.send(AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
+
+    def send_title(self, title: str) -> None:
+        """Send the title of the session."""
+        self.has_sent_title = True
+        self.send(SessionInfoUpdate(title))
 
     def send_plan(self, todos: list[Any]) -> None:
         """Send the to-do list as the plan."""

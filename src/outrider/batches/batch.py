@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +18,6 @@ from outrider.runtime.agent import Agent
 from outrider.tools.approval import Approver
 
 if TYPE_CHECKING:
-    from outrider.batches.running import TaskRunner
     from outrider.log.log import Log
     from outrider.tools.schema import Schema
 
@@ -46,8 +45,7 @@ async def batch(
     a minute by provider, as in {"anthropic": 50}. Failed tasks have a `status` other than `done`; they do not raise.
     Leaving the loop early stops the tasks that run.
     """
-    from outrider.batches.running import AgentSessions, TaskRunner  # few programs run batches
-    from outrider.tools.schema import Schema
+    from outrider.tools.schema import Schema  # few programs run batches
 
     _check_numbers(workers, budget, rates)
     schema = None if output is None else Schema.of(output)
@@ -56,29 +54,38 @@ async def batch(
     settings = BatchSettings(budget, dict(rates), max(workers, 1), tuple(tool.name for tool in agent.tools))
     try:
         batch_id = await asyncio.to_thread(_submit, queue, name, settings, made)
-        stop = asyncio.Event()
-        runner = TaskRunner(AgentSessions(agent, log, approve), queue)
-        working = asyncio.ensure_future(_work(queue, runner, stop, batch_id, settings) if workers else stop.wait())
-        try:
-            collector = Collector(queue, batch_id)
-            async for found in collector.results(working.done):
-                for result in found:
-                    yield _decoded(result, schema)
-            if working.done():
-                working.result()
-            _check_complete(collector.state)
-            await asyncio.to_thread(queue.end, batch_id)
-        finally:
-            stop.set()
-            working.cancel()
-            with suppress(asyncio.CancelledError):
-                await working
+        work = _work(agent, log, approve, queue, batch_id) if workers else asyncio.Event().wait()
+        async with aclosing(_results(queue, batch_id, work)) as results:
+            async for result in results:
+                yield _decoded(result, schema)
     finally:
         await asyncio.to_thread(queue.close)
 
 
-async def _work(queue: Queue, runner: TaskRunner, stop: asyncio.Event, id: str, settings: BatchSettings) -> None:
-    await queue.work(runner, stop, batch=id, tools=settings.tools)
+async def _results(queue: Queue, batch: str, work: Coroutine[Any, Any, object]) -> AsyncGenerator[TaskResult, None]:
+    """Yield the results while the work goes on, which is cancelled at the end. Raises BudgetError."""
+    working = asyncio.ensure_future(work)
+    try:
+        collector = Collector(queue, batch)
+        async for found in collector.results(working.done):
+            for result in found:
+                yield result
+        if working.done():
+            working.result()
+        _check_complete(collector.state)
+        await asyncio.to_thread(queue.end, batch)
+    finally:
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+
+
+async def _work(agent: Agent, log: Log, approve: Approver | None, queue: Queue, batch: str) -> None:
+    """Run tasks of the batch until this is cancelled."""
+    from outrider.batches.running import AgentSessions, TaskRunner  # few programs run batches
+
+    runner = TaskRunner(AgentSessions(agent, log, approve), queue, log.folder)
+    await queue.work(runner, asyncio.Event(), batch=batch, tools=[tool.name for tool in agent.tools])
 
 
 def _submit(queue: Queue, name: str, settings: BatchSettings, tasks: list[Task]) -> str:

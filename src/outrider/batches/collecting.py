@@ -33,10 +33,10 @@ class Collector:
             stopped = is_stopped()
             found = await asyncio.to_thread(self._look)
             yield found
-            if found:
-                continue
-            if stopped or (not self.trouble and self._has_ended()):
+            if not found and (stopped or (not self.trouble and self._has_ended())):
                 return
+            if found and self.state.is_complete:
+                continue
             await asyncio.sleep(POLL_SECONDS)
 
     def _look(self) -> list[TaskResult]:

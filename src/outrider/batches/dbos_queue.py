@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import wraps
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -39,6 +38,21 @@ _INSUFFICIENT_PRIVILEGE = "42501"
 _ENDED = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _COUNTS = "SELECT status, count(*) FROM dbos.workflow_status WHERE starts_with(workflow_uuid, %s) GROUP BY status"
 """By the id, because a workflow that was cancelled is in no queue."""
+_ENDED_IN = """
+    SELECT workflow_uuid FROM dbos.workflow_status
+    WHERE starts_with(workflow_uuid, %s) AND status = ANY(%s)
+"""
+_ENQUEUE = """
+    SELECT dbos.enqueue_workflow(
+        workflow_name => %s, queue_name => %s, app_version => %s, application_name => %s,
+        positional_args => ARRAY[to_json(%s::text), to_json(body)], workflow_id => id
+    ) FROM (SELECT * FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS task (id, body, n) ORDER BY n) AS task
+"""
+"""The function of DBOS for clients in SQL, for all tasks at once. Enqueuing them one by one takes ten times as long."""
+_CLAIMED = """
+    SELECT settings, spent, recovery_attempts FROM outrider_batch.batch, dbos.workflow_status
+    WHERE id = %s AND workflow_uuid = %s
+"""
 
 
 P = ParamSpec("P")
@@ -111,24 +125,15 @@ class DbosQueue(PostgresLedger):
             each.workflow_id: _task_of(each)
             for each in client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), load_output=False)
         }
-        with client._sys_db.engine.begin() as connection:
-            for task in tasks:
-                workflow = workflow_of(batch, task.id)
-                if stored := known.get(workflow):
-                    check_same(stored, task)
-                    continue
-                client.enqueue_in_transaction(
-                    connection,
-                    {
-                        "workflow_name": WORKFLOW,
-                        "queue_name": queue_of(batch),
-                        "workflow_id": workflow,
-                        "app_version": version_of(application),
-                        "application_name": application,
-                    },
-                    batch,
-                    msgspec.json.encode(task).decode(),
-                )
+        new: dict[str, str] = {}
+        for task in tasks:
+            workflow = workflow_of(batch, task.id)
+            if stored := known.get(workflow):
+                check_same(stored, task)
+            else:
+                new[workflow] = msgspec.json.encode(task).decode()
+        names = (WORKFLOW, queue_of(batch), version_of(application), application)
+        self.query(_ENQUEUE, *names, batch, list(new), list(new.values()))
 
     @_explaining
     def results(self, batch: str, after: int) -> tuple[list[TaskResult], int]:
@@ -144,17 +149,11 @@ class DbosQueue(PostgresLedger):
 
     def _ended(self, batch: str, since: int) -> list[Any]:
         """Return the workflows that have ended, without those that were returned already."""
-        begin = max(0, since / 1000 - OVERLAP_SECONDS)
-        after = datetime.fromtimestamp(begin, UTC).isoformat() if since else None
-        client = self._client("")
-        where: dict[str, Any] = {
-            "workflow_id_prefix": workflow_of(batch, ""),
-            "status": list(_ENDED),
-            "completed_after": after,
-        }
-        rows = client.list_workflows(**where, load_input=False, load_output=False)
-        new = [each.workflow_id for each in rows if each.workflow_id not in self._seen[batch]]
-        return client.list_workflows(workflow_ids=new) if new else []
+        values: list[object] = [workflow_of(batch, ""), list(_ENDED)]
+        after = " AND completed_at >= %s" if since else ""
+        rows = self.query(_ENDED_IN + after, *values, *([since - 1000 * OVERLAP_SECONDS] if since else []))
+        new = [workflow for (workflow,) in rows if workflow not in self._seen[batch]]
+        return self._client("").list_workflows(workflow_ids=new) if new else []
 
     @_explaining
     def state(self, batch: str) -> BatchState:
@@ -202,8 +201,7 @@ class DbosQueue(PostgresLedger):
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
         """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""
         task = msgspec.json.decode(body, type=Task)
-        settings, spent = await patiently(self.batch, batch)
-        attempt = await patiently(self._attempt, workflow)
+        settings, spent, attempt = await patiently(self._claimed, batch, workflow)
         try:
             if settings.budget is not None and spent >= settings.budget:
                 raise Unfinished
@@ -217,16 +215,23 @@ class DbosQueue(PostgresLedger):
     def _cancel(self, workflow: str) -> None:
         self._client("").cancel_workflow(workflow)
 
-    def _attempt(self, workflow: str) -> int:
-        query = "SELECT recovery_attempts FROM dbos.workflow_status WHERE workflow_uuid = %s"
-        rows = self.query(query, workflow)
-        return max(1, rows[0][0] or 1) if rows else 1
+    def _claimed(self, batch: str, workflow: str) -> tuple[BatchSettings, float, int]:
+        """Return the settings of a batch, what it has cost, and how often a workflow was taken."""
+        for settings, spent, attempts in self.query(_CLAIMED, batch, workflow):
+            return msgspec.json.decode(settings, type=BatchSettings), spent, max(1, attempts or 1)
+        raise LogError(f"the batch {batch} has no task {workflow.partition('/')[2]!r} any more")
 
     def recover_dead(self) -> None:
         """Give the workflows of executors whose leases have expired to others."""
         for executor in self.expired(self._lease):
             self.recover(executor)
             self.remove(executor, self._lease)
+
+    def release(self, pid: int) -> None:
+        """Give the tasks of a worker process of this machine, which has ended, to others: its lease need not expire."""
+        for executor in self.executors_of(pid):
+            self.recover(executor)
+            self.remove(executor)
 
     @_explaining
     def recover(self, executor: str) -> None:

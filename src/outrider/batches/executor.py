@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
@@ -33,7 +32,7 @@ class Executor:
     """
 
     def __init__(self, queue: DbosQueue, run: Run, application: str, batch: str, lease: float) -> None:
-        self.id = f"{os.uname().nodename}-{os.getpid()}-{os.urandom(4).hex()}"
+        self.id = queue.new_executor()
         self._queue, self._run, self._lease = queue, run, lease
         self._application, self._batch = application, batch
         self._running: set[Future[str | None]] = set()
@@ -80,6 +79,8 @@ class Executor:
                 "application_version": version_of(self._application),
                 "log_level": "CRITICAL",
                 "sys_db_pool_size": CONNECTIONS,
+                # No ping before each statement: DBOS repeats what a broken connection has interrupted.
+                "db_engine_kwargs": {"pool_pre_ping": False},
                 "run_migrations": False,
             }
         )

@@ -176,6 +176,9 @@ class LocalQueue:
 
     # Working
 
+    def release(self, pid: int) -> None:
+        """Do nothing: workers find out by themselves that another one has ended."""
+
     async def work(self, run: Run, stop: asyncio.Event, *, batch: str = "", tools: Iterable[str] = ()) -> None:
         """Run tasks of one batch, or of all whose tools are here, until `stop` is set; then finish those that run."""
         offered = frozenset(tools)

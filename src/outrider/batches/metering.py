@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -14,13 +15,19 @@ from outrider.providers.deltas import Delta, Notice
 
 LONGEST_BLOCK = 300.0
 """Seconds for which one worker's refused request stops all of them, at most."""
+FRESH_SECONDS = 0.5
+"""How long a worker relies on what it has read about a provider without a rate: another may have been refused since."""
 
 
 class Meter:
     """Counts what the requests of one task cost, and lets them wait for their turn."""
 
-    def __init__(self, ledger: Ledger, batch: str, settings: BatchSettings) -> None:
+    def __init__(
+        self, ledger: Ledger, batch: str, settings: BatchSettings, looked: dict[str, float] | None = None
+    ) -> None:
+        """`looked` has when the worker last read about a provider; its meters share it."""
         self._ledger, self._batch, self._settings = ledger, batch, settings
+        self._looked = {} if looked is None else looked
         self.is_spent = False
         """Whether a request was refused because the budget of the batch is used up."""
         self.has_failed = False
@@ -38,8 +45,12 @@ class Meter:
         if self._settings.budget is not None and await patiently(self._ledger.is_spent, self._batch):
             self.is_spent = True
             raise ProviderError("the budget of the batch is used up")
+        if not interval and time.monotonic() - self._looked.get(name, -FRESH_SECONDS) < FRESH_SECONDS:
+            return
         if seconds := await patiently(self._ledger.reserve, name, interval):
             await asyncio.sleep(seconds)
+        elif not interval:
+            self._looked[name] = time.monotonic()
 
     async def count(self, dollars: float | None) -> None:
         """Add the cost of a request, if it is known."""
@@ -50,7 +61,9 @@ class Meter:
         """Let the other workers wait as well, if the provider says how long."""
         if error.retryable and error.retry_after:
             seconds = min(error.retry_after, LONGEST_BLOCK)
-            await patiently(self._ledger.block, self._pace(model)[0], seconds)
+            name = self._pace(model)[0]
+            await patiently(self._ledger.block, name, seconds)
+            self._looked.pop(name, None)
 
     def _pace(self, model: str) -> tuple[str, float]:
         """Return the name under which requests to a model are paced, and the seconds between two."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from outrider.errors import OutriderError
+from outrider.errors import LogError, OutriderError
 
 QUICK_SECONDS = 10.0
 """A worker that ends before has probably not started at all."""
@@ -30,9 +30,15 @@ class WorkerPool:
     process is killed, the worker finishes its tasks and ends.
     """
 
-    def __init__(self, command: Sequence[str], count: int, note: Callable[[str], None]) -> None:
-        """`note` is called with each line that a worker prints."""
-        self._command, self._count, self._note = command, count, note
+    def __init__(
+        self,
+        command: Sequence[str],
+        count: int,
+        note: Callable[[str], None],
+        release: Callable[[int], None] = lambda pid: None,
+    ) -> None:
+        """`note` is called with each line that a worker prints, `release` in a thread with the id of one that died."""
+        self._command, self._count, self._note, self._release = command, count, note, release
         self._processes: dict[asyncio.subprocess.Process, float] = {}
         """When each process was started."""
         self._readers: set[asyncio.Task[None]] = set()
@@ -55,9 +61,15 @@ class WorkerPool:
         for process, started in list(self._processes.items()):
             if process.returncode is not None:
                 del self._processes[process]
+                if process.returncode:
+                    await self._free_tasks_of(process.pid)
                 self._judge(process.returncode, time.monotonic() - started)
         while not self._stopping and len(self._processes) < self._count:
             await self._start()
+
+    async def _free_tasks_of(self, pid: int) -> None:
+        with suppress(LogError):  # the database is away: the lease expires later
+            await asyncio.to_thread(self._release, pid)
 
     def _judge(self, code: int, seconds: float) -> None:
         if self._stopping:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -124,6 +125,10 @@ class PostgresLedger:
 
     # Leases
 
+    def new_executor(self) -> str:
+        """Return an id for an executor in this process."""
+        return f"{_process(os.getpid())}{os.urandom(4).hex()}"
+
     def register(self, executor: str) -> None:
         """Begin the lease of an executor."""
         self._do(lambda c: c.execute("INSERT INTO outrider_batch.executor VALUES (%s, clock_timestamp())", (executor,)))
@@ -137,6 +142,11 @@ class PostgresLedger:
         """Return the executors that have not renewed their leases for so long."""
         query = "SELECT id FROM outrider_batch.executor WHERE beaten < clock_timestamp() - %s * interval '1 second'"
         return [row[0] for row in self._do(lambda c: c.execute(query, (seconds,)).fetchall())]
+
+    def executors_of(self, pid: int) -> list[str]:
+        """Return the executors of a process of this machine."""
+        query = "SELECT id FROM outrider_batch.executor WHERE starts_with(id, %s)"
+        return [row[0] for row in self.query(query, _process(pid))]
 
     def remove(self, executor: str, seconds: float = 0.0) -> None:
         """End the lease of an executor, unless it was renewed meanwhile."""
@@ -205,6 +215,11 @@ class PostgresLedger:
             with suppress(Exception):
                 self._connection.close()
             self._connection = None
+
+
+def _process(pid: int) -> str:
+    """Return how the ids of the executors of a process of this machine begin."""
+    return f"{os.uname().nodename}-{pid}-"
 
 
 def denied(error: BaseException) -> LogDeniedError:

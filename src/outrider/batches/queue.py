@@ -116,6 +116,10 @@ class Queue(Ledger, Protocol):
         """Mark a batch as ended: workers leave it alone."""
         ...
 
+    def release(self, pid: int) -> None:
+        """Give the tasks of a worker process of this machine, which has ended, to others at once."""
+        ...
+
     async def work(self, run: Run, stop: asyncio.Event, *, batch: str = "", tools: Iterable[str] = ()) -> None:
         """Run tasks of one batch, or of all whose tools are here, until `stop` is set; then finish those that run.
 

@@ -15,6 +15,7 @@ from outrider.batches.metering import Meter
 from outrider.batches.patience import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT
 from outrider.batches.queue import Claim, Ledger, Unfinished
 from outrider.batches.task import Task, TaskResult, UnknownCall, session_of
+from outrider.batches.workspaces import Workspaces
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, OutriderError
 from outrider.log.log import Log
@@ -28,6 +29,8 @@ MAX_FAILURES = 3
 """How often a run is resumed that the log has ended."""
 UNKNOWN = "The outcome of this call is unknown"
 """How the result of an interrupted call begins that was not run again."""
+ANEW = "The worker that ran this task was stopped. The repository was checked out again: earlier changes are gone."
+"""What a model reads whose task goes on in another workspace."""
 
 
 class Sessions(Protocol):
@@ -36,10 +39,10 @@ class Sessions(Protocol):
     def __call__(
         self, task: Task, id: str, report: Report | None, meter: Meter
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the session with this id, which is created if it is new.
+        """Return a context that opens the session with this id, which is created if it is new. It does not block.
 
         The agent is the one that the task asks for, its provider goes through the meter, and with a report it reports.
-        Raises OutriderError if the task cannot be run here.
+        Entering the context raises OutriderError if the task cannot be run here.
         """
         ...
 
@@ -68,8 +71,11 @@ class AgentSessions:
 class TaskRunner:
     """Runs tasks that a queue hands out."""
 
-    def __init__(self, sessions: Sessions, ledger: Ledger) -> None:
+    def __init__(self, sessions: Sessions, ledger: Ledger, folder: Path) -> None:
+        """`folder` is that of the log on this machine: it gets the workspaces of tasks with a repository."""
         self._sessions, self._ledger = sessions, ledger
+        self._workspaces = Workspaces(folder / "workspaces")
+        self._looked: dict[str, float] = {}
 
     async def __call__(self, claim: Claim) -> TaskResult:
         """Run a task to its result. Raises Unfinished if it was cancelled, or if the budget is used up."""
@@ -108,11 +114,18 @@ class TaskRunner:
 
     async def _run(self, claim: Claim, id: str) -> TaskResult:
         task = claim.task
-        meter = Meter(self._ledger, claim.batch, claim.settings)
+        if not task.repository:
+            return await self._run_in(claim, task, id)
+        async with self._workspaces.checkout(task.repository, task.revision, id) as workspace:
+            here = msgspec.structs.replace(task, repository="", revision="", cwd=str(workspace.folder))
+            return await self._run_in(claim, here, id, ANEW if workspace.is_new else "")
+
+    async def _run_in(self, claim: Claim, task: Task, id: str, news: str = "") -> TaskResult:
+        """Run the task in its folder. A session that is resumed begins with the news."""
+        meter = Meter(self._ledger, claim.batch, claim.settings, self._looked)
         report = None if task.schema is None else Report(task.schema)
-        manager = await asyncio.to_thread(self._sessions, task, id, report, meter)
-        async with manager as session:
-            run = _spent(session) or await _run_session(session, task, report)
+        async with self._sessions(task, id, report, meter) as session:
+            run = _spent(session) or await _run_session(session, task, report, news)
             if run.status == "cancelled" or (run.status == "error" and meter.is_spent):
                 raise Unfinished
             result = _result(session, task, run)
@@ -129,9 +142,11 @@ class _LogFailure(Exception):  # noqa: N818
         self.result = result
 
 
-async def _run_session(session: Session, task: Task, report: Report | None) -> RunResult:
+async def _run_session(session: Session, task: Task, report: Report | None, news: str) -> RunResult:
     """Run the prompt, or go on where an earlier attempt stopped."""
-    prompt = () if session.messages else task.prompt
+    prompt: str | tuple[()] = task.prompt
+    if session.messages:
+        prompt = news if news and session.is_unfinished else ()
     return await (run_to_report(session, report, prompt) if report else session.run(prompt))
 
 

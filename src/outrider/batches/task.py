@@ -34,6 +34,10 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """How much the model thinks; empty for the default."""
     cwd: str = ""
     """The working folder, which the worker must have; empty for the folder that the worker started in."""
+    repository: str = ""
+    """A git repository, instead of `cwd`: the worker checks it out into a workspace of the task's own."""
+    revision: str = ""
+    """The branch, tag or commit of the repository; empty for its default branch."""
     schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the answer; None for text."""
     limits: dict[str, Any] = {}
@@ -57,6 +61,12 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             raise ValueError(f"the id has {len(self.id)} characters; at most {LONGEST_ID} are possible")
         if self.effort not in ("", *EFFORTS):
             raise ValueError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
+        if self.cwd and self.repository:
+            raise ValueError("a task has a cwd or a repository, not both")
+        if self.repository or self.revision:
+            from outrider.batches.workspaces import check_repository  # few tasks have one
+
+            check_repository(self.repository, self.revision)
         self.run_limits(Limits())
         if self.schema is not None:
             from outrider.runtime.structured_output import Report  # few programs have tasks with a schema

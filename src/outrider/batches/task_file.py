@@ -73,6 +73,8 @@ def _kind(value: object) -> str:
 
 def _with_defaults(fields: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**defaults, **fields}
+    if fields.get("repository") and not fields.get("cwd"):
+        merged.pop("cwd", None)
     own = fields.get("limits")
     if "limits" in defaults and isinstance(own, dict):
         merged["limits"] = {**defaults["limits"], **own}

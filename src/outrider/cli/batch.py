@@ -11,6 +11,7 @@ from outrider.cli.options import UsageError
 DESCRIPTION = """\
 Run many tasks, each in a session of its own. TASKS.jsonl has one JSON object a line: {"id": "a", "prompt": "…"}, and
 where it differs from the options below: model, effort, cwd, schema, limits, permissions, allow, tools, metadata.
+Instead of cwd, a task can have a git repository and a revision, which the worker checks out into a folder of its own.
 Results are appended to the output file in the order in which they come, each once, whatever is killed when. Ctrl-C lets
 the running tasks finish; --resume continues.
 """

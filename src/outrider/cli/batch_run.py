@@ -112,7 +112,7 @@ class BatchRun:
     ) -> int:
         known = sum(task.id in results.ids for task in tasks)
         progress = Progress(len(tasks), known, quiet=self._options.quiet)
-        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note)
+        pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note, queue.release)
         collector = Collector(queue, batch)
         try:
             with self._catching(pool, progress):

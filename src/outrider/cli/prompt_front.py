@@ -56,7 +56,7 @@ class PromptFront:
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""
         if self._bench:
-            self._bench.permissions.mode = mode
+            self._bench.use_mode(mode, self._session)
 
     def say(self, text: str) -> None:
         """Queue a message for the run that goes on."""

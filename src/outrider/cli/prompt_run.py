@@ -22,7 +22,7 @@ from outrider.cli.sanitize import safe_line
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.mcp.finding import find_servers
-from outrider.coding.mcp.mentions import with_resources
+from outrider.coding.prompt_expansion import calls_by_name, expand_prompt, looks_like_command, unknown_command
 from outrider.coding.sentences import DEMO_ANSWERS
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.tool_files import load_tools
@@ -120,6 +120,7 @@ class PromptRun:
         stack.callback(bench.close)
         for note in (*found.notes, *([f"{found.waiting}, or add --trust-mcp"] if found.waiting else [])):
             self._print_note(safe_line(f"outrider: {note}"))
+        _check_command(options.prompt or "", bench)
         session = bench.open(
             log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
         )
@@ -211,8 +212,14 @@ class PromptRun:
 
 
 async def _expanded(parts: Sequence[str | Attachment], bench: Workbench) -> list[str | Attachment]:
-    """Return the prompt with the command that it calls, and the resources of servers that it mentions."""
-    return await with_resources(await bench.prompt_commands.expanded(parts), bench.servers)
+    return await expand_prompt(parts, bench.prompt_commands, bench.servers)
+
+
+def _check_command(prompt: str, bench: Workbench) -> None:
+    """Raise UsageError for a prompt that calls a command that does not exist: a model would guess what it means."""
+    is_call = prompt.startswith("/") and prompt[1:].strip() and looks_like_command(prompt)
+    if is_call and not calls_by_name(prompt, bench.prompt_commands, bench.servers):
+        raise UsageError(safe_line(unknown_command(prompt, bench.prompt_commands.descriptions)))
 
 
 def _summary_line(session: Session, result: RunResult) -> str:

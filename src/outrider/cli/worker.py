@@ -80,7 +80,7 @@ async def _work(options: argparse.Namespace) -> None:
     log = default_log()
     queue = open_queue(log)
     try:
-        run: Run = TaskRunner(CodingSessions(log, tools), queue)
+        run: Run = TaskRunner(CodingSessions(log, tools), queue, log.folder)
         if not options.quiet:
             print("outrider worker: ready", file=sys.stderr, flush=True)
             run = _Reporting(run)

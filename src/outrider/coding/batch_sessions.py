@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,18 @@ class CodingSessions:
         self._log, self._tools = log, tools
         self._environment = os.environ if environment is None else environment
 
-    def __call__(
-        self, task: Task, id: str, report: Report | None, meter: Meter
-    ) -> AbstractAsyncContextManager[Session]:
+    @asynccontextmanager
+    async def __call__(self, task: Task, id: str, report: Report | None, meter: Meter) -> AsyncIterator[Session]:
         """Open the session of a task."""
+        bench, session = await asyncio.to_thread(self._open, task, id, report, meter)
+        try:
+            yield session
+        finally:
+            with suppress(RuntimeError):
+                await session.aclose()
+            await asyncio.to_thread(bench.close)
+
+    def _open(self, task: Task, id: str, report: Report | None, meter: Meter) -> tuple[Workbench, Session]:
         folder = task_folder(task)
         settings = task_settings(task, folder, self._environment)
         bench = Workbench(
@@ -49,21 +57,10 @@ class CodingSessions:
             meter=meter,
         )
         try:
-            session = bench.open(self._log, id, model=task.model or None, report=report, create=True)
+            return bench, bench.open(self._log, id, model=task.model or None, report=report, create=True)
         except BaseException:
             bench.close()
             raise
-        return _closing(session, bench)
-
-
-@asynccontextmanager
-async def _closing(session: Session, bench: Workbench) -> AsyncIterator[Session]:
-    try:
-        yield session
-    finally:
-        with suppress(RuntimeError):
-            await session.aclose()
-        await asyncio.to_thread(bench.close)
 
 
 def check_task(task: Task, environment: Mapping[str, str], *, here: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import msgspec
 from outrider.coding.config.settings import Settings, WebSettings
 from outrider.coding.toolbox import WEB_SEARCH
 from outrider.coding.workbench import Workbench
+from outrider.conversation.history import History
+from outrider.conversation.messages import Message
 from outrider.errors import ConversationError, UnknownModelError
 from outrider.log.log import Log
 from outrider.log.resume import history_of
@@ -28,6 +31,8 @@ from outrider.text import human_size
 
 _BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
 _SHOWN = 24
+MOST_ENTRIES, MOST_BYTES = 800, 2_000_000
+"""The size of the end of a long request, from which it is cut off."""
 NOTHING_TO_SEND = "the conversation is empty; there is nothing to send"
 
 
@@ -49,15 +54,33 @@ def session_request(
 
     `system` and `tools` replace them. Raises ConversationError if there is nothing to send.
     """
-    history, files = history_of(log.replay(id, upto)), log.files(id)
-    if not (sendable := history.sendable()):
+    history = history_of(log.replay(id, upto))
+    request = _request(log, id, model, history, history.sendable())
+    if tools:
+        request = msgspec.structs.replace(request, tools=tools, server_tools=())
+    return msgspec.structs.replace(request, system=system) if system else request
+
+
+def end_of_request(log: Log, id: str, model: str, *, upto: int) -> tuple[Request, int]:
+    """Return the request for the entries of a session up to one, and where the messages before it end.
+
+    A long request has its newest messages only. The seq is that of the last entry before them; 0 if it has all.
+    """
+    replay, before = log.replay_end(id, upto, entries=MOST_ENTRIES, size=MOST_BYTES)
+    history = history_of(replay)
+    sendable = history.sendable()
+    # A conversation that begins with a reply gets a message in front of it, which the whole request does not have.
+    return _request(log, id, model, history, sendable[1:] if before else sendable), before
+
+
+def _request(log: Log, id: str, model: str, history: History, messages: Sequence[Message]) -> Request:
+    if not messages:
         raise ConversationError(NOTHING_TO_SEND)
-    recorded = _recorded(log, id, model)
-    served = () if tools else recorded.server_tools
+    recorded, files = _recorded(log, id, model), log.files(id)
     own = [*recorded.tools]
     if history.is_abridged:
         own.append(recall_tool(RememberedPast(id, lambda: history.messages, files), files))
-    return Request(sendable, files, system or recorded.instructions, tools or specs_of(own), server_tools=served)
+    return Request(messages, files, recorded.instructions, specs_of(own), server_tools=recorded.server_tools)
 
 
 def _recorded(log: Log, session: str, model: str) -> Agent:

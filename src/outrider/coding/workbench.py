@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
@@ -16,6 +17,7 @@ from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.hooks.session_hooks import SessionHooks
 from outrider.coding.lean import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
+from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.remote.control import RemoteControl
 from outrider.coding.remote.dialogue import Dialogue
@@ -30,7 +32,7 @@ from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import user_policy
 from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, LogError
 from outrider.log.log import Log
 from outrider.providers import resolve
 from outrider.providers.base import Effort, EffortChoice, Provider
@@ -283,6 +285,26 @@ class Workbench:
         from outrider.coding.background_telemetry import BackgroundTelemetry  # imports OpenTelemetry
 
         return BackgroundTelemetry(capture=self.settings.telemetry.capture)
+
+    # The permission mode
+
+    def use_mode(self, mode: Mode, session: Session | None) -> None:
+        """Change the permission mode, and store it for when the session is resumed."""
+        self.permissions.mode = mode
+        if session:
+            with suppress(LogError):  # it holds, but is forgotten when the session is resumed
+                session.store_mode(mode)
+
+    def restore_mode(self, log: Log, id: str) -> str:
+        """Use the mode that a session had, unless it allows more than the mode now. Return a note if it does, or "".
+
+        The log must not widen what a process may do: the user may have tightened the settings since.
+        """
+        stored = parse_mode(log.settings(id).mode)
+        if stored is None:
+            return ""
+        self.permissions.mode = mode = narrower(stored, self.permissions.mode)
+        return "" if mode == stored else sentences.mode_not_restored(stored, mode)
 
     # Skills and commands
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.log.rows import Extent, Row
-from outrider.log.summary import SessionRow
+from outrider.log.summary import Indexable, SessionRow
 
 if TYPE_CHECKING:
     from outrider.log.append import Append
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from outrider.log.pending_write import PendingWrite
     from outrider.log.session_filter import SessionFilter
     from outrider.log.snapshot_store import SnapshotStore
+    from outrider.log.usage_tables import UsageTables
 
 LOST = "the session was taken over by another process, or deleted; open it again to continue from the disk"
 
@@ -69,8 +70,8 @@ class Backend(Protocol):
         """Return the sessions that have a title and no parent, the most recently opened first."""
         ...
 
-    def matching(self, where: SessionFilter) -> list[SessionRow]:
-        """Return all sessions that the filter describes."""
+    def indexable(self, where: SessionFilter) -> list[Indexable]:
+        """Return how far each session goes that the filter describes, also those that no list shows."""
         ...
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
@@ -82,6 +83,10 @@ class Backend(Protocol):
         ...
 
     def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
+        """Return those of the sessions that are there."""
+        ...
+
+    def named(self, ids: Sequence[str]) -> list[SessionRow]:
         """Return those of the sessions that are there."""
         ...
 
@@ -101,8 +106,8 @@ class Backend(Protocol):
         """Return the rows before a seq, oldest first. Raise DamagedLogError if any is missing or damaged."""
         ...
 
-    def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
-        """Return those of the rows that are there. Raise DamagedLogError if any is damaged."""
+    def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
+        """Return the rows by session number and seq, if they are there. Raise DamagedLogError if any is damaged."""
         ...
 
     def newest_rows(self, extent: Extent, count: int) -> list[Row]:
@@ -113,8 +118,10 @@ class Backend(Protocol):
         """Return the intact rows of these kinds, in order."""
         ...
 
-    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
-        """Iterate over sessions: yield the intact rows of these kinds of each, in order."""
+    def rows_of_each(
+        self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
+    ) -> Iterator[list[Row]]:
+        """Iterate over sessions: yield the next intact rows of these kinds after a seq of each, at most `count`."""
         ...
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
@@ -177,6 +184,10 @@ class Backend(Protocol):
 
     def passage_tables(self) -> PassageTables:
         """Return the tables of the search index."""
+        ...
+
+    def usage_tables(self) -> UsageTables:
+        """Return the tables of the usage index."""
         ...
 
     def inbox_tables(self) -> InboxTables:

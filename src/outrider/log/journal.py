@@ -37,6 +37,8 @@ class Journal:
         """The usage of its requests up to the time of opening."""
         self.extent = extent
         """Its rows at the time of opening."""
+        self.is_new = False
+        """Whether this holder has created the session and written nothing yet: then there is nothing to resume."""
         self._fence = fence
         self._backend = backend
         self._release = release
@@ -83,6 +85,7 @@ class Journal:
     def _append(self, entries: Sequence[Entry]) -> Append:
         if not self._finalizer.alive:
             raise LogError("the session was closed; open it again to continue")
+        self.is_new = False
         return Append(self.extent.session, self._fence, entries, self.settings)
 
     def _take_back(self, append: Append, before: SessionSettings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path
@@ -34,7 +35,8 @@ from outrider.log.replay import Replay, start_of_tail
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import SessionRow, Summary
-from outrider.log.used import USED_KINDS, Used, used_in
+from outrider.log.usage_index import Progress, UsageIndex, UsageReport
+from outrider.log.usage_tables import Dimension, Turn
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -127,6 +129,11 @@ class Log:
         """Return the summary of a session, given its id or a unique prefix of it."""
         return self._find(id).summary
 
+    def summaries(self, ids: Sequence[str]) -> dict[str, Summary]:
+        """Return the summaries of those sessions that are there, by their whole ids."""
+        rows = self._backend.named([clean(each) for each in ids]) if self._backend.exists() else []
+        return {row.summary.id: row.summary for row in rows}
+
     def has(self, id: str) -> bool:
         """Return whether there is a session with this id, or with ids that begin so."""
         return self._backend.exists() and bool(self._backend.with_prefix(id))
@@ -200,10 +207,29 @@ class Log:
 
     def replay(self, id: str, upto: int | None = None) -> Replay:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
-        replay = Replay()
-        for record in records(self._backend.rows(self._find(id).extent, upto)):
-            replay.apply(record.entry, record.seq)
-        return replay
+        return _replayed(records(self._backend.rows(self._find(id).extent, upto)))
+
+    def replay_end(self, id: str, upto: int, *, entries: int, size: int) -> tuple[Replay, int]:
+        """Return the state after the newest of the entries up to one, and the seq of the last entry that it leaves out.
+
+        It begins with a reply and has about `entries` entries or `size` bytes; more if a compaction or a rewind needs
+        them. The seq is 0 if the state has all messages that are sent.
+        """
+        row = self._find(id)
+        count = min(PAGE, entries)
+        while True:
+            rows = self._backend.rows_before(row.extent, upto + 1, count)
+            if len(rows) < count:
+                return _replayed(records(rows)), 0
+            is_enough = count >= entries or sum(len(each[4]) for each in rows) >= size
+            page = list(records(rows)) if is_enough else []
+            start = start_of_tail([record.entry for record in page])
+            if start is not None:
+                replay = _replayed(page[start:])
+                has_view = replay.summary is not None and replay.start >= 0
+                if not replay.needs_earlier and (has_view or not row.settings.abridged):
+                    return replay, 0 if has_view else page[start].seq - 1
+            count *= 4
 
     def shortenings(self, id: str) -> list[Record]:
         """Return the compactions of a session and the clearings of its old results, in order."""
@@ -230,21 +256,19 @@ class Log:
         """Return the total usage of a session's sub-agents."""
         return sum((child.usage for child in self.children(id)), Usage())
 
-    def used_since(self, moment: float) -> Iterator[tuple[Summary, Iterator[Used]]]:
-        """Iterate over the sessions that were changed at this time or later, each with its requests and their usage.
+    def used(self, dimension: Dimension, *, since: float = 0.0, seconds: float = threading.TIMEOUT_MAX) -> UsageReport:
+        """Return what all requests from a time on have used, by quarter of an hour, by model or by folder.
 
-        Sub-agents are sessions, too. The usage of all requests of a session adds up to that of its summary.
+        Those of sub-agents count, too. What is new since the last use is indexed first, for about `seconds`; the report
+        says whether that was enough.
         """
         if not self._backend.exists():
-            return
-        sessions = self._backend.matching(SessionFilter(since=moment))
-        rows = self._backend.rows_of_each([each.extent for each in sessions], USED_KINDS)
-        for session, its_rows in zip(sessions, rows, strict=True):
-            yield session.summary, used_in(its_rows)
+            return UsageReport(Progress(0, 0), [])
+        return self._usage.sums(dimension, since, seconds)
 
-    def used(self, id: str) -> list[Used]:
-        """Return the requests of a session with their usage, in order."""
-        return list(used_in(self._backend.rows_of_kinds(self._find(id).extent, USED_KINDS)))
+    def turns(self, id: str) -> list[Turn]:
+        """Return the context of a session after each of its replies and compactions, in order."""
+        return self._usage.turns(self._find(id))
 
     # Searching
 
@@ -265,10 +289,11 @@ class Log:
         entries that are indexed, and of all that must be.
         """
         if session is None:
-            rows = self._backend.matching(where) if self._backend.exists() else []
+            covered = self._backend.indexable(where) if self._backend.exists() else []
         else:
-            rows = [self._find(session)]
-        return self._index.search(SearchQuery(query), rows, limit, progress, without)
+            covered = [self._find(session).indexable]
+        are_all = session is None and where == ALL_SESSIONS
+        return self._index.search(SearchQuery(query), covered, limit, progress, without, are_all=are_all)
 
     def recall(
         self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None
@@ -301,7 +326,10 @@ class Log:
         entries = [started, settings] if settings else [started]
         append = Append(0, 1, entries, SessionSettings())
         number = self._backend.create(started, append, Holder.current(self._token), link)
-        return self._hold(started.session, Extent(number, len(entries)), 1, settings or SessionSettings(), Usage())
+        extent = Extent(number, len(entries))
+        journal = self._hold(started.session, extent, 1, settings or SessionSettings(), Usage())
+        journal.is_new = True
+        return journal
 
     def open(self, id: str) -> Journal:
         """Open a session and hold it. Raise SessionHeldError, which names the holder, if another process holds it."""
@@ -361,6 +389,7 @@ class Log:
         for each in doomed:
             self.live_socket(each.summary.id).unlink(missing_ok=True)
         self._index.forget(doomed)
+        self._usage.forget(doomed)
 
     def remove_unreferenced_files(self) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
@@ -391,6 +420,10 @@ class Log:
         from outrider.log.search import SearchIndex  # few programs search
 
         return SearchIndex(self._backend, self._files, self._backend.passage_tables())
+
+    @cached_property
+    def _usage(self) -> UsageIndex:
+        return UsageIndex(self._backend, self._backend.usage_tables())
 
     def _find(self, name: str) -> SessionRow:
         wanted = clean(name)
@@ -451,6 +484,13 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
     from outrider.log.sqlite.backend import SqliteBackend  # most programs that import the name keep no log
 
     return SqliteBackend(place, held)
+
+
+def _replayed(given: Iterable[Record]) -> Replay:
+    replay = Replay()
+    for record in given:
+        replay.apply(record.entry, record.seq)
+    return replay
 
 
 def _has_view(page: Sequence[Record]) -> bool:

@@ -30,9 +30,15 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True):
 class Scope(msgspec.Struct, frozen=True):
     """What is searched."""
 
-    sessions: list[int]
+    sessions: list[int] | None
+    """The numbers of sessions; None for all that are indexed."""
     without: str
     """A tool whose calls and results are left out."""
+
+    @property
+    def is_one_session(self) -> bool:
+        """Whether it is one session: then the order of its passages is that of their times."""
+        return self.sessions is not None and len(self.sessions) == 1
 
 
 class Hit(msgspec.Struct, frozen=True, array_like=True):

@@ -37,7 +37,7 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="permiss
     access: str = ""
     """The access level of a command: `read`, `write`, `network` or `full`."""
     diff: str = ""
-    """The lines that the call removes (`-`) and adds (`+`), if it changes a file."""
+    """The lines that an Edit removes (`-`) and adds (`+`). Those of a Write follow from its input."""
     always: tuple[str, ...] = ()
     """The rules that the answer `always` stores."""
     asker: str = ""

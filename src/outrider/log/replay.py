@@ -73,6 +73,8 @@ class Replay:
         """The index and the usage of the newest reply, if nothing was compacted or cleared since."""
         self.queued: dict[str, SteeringQueued] = {}
         """The messages that wait to be delivered, by their ids, the oldest first."""
+        self.needs_earlier = False
+        """Whether a rewind goes back to before the first entry: then the entries before it are needed, too."""
         self._calls: tuple[ToolUseBlock, ...] = ()
         self._lost_entries = False
         for entry in entries:
@@ -176,6 +178,7 @@ class Replay:
             return
         state = (self.messages, self.seqs, self._views, self._calls, self.intents, self.answers, self.final)
         self._saved.append(_Saved(*state))
+        self.needs_earlier |= entry.dropped > len(self.messages)
         cut = max(0, len(self.messages) - entry.dropped)
         self._reserve(self.messages[cut:])
         self.messages, self.seqs = messages_before(self.messages, cut), self.seqs[: cut + 1]
@@ -187,7 +190,8 @@ class Replay:
     def _undo(self) -> None:
         """Go back to the state before the newest rewind. What was said since is left out."""
         if not self._saved:
-            return  # the entry of the rewind was lost
+            self.needs_earlier = True
+            return  # the entry of the rewind was lost, or is earlier
         self.rewinds.pop()
         if saved := self._saved.pop():
             self._reserve(self.messages)

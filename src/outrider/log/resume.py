@@ -37,6 +37,8 @@ def resume(log: Log, journal: Journal) -> Resumed:
     Of a compacted session the tail has all that a request sends.
     """
     settings = journal.settings
+    if journal.is_new:
+        return Resumed(History(), OpenCalls(), None, ())
     tail, before = log.tail(journal.extent, abridged=bool(settings.abridged), whole=bool(settings.rewound))
     replay = Replay(record.entry for record in tail)
     if unknown := replay.unknown_outcomes():

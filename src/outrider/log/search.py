@@ -18,7 +18,7 @@ from outrider.log.entries import CallResult, Entry, MessageEntry, decode_if_know
 from outrider.log.files import SessionFiles
 from outrider.log.passage_tables import Hit, IndexedPassage, IndexState, Passages, PassageTables, Scope
 from outrider.log.rows import Row
-from outrider.log.summary import SessionRow
+from outrider.log.summary import Indexable, SessionRow
 
 STEP_ROWS, STEP_BYTES = 4_000, 4_000_000
 """What one step of an update reads at most; other processes can search and write between two steps."""
@@ -39,35 +39,38 @@ class SearchIndex:
     def search(
         self,
         query: SearchQuery,
-        sessions: Sequence[SessionRow],
+        sessions: Sequence[Indexable],
         limit: int,
         progress: Callable[[int, int], None],
         without: str = "",
+        *,
+        are_all: bool = False,
     ) -> list[Found]:
         """Return the passages of these sessions that match, newest first. `progress` gets entries done and in all.
 
-        Calls of the tool `without` and their results are left out.
+        Calls of the tool `without` and their results are left out. `are_all` says that the log has no other sessions.
         """
         if not query.words or not sessions or limit < 1:
             return []
-        rows = {row.number: row for row in sessions}
+        scope = Scope(None if are_all else [each.number for each in sessions], without)
 
         def work(index: Passages) -> list[Hit]:
             self._update(index, sessions, progress)
-            return index.hits(query, Scope(list(rows), without), limit)
+            return index.hits(query, scope, limit)
 
-        return list(self._shown(self._tables.run(work), rows, query))
+        names = {each.number: each.id for each in sessions}
+        return list(self._shown(self._tables.run(work), names, query))
 
     def recall(self, row: SessionRow, reference: str, progress: Callable[[int, int], None]) -> list[Message]:
         """Return message N by `#N`, or a call and its result by the call's id. Empty if there is none."""
 
         def work(index: Passages) -> list[tuple[int, str]]:
-            self._update(index, [row], progress)
+            self._update(index, [row.indexable], progress)
             return _places(index, row.number, reference)
 
         places = self._tables.run(work)
-        entries = dict(self._entries(row, [seq for seq, _ in places]))
-        found = [(entries[seq], kind) for seq, kind in places if seq in entries]
+        entries = self._entries((row.number, seq) for seq, _ in places)
+        found = [(entries[row.number, seq], kind) for seq, kind in places if (row.number, seq) in entries]
         return _message(found) if reference.startswith("#") else _call_and_result(found, reference)
 
     def references(self, row: SessionRow) -> list[str]:
@@ -87,20 +90,20 @@ class SearchIndex:
 
     # Updating
 
-    def _update(self, index: Passages, sessions: Sequence[SessionRow], progress: Callable[[int, int], None]) -> None:
+    def _update(self, index: Passages, sessions: Sequence[Indexable], progress: Callable[[int, int], None]) -> None:
         """Index the new entries of sessions, step by step."""
         states = index.states()
         if self._tables.is_separate and self._is_stale(states):
             index.clear()
             states = {}
-        behind = {row.number: row for row in sessions if states.get(row.number, _NONE).seq < row.summary.last}
-        total = sum(row.summary.last - states.get(number, _NONE).seq for number, row in behind.items())
+        behind = {each.number: each for each in sessions if states.get(each.number, _NONE).seq < each.last}
+        total = sum(each.last - states.get(number, _NONE).seq for number, each in behind.items())
         done = 0
         for group in _groups(behind.values(), states):
             with index.together() if len(group) > 1 else nullcontext():
-                for row in group:
-                    state = states.get(row.number, IndexState(row.summary.id))
-                    while state.seq < row.summary.last and (newer := self._step(index, row, state)):
+                for each in group:
+                    state = states.get(each.number, IndexState(each.id))
+                    while state.seq < each.last and (newer := self._step(index, each, state)):
                         done += newer.seq - state.seq
                         state = newer
                         progress(done, total)
@@ -110,27 +113,27 @@ class SearchIndex:
         found = self._log.checksums({number: state.seq for number, state in states.items()})
         return any(found.get(number) != (state.id, state.checksum) for number, state in states.items())
 
-    def _step(self, index: Passages, row: SessionRow, state: IndexState) -> IndexState | None:
+    def _step(self, index: Passages, session: Indexable, state: IndexState) -> IndexState | None:
         """Index the next entries in one transaction. Return the new state, or None if the session is gone."""
-        rows = self._next_rows(row, state.seq)
+        rows = self._next_rows(session, state.seq)
         if not rows:
             return None
         reader = PassageReader(state.messages, msgspec.json.decode(state.calls, type=dict[str, str]))
         passages = [
-            IndexedPassage(each, passage, self._searchable(row.number, passage))
+            IndexedPassage(each, passage, self._searchable(session.number, passage))
             for each in rows
             for passage in _passages(decode_if_known(each[3], each[4]), reader)
         ]
         calls = msgspec.json.encode(reader.calls).decode()
         newer = IndexState(state.id, rows[-1][1], rows[-1][5], reader.count, calls)
-        return index.add(row.number, state, newer, passages)
+        return index.add(session.number, state, newer, passages)
 
-    def _next_rows(self, row: SessionRow, seq: int) -> list[Row]:
+    def _next_rows(self, session: Indexable, seq: int) -> list[Row]:
         rows: list[Row] = []
         size = 0
-        if not self._log.numbered([row.number]):
+        if not self._log.numbered([session.number]):
             return []
-        for each in self._log.rows_after(row.extent, seq, STEP_ROWS):
+        for each in self._log.rows_after(session.extent, seq, STEP_ROWS):
             rows.append(each)
             size += len(each[4])
             if size > STEP_BYTES:
@@ -146,13 +149,14 @@ class SearchIndex:
 
     # Searching
 
-    def _shown(self, hits: Iterable[Hit], rows: dict[int, SessionRow], query: SearchQuery) -> Iterator[Found]:
+    def _shown(self, hits: Sequence[Hit], names: Mapping[int, str], query: SearchQuery) -> Iterator[Found]:
+        """Yield what was found, with the ids of the sessions. Only the entries of the hits are read."""
+        entries = self._entries((hit.session, hit.seq) for hit in hits)
         for hit in hits:
-            row = rows[hit.session]
-            for entry in dict(self._entries(row, [hit.seq])).values():
-                text = self._original(entry, hit)
-                where = row.summary.id, hit.reference, hit.message, hit.kind, hit.tool, hit.time
-                yield Found(*where, query.snippet(text), hit.seq)
+            entry, name = entries.get((hit.session, hit.seq)), names.get(hit.session)
+            if entry is not None and name is not None:  # else it was deleted meanwhile
+                where = name, hit.reference, hit.message, hit.kind, hit.tool, hit.time
+                yield Found(*where, query.snippet(self._original(entry, hit)), hit.seq)
 
     def _original(self, entry: Entry, hit: Hit) -> str:
         reader = PassageReader(hit.message - 1, {hit.reference: hit.tool})
@@ -161,23 +165,23 @@ class SearchIndex:
                 return self._text(hit.session, passage)[:MAX_TEXT]
         return ""
 
-    def _entries(self, row: SessionRow, seqs: Sequence[int]) -> Iterator[tuple[int, Entry]]:
-        for found in self._log.rows_at(row.extent, seqs):
-            yield found[1], decode_if_known(found[3], found[4])
+    def _entries(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Entry]:
+        found = self._log.rows_at(list(places))
+        return {place: decode_if_known(row[3], row[4]) for place, row in found.items()}
 
 
-def _groups(rows: Iterable[SessionRow], states: Mapping[int, IndexState]) -> Iterator[list[SessionRow]]:
+def _groups(sessions: Iterable[Indexable], states: Mapping[int, IndexState]) -> Iterator[list[Indexable]]:
     """Yield sessions that one transaction indexes: a commit for each of many small ones would take most of the time."""
-    group: list[SessionRow] = []
+    group: list[Indexable] = []
     entries = size = 0
-    for row in rows:
-        new = row.summary.last - states.get(row.number, _NONE).seq
-        if group and (entries + new > STEP_ROWS or size + row.summary.size > STEP_BYTES):
+    for each in sessions:
+        new = each.last - states.get(each.number, _NONE).seq
+        if group and (entries + new > STEP_ROWS or size + each.size > STEP_BYTES):
             yield group
             group, entries, size = [], 0, 0
-        group.append(row)
+        group.append(each)
         entries += new
-        size += row.summary.size
+        size += each.size
     if group:
         yield group
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,8 @@ COLUMNS = (
     "output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost, holder, fence, beat, beaten"
 )
 """The columns of the session table, in the order of `session_row`."""
+INDEXABLE = "number, id, last, size, entries"
+"""Those that an index needs, in the order of `Indexable`."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -45,6 +47,22 @@ class Summary(msgspec.Struct, frozen=True):
     """The working folder. Empty if it has none."""
 
 
+class Indexable(NamedTuple):
+    """A session as an index sees it: how far it goes. Much cheaper to read than its row."""
+
+    number: int
+    id: str
+    last: int
+    """The seq of its newest entry."""
+    size: int
+    entries: int
+
+    @property
+    def extent(self) -> Extent:
+        """The rows that it should have."""
+        return Extent(self.number, self.last, self.entries == self.last)
+
+
 class SessionRow(msgspec.Struct, frozen=True):
     """A row of the session table."""
 
@@ -63,7 +81,12 @@ class SessionRow(msgspec.Struct, frozen=True):
     @property
     def extent(self) -> Extent:
         """The rows that it should have."""
-        return Extent(self.number, self.summary.last, self.entries == self.summary.last)
+        return self.indexable.extent
+
+    @property
+    def indexable(self) -> Indexable:
+        """What an index must know of it."""
+        return Indexable(self.number, self.summary.id, self.summary.last, self.summary.size, self.entries)
 
 
 class _Columns(msgspec.Struct, frozen=True, array_like=True):
@@ -108,9 +131,21 @@ def session_row(row: Sequence[Any]) -> SessionRow:
             columns.beaten,
         )
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
-        raise DamagedLogError(
-            f"the list of sessions is damaged ({error}); `outrider sessions recover` saves the intact entries"
-        ) from None
+        raise _damaged_list(error) from None
+
+
+def indexables(rows: Sequence[Sequence[Any]]) -> list[Indexable]:
+    """Return sessions from their columns. Raise DamagedLogError if one has a wrong type."""
+    try:
+        return msgspec.convert(rows, list[Indexable])
+    except (msgspec.MsgspecError, OverflowError) as error:
+        raise _damaged_list(error) from None
+
+
+def _damaged_list(error: Exception) -> DamagedLogError:
+    return DamagedLogError(
+        f"the list of sessions is damaged ({error}); `outrider sessions recover` saves the intact entries"
+    )
 
 
 def _summary(row: _Columns, folder: str) -> Summary:

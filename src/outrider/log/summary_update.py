@@ -6,8 +6,10 @@ from outrider.conversation.messages import AttachmentBlock, Message, Usage
 from outrider.log.entries import (
     AttachmentStored,
     AttemptFailed,
+    CallResult,
     CompactionEntry,
     Entry,
+    Intent,
     MessageEntry,
     ResultsClearedEntry,
     RewindEntry,
@@ -18,6 +20,9 @@ from outrider.log.replay import merged
 from outrider.text import clean
 
 TITLE_CHARACTERS = 80
+NOTHING_USED = Usage()
+_ONLY_COUNTED = (Intent, CallResult)
+"""The most frequent entries, which change only the counts."""
 
 
 class SummaryUpdate:
@@ -27,7 +32,7 @@ class SummaryUpdate:
         self.size = 0
         self.entries = 0
         self.turns = 0
-        self.usage = Usage()
+        self.usage = NOTHING_USED
         self.model = ""
         """The model of the newest reply."""
         self.title = ""
@@ -59,12 +64,16 @@ class SummaryUpdate:
     @property
     def counts_turns(self) -> bool:
         """Whether there are replies, or tokens were used."""
-        return bool(self.turns) or self.usage != Usage()
+        return bool(self.turns) or self.usage != NOTHING_USED
 
     def add(self, entry: Entry, size: int) -> None:
         """Add one entry."""
         self.size += size
         self.entries += 1
+        if not isinstance(entry, _ONLY_COUNTED):
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         match entry:
             case MessageEntry(message=message, usage=usage):
                 if message.role == "assistant":

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from outrider.conversation.messages import Usage
-from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry
+from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, Record, TitleEntry
 from outrider.log.rows import Row
 
-USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind)
+USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind, TitleEntry.kind)
 
 
 class Used(msgspec.Struct, frozen=True):
-    """One request to a model: a reply, an attempt that failed, or a summary."""
+    """One request to a model: a reply, an attempt that failed, a summary, or a title."""
 
     seq: int
     time: float
     kind: str
-    """The kind of its entry: `message`, `attempt_failed` or `compacted`."""
+    """The kind of its entry: `message`, `attempt_failed`, `compacted` or `titled`."""
     model: str
     usage: Usage
     first_token: float | None = None
@@ -49,3 +49,14 @@ def used_in(rows: Iterable[Row]) -> Iterator[Used]:
             continue
         if part.usage is not None:
             yield Used(seq, time, kind, part.model, part.usage, part.first_token, part.tokens_after)
+
+
+def context_used(newest: Sequence[Record]) -> int | None:
+    """Return the tokens of the context after the newest reply or compaction."""
+    for record in reversed(newest):
+        match record.entry:
+            case CompactionEntry(tokens_after=tokens):
+                return tokens
+            case MessageEntry(usage=usage) if usage and usage.input_tokens:
+                return usage.total_tokens
+    return None

@@ -196,6 +196,7 @@ class Exchange:
     def _start_answer(self, message: IncomingMessage, send: Send) -> None:
         their_id, method = bytes(message.id), message.method_name()
         if method == PING:
+            self._count_stray()
             send(jsonrpc.response(their_id, {}))
         elif len(self._answers) >= self._bounds.server_requests or jsonrpc.id_key(their_id) in self._answers:
             self._count_stray()

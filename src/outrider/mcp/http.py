@@ -69,6 +69,8 @@ class HttpChannel:
         """The parameters of `initialize`, to begin a new session after the server has lost this one."""
         self._renewing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
+        """The messages that are sent in the background: some of the tasks."""
         self._listening: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -140,7 +142,10 @@ class HttpChannel:
     def _send_later(self, line: bytes) -> None:
         """Send a message in the background: an answer to a server's request, or a notification."""
         self._check_open()
-        self._start(self._post_message(line, {}))
+        if len(self._answers) < self._bounds.answers:
+            task = self._start(self._post_message(line, {}))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
 
     def _drop(self, line: bytes) -> None:
         """Send nothing: since 2026-07-28 closing the stream of a request cancels it, and there is nothing to answer."""

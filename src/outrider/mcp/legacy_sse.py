@@ -41,6 +41,8 @@ class LegacySseChannel:
         self._bounds = bounds
         self._exchange = Exchange(server.name, receiver, bounds)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
+        """The messages that are sent in the background: some of the tasks."""
         self._is_closed = False
 
     async def open(self) -> None:
@@ -85,14 +87,17 @@ class LegacySseChannel:
         for endpoint in filter(None, (self._stream, self._messages)):
             await endpoint.close()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _send_later(self, line: bytes) -> None:
-        if not self._is_closed:
-            self._start(self._post(line))
+        if not self._is_closed and len(self._answers) < self._bounds.answers:
+            task = self._start(self._post(line))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
 
     async def _post(self, line: bytes) -> None:
         assert self._messages is not None

@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -141,10 +141,7 @@ class ApiProvider(ABC):
     @property
     def host(self) -> str:
         """The host of the base URL. Empty if that is not a URL; the request will report it."""
-        try:
-            return urlsplit(self.base_url).hostname or ""
-        except ValueError:
-            return ""
+        return _host_of(self.base_url)
 
     @property
     def searches_tools(self) -> bool:
@@ -225,7 +222,9 @@ class ApiProvider(ABC):
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
             files = renderer.pictures(message)
-            message = self.grouped(portable(message, self.is_own), groups)
+            message = portable(message, self.is_own)
+            if groups:
+                message = self.grouped(message, groups)
             return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
@@ -402,3 +401,11 @@ class ApiProvider(ABC):
         """Return the error class for a status, and a sentence that says what to do."""
         variable = next(iter(self.key_variables), "api_key")
         return classified(status, message, label=self.label, model=self.model, key_variable=variable)
+
+
+@lru_cache(maxsize=64)
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

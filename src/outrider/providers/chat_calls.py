@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -65,8 +65,9 @@ class Calls:
     def __init__(self) -> None:
         self.open: list[_Call] = []
 
-    def take(self, fragments: Iterable[Fragment]) -> Iterator[Delta]:
-        """Read the fragments of one chunk and yield their deltas."""
+    def take(self, fragments: Sequence[Fragment]) -> list[Delta]:
+        """Read the fragments of one chunk and return their deltas."""
+        found: list[Delta] = []
         touched: list[_Call] = []
         for fragment in fragments:
             function = fragment.function or Function()
@@ -80,11 +81,15 @@ class Calls:
                 call = _Call(fragment.index)
                 self.open.append(call)
             call.take(call_id, name, piece)
-            call.extra |= object_of(fragment.extra_content)
+            if fragment.extra_content is not None:
+                call.extra |= object_of(fragment.extra_content)
             touched.append(call)
-            yield ToolCallDelta(call.id, call.name, piece)
+            found.append(ToolCallDelta(call.id, call.name, piece))
+        return found
 
     def _find(self, index: int | None, call_id: str) -> _Call | None:
+        if not call_id and self.open and self.open[-1].index == index:  # the usual piece of the newest call
+            return self.open[-1]
         candidates = [call for call in reversed(self.open) if None in (index, call.index) or call.index == index]
         known = (call for call in candidates if call_id and call.id == call_id)
         return next(known, None) or (candidates[0] if candidates else None)

@@ -139,7 +139,10 @@ class IncomingReply:
         return [TextDelta(text)]
 
     def _take_chunk(self, chunk: Chunk) -> list[Delta]:
-        self._usage = chunk.usage or object_of(object_of(chunk.x_groq).get("usage")) or self._usage
+        if chunk.usage:
+            self._usage = chunk.usage
+        elif chunk.x_groq is not None:
+            self._usage = object_of(object_of(chunk.x_groq).get("usage")) or self._usage
         if chunk.error:
             if is_bad_call(chunk.error):
                 return self._take_bad_call(chunk.error)
@@ -181,7 +184,8 @@ class IncomingReply:
 
     def _take_choice(self, choice: Choice, shown: list[Delta]) -> None:
         if delta := choice.delta or choice.message:
-            self._take_state(delta)
+            if delta.annotations is not None or delta.extra_content is not None or delta.images is not None:
+                self._take_state(delta)
             if delta.reasoning_content is not None or delta.reasoning is not None:
                 shown += self._take_reasoning(delta)
             elif delta.reasoning_details:
@@ -196,11 +200,12 @@ class IncomingReply:
             elif delta.function_call:
                 shown += self._calls.take([Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
-            if choice.finish_reason in _FAILURES:
-                raise IncompleteStreamError(
-                    f"{self._label} ended the stream with an error: {choice.finish_reason}", retryable=True
-                )
-            self._finish_reason = choice.finish_reason or "stop"
+            self._take_finish(choice.finish_reason or "stop")
+
+    def _take_finish(self, reason: str) -> None:
+        if reason in _FAILURES:
+            raise IncompleteStreamError(f"{self._label} ended the stream with an error: {reason}", retryable=True)
+        self._finish_reason = reason
 
     def _take_state(self, delta: ContentDelta) -> None:
         """Keep what the next request must repeat, the pictures and the sources."""

@@ -17,6 +17,7 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from outrider.errors import OutriderError
 from outrider.providers.base import Provider
 
 BYTES_IN_TOKENS = 3.8
@@ -89,6 +90,16 @@ def window_of(provider: Provider) -> int | None:
     """Return the context window of a model in tokens, or None if it is unknown."""
     window = getattr(provider, "window", None)
     return window if isinstance(window, int) else None
+
+
+def window_of_name(model: str) -> int | None:
+    """Return the context window of the model with this name, if it exists and its window is known."""
+    from outrider.providers import resolve  # it imports adapters, which import this module
+
+    try:
+        return window_of(resolve(model))
+    except OutriderError:
+        return None
 
 
 def reply_tokens_of(provider: Provider) -> int | None:

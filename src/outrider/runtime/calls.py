@@ -192,7 +192,6 @@ class Call:
         else:
             self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
             self._task = self._loop.create_task(self._run(tool))
-            self._task.add_done_callback(self._done)
             seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
             if seconds is not None:
                 self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
@@ -207,6 +206,7 @@ class Call:
         if self._task is None:
             self._finish(error_result(self.use.id, reason))
         else:
+            self._task.add_done_callback(lambda _: self.abandon())  # it may end without a result
             self._task.cancel()
             # A sub-agent needs the same time to stop its own calls.
             self._after(CANCEL_GRACE * (2 if self._context.has_spawned else 1), self.abandon)
@@ -224,11 +224,14 @@ class Call:
             raise self.written.error
 
     async def _run(self, tool: Tool) -> None:
-        answer = await self._work(tool)
-        if (self.around.hooks.after_tool or self._hook_context) and not self._stopped:
-            self._cancel_timers()  # the tool has done its work
-            with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
-                answer = await self._after_hooks(tool, answer)
+        try:
+            answer = await self._work(tool)
+            if (self.around.hooks.after_tool or self._hook_context) and not self._stopped:
+                self._cancel_timers()  # the tool has done its work
+                with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
+                    answer = await self._after_hooks(tool, answer)
+        except Exception as error:  # noqa: BLE001 - every call gets a result
+            answer = error_result(self.use.id, f"{self.use.name} failed: {described(error)}")
         self._finish(stopped_result(answer, self._stopped) if self._stopped else answer)
 
     async def _work(self, tool: Tool) -> CallResult:
@@ -253,13 +256,6 @@ class Call:
             text = builder.cut(clean(result.text), why, result.is_json) or f"[{why}]"
             block = result_block(self.use.id, [TextBlock(text)], result.is_error)
             return CallResult(block, result.final, result.details)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        """Set a result for a call that ended without one."""
-        if task.cancelled():
-            self.abandon()
-        elif error := task.exception():
-            self._finish(error_result(self.use.id, f"{self.use.name} failed: {described(error)}"))
 
     def _finish(self, answer: CallResult) -> None:
         if self.answer:

@@ -142,8 +142,9 @@ class Progress:
             self.structured_output, self.has_structured_output = answer.details["structured_output"], True
 
     def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
-        """Count the calls of a reply and their results."""
-        self._repetition.take(calls, results)
+        """Count the calls of a reply and their results, if repetition is limited."""
+        if self._limits.max_repeats is not None:
+            self._repetition.take(calls, results)
 
     def count_subagent(self) -> None:
         """Count a sub-agent. Raises OutriderError if the limit is reached."""
@@ -177,7 +178,7 @@ class Progress:
     @property
     def cost_is_unknown(self) -> bool:
         """Whether there is a cost limit that cannot be kept because the price is unknown."""
-        return self._has_cost_limit and self.turns == 1 and self.usage.cost is None
+        return self.turns == 1 and self._has_cost_limit and self.usage.cost is None
 
     @property
     def _has_cost_limit(self) -> bool:

@@ -64,9 +64,12 @@ class _Open:
         It is not left again: a session works in a task of its own, which ends with the run.
         """
         otel_context.attach(self.context)
+        set_trace_context(self._fields)
+
+    def _fields(self) -> dict[str, str]:
         fields: dict[str, str] = {}
         _PROPAGATOR.inject(fields, self.context)
-        set_trace_context(fields)
+        return fields
 
 
 class SessionTrace:

@@ -26,6 +26,8 @@ class Feed:
         self._log = log
         self.id = id
         self._streams: set[EventStream] = set()
+        self._joining: set[EventStream] = set()
+        """Streams that still read what they missed."""
         self._seq = 0
         """The newest entry that all streams have."""
         self._folder = ""
@@ -38,10 +40,11 @@ class Feed:
     @property
     def is_empty(self) -> bool:
         """Whether no page watches."""
-        return not self._streams
+        return not self._streams and not self._joining
 
     async def join(self, stream: EventStream, after: int) -> None:
         """Send a stream the entries after one that it has, and then everything new."""
+        self._joining.add(stream)
         async with self._reading:
             if not self._streams:
                 summary = await asyncio.to_thread(self._log.session, self.id)
@@ -51,6 +54,7 @@ class Feed:
             else:
                 await self._catch_up(stream, after)
             self._streams.add(stream)
+            self._joining.discard(stream)
         stream.send(encoded("draft", {"keep": 0, **self._draft.fields()}))
         self.connect()
 
@@ -64,9 +68,11 @@ class Feed:
     def leave(self, stream: EventStream) -> None:
         """Send a stream nothing more."""
         self._streams.discard(stream)
+        self._joining.discard(stream)
         if not self._streams and self._live:
             self._live.cancel()
             self._live = None
+            self._draft, self._shown = Draft(), {}
 
     async def advance(self) -> None:
         """Send the new entries of the log."""

@@ -6,131 +6,136 @@ import csv
 import io
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-import msgspec
-
+from outrider.errors import LogError
 from outrider.log.log import Log
-from outrider.log.used import Used
-from outrider.web.session_head import window
+from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, Turn, UsageSums
+from outrider.providers.windows import window_of_name
 from outrider.web.visible import visible
 
 Json = dict[str, Any]
-Key = tuple[str, str, str]
-"""A day, a model and a folder."""
-DIMENSIONS = ("day", "model", "folder")
-OVERLAP_SECONDS = 5.0
-"""Sessions that were changed this long before the last reading are read again: clocks of processes differ a little."""
-
-
-class Sums(msgspec.Struct):
-    """What was used by some requests."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost: float = 0.0
-    first_token: float = 0.0
-    measured: int = 0
-    """The requests whose time to the first token is known."""
-
-    def add(self, used: Used) -> None:
-        """Add a request."""
-        self.requests += 1
-        self.input_tokens += used.usage.input_tokens
-        self.output_tokens += used.usage.output_tokens
-        self.cached_tokens += used.usage.cached_tokens
-        self.cost += used.usage.cost or 0.0
-        if used.first_token is not None:
-            self.first_token += used.first_token
-            self.measured += 1
-
-    def merge(self, other: Sums) -> None:
-        """Add other sums."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def fields(self) -> Json:
-        """Return the sums with the shares that the plots show."""
-        return {
-            "requests": self.requests,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cached_tokens": self.cached_tokens,
-            "cached_share": self.cached_tokens / self.input_tokens if self.input_tokens else None,
-            "cost": self.cost,
-            "first_token": self.first_token / self.measured if self.measured else None,
-        }
+DIMENSIONS: dict[str, Dimension] = {"day": "quarter", "model": "model", "folder": "folder"}
+INDEX_SECONDS = 0.1
+"""How long one request indexes what is new. The page shows what there is, and asks again for the rest."""
+MOST_POINTS = 2_000
+"""Turns in the plot of a session, and rows in its table."""
 
 
 class Figures:
-    """The sums of all sessions. Only sessions that changed are read again; messages are never kept."""
+    """The sums of all sessions. The log has an index of them; messages are not read."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._sessions: dict[str, dict[Key, Sums]] = {}
-        self._read_at = 0.0
-        self._reading = threading.Lock()
+        self._is_closed = threading.Event()
 
-    def by(self, dimension: str, *, days: float | None = None) -> list[Json]:
-        """Return the sums by day, by model or by folder, in order of their names."""
+    def by(self, dimension: str, *, days: float | None = None, seconds: float = threading.TIMEOUT_MAX) -> Json:
+        """Return the sums by day, by model or by folder in order of their names, and whether they are complete.
+
+        What is new is indexed first, for about `seconds`.
+        """
         if dimension not in DIMENSIONS:
             raise ValueError(f"choose one of {', '.join(DIMENSIONS)}")
-        place = DIMENSIONS.index(dimension)
-        first = _day(time.time() - days * 86400) if days else ""
-        with self._reading:
-            self._update()
-            found: dict[str, Sums] = {}
-            for sums in self._sessions.values():
-                for key, each in sums.items():
-                    if key[0] >= first:
-                        found.setdefault(key[place], Sums()).merge(each)
-        return [{"name": visible(name) or "–", **found[name].fields()} for name in sorted(found)]
+        since = _midnight(time.time() - days * 86400) if days else 0.0
+        report = self._log.used(DIMENSIONS[dimension], since=since, seconds=seconds)
+        found: dict[str, UsageSums] = {}
+        for key, sums in report.sums:
+            found.setdefault(key if isinstance(key, str) else _day(key * QUARTER_SECONDS), UsageSums()).merge(sums)
+        rows = [{"name": visible(name) or "–", **_fields(found[name])} for name in sorted(found)]
+        return {"rows": rows, "complete": report.progress.is_complete}
 
-    def _update(self) -> None:
-        began = time.time()
-        for summary, used in self._log.used_since(self._read_at - OVERLAP_SECONDS):
-            self._sessions[summary.id] = _sums(used, summary.model, summary.folder)
-        self._read_at = began
+    def prepare(self) -> None:
+        """Index the log in steps, so that the first plots are complete."""
+        with suppress(LogError):  # the page says so when it asks
+            while not self._is_closed.is_set() and not self.by("model", seconds=INDEX_SECONDS)["complete"]:
+                pass
+
+    def close(self) -> None:
+        """End `prepare` soon."""
+        self._is_closed.set()
 
 
-def _sums(used: Iterable[Used], model: str, folder: str) -> dict[Key, Sums]:
-    found: dict[Key, Sums] = {}
-    for each in used:
-        found.setdefault((_day(each.time), each.model or model, folder), Sums()).add(each)
-    return found
+def _fields(sums: UsageSums) -> Json:
+    """Return sums with the shares that the plots show."""
+    return {
+        "requests": sums.requests,
+        "input_tokens": sums.input_tokens,
+        "output_tokens": sums.output_tokens,
+        "cached_tokens": sums.cached_tokens,
+        "cached_share": sums.cached_tokens / sums.input_tokens if sums.input_tokens else None,
+        "cost": sums.cost,
+        "first_token": sums.first_token / sums.measured if sums.measured else None,
+    }
 
 
 def _day(moment: float) -> str:
     try:
         return time.strftime("%Y-%m-%d", time.localtime(moment))
-    except (OverflowError, ValueError, OSError):  # a damaged time
+    except (OverflowError, ValueError, OSError):  # an imported entry may have any time
         return ""
 
 
+def _midnight(moment: float) -> float:
+    """Return the beginning of a day where the server runs."""
+    try:
+        return time.mktime((*time.localtime(moment)[:3], 0, 0, 0, 0, 0, -1))
+    except (OverflowError, ValueError, OSError):  # before all calendars
+        return 0.0
+
+
 def context_by_turn(log: Log, id: str) -> Json:
-    """Return the tokens of the context after each turn of a session, with its compactions."""
+    """Return the tokens of the context after each turn of a session, with its compactions.
+
+    `points` are for a plot: of a long session, the highest and the lowest of each stretch. `turns` are the newest.
+    """
     summary = log.session(id)
-    turns: list[Json] = []
-    for each in log.used(summary.id):
-        tokens = each.tokens_after if each.kind == "compacted" else each.usage.total_tokens
-        if each.kind != "attempt_failed":
-            point: Json = {"turn": len(turns) + 1, "seq": each.seq, "time": each.time, "tokens": tokens}
-            turns.append(point | {"compacted": each.kind == "compacted", "cost": each.usage.cost})
-    return {"title": visible(summary.title), "window": window(summary.model), "turns": turns}
+    turns = log.turns(summary.id)
+    return {
+        "title": visible(summary.title),
+        "window": window_of_name(summary.model),
+        "count": len(turns),
+        "points": [[number, turn.tokens] for number, turn in outline(turns, MOST_POINTS)],
+        "turns": list(turn_rows(turns, max(0, len(turns) - MOST_POINTS))),
+    }
+
+
+def turn_rows(turns: Sequence[Turn], start: int = 0) -> Iterator[Json]:
+    """Yield the rows of the table, from one of them on."""
+    for number in range(start, len(turns)):
+        seq, moment, tokens, is_compaction, cost = turns[number]
+        row: Json = {"turn": number + 1, "seq": seq, "time": moment, "tokens": tokens}
+        yield row | {"compacted": is_compaction, "cost": cost}
+
+
+def outline(turns: Sequence[Turn], most: int) -> list[tuple[int, Turn]]:
+    """Return numbered turns whose line looks as that of all: of each stretch the highest and the lowest.
+
+    >>> [number for number, _ in outline([Turn(0, 0.0, tokens, False, None) for tokens in (1, 5, 3, 2, 9, 4)], 4)]
+    [1, 2, 4, 5]
+    """
+    numbered = list(enumerate(turns, 1))
+    if len(numbered) <= most:
+        return numbered
+    length = -(-len(numbered) // (most // 2))
+    kept: list[tuple[int, Turn]] = []
+    for start in range(0, len(numbered), length):
+        stretch = sorted(numbered[start : start + length], key=lambda each: each[1].tokens)
+        kept += sorted({stretch[0][0]: stretch[0], stretch[-1][0]: stretch[-1]}.values())
+    return kept
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows as CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front."""
-    found = list(rows)
     output = io.StringIO()
-    writer = csv.DictWriter(output, list(found[0]) if found else ["name"], lineterminator="\r\n")
-    writer.writeheader()
-    for row in found:
+    writer = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(output, list(row), lineterminator="\r\n")
+            writer.writeheader()
         writer.writerow({name: _harmless(value) for name, value in row.items()})
-    return output.getvalue()
+    return output.getvalue() or "name\r\n"
 
 
 def _harmless(value: Any) -> Any:

@@ -32,6 +32,7 @@ class Hub:
         self._streams: set[EventStream] = set()
         self._feeds: dict[str, Feed] = {}
         self._questions: list[Json] = []
+        self._asking = asyncio.Lock()
         self._sessions: dict[str, Json] = {}
         self._listed = 0.0
         self._watching: asyncio.Task[None] | None = None
@@ -41,9 +42,9 @@ class Hub:
         stream = EventStream()
         session = request.query.get("session", "")
         after = int(request.headers.get("Last-Event-ID") or request.query.get("after") or 0)
-        await self._look_now()
+        await self._look_at_questions()
         self._streams.add(stream)
-        if self._watching is None:
+        if self._watching is None or self._watching.done():
             self._watching = asyncio.get_running_loop().create_task(self._watch())
         stream.send(encoded("questions", self._questions))
         try:
@@ -103,20 +104,19 @@ class Hub:
     async def _look(self) -> None:
         """Tell the pages what has changed."""
         with suppress(LogError):  # busy or damaged; requests of the page say so
-            if await self._look_now():
-                self._send(encoded("questions", self._questions))
+            await self._look_at_questions()
             for feed in list(self._feeds.values()):
                 feed.connect()
                 await feed.advance()
             await self._look_at_sessions()
 
-    async def _look_now(self) -> bool:
-        """Read the questions that wait. Return whether they are others than before."""
-        before = self._questions
-        self._questions = await asyncio.to_thread(
-            lambda: [question_fields(each) for each in self._log.inbox.questions()]
-        )
-        return before != self._questions
+    async def _look_at_questions(self) -> None:
+        """Read the questions that wait, one reading at a time. Tell all pages if they are others than before."""
+        async with self._asking:
+            found = await asyncio.to_thread(lambda: [question_fields(each) for each in self._log.inbox.questions()])
+            if found != self._questions:
+                self._questions = found
+                self._send(encoded("questions", found))
 
     async def _look_at_sessions(self) -> None:
         now = asyncio.get_running_loop().time()

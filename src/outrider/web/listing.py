@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.passages import Found
-from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import Summary
@@ -53,13 +52,12 @@ def _search(log: Log, query: ListQuery) -> Json:
     by_session: dict[str, list[Found]] = {}
     for each in found:
         by_session.setdefault(each.session, []).append(each)
-    sessions = []
-    for name, passages in by_session.items():
-        try:
-            summary = log.session(name)
-        except LogError:  # deleted just now
-            continue
-        sessions.append(summary_fields(summary) | {"found": _passages(passages)})
+    summaries = log.summaries(list(by_session))  # without those that were deleted just now
+    sessions = [
+        summary_fields(summaries[name]) | {"found": _passages(passages)}
+        for name, passages in by_session.items()
+        if name in summaries
+    ]
     return {"sessions": sessions, "more": False, "full": len(found) == MAX_FOUND}
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from outrider.coding.remote.bodies import shown_diff
 from outrider.log.log import Log
 from outrider.log.questions import Answer, Body, ElicitationQuestion, Question
-from outrider.web.entries import json_text, proposed_diff
+from outrider.web.entries import json_text
 from outrider.web.markdown import safe_address
 from outrider.web.visible import visible
 
@@ -48,7 +49,7 @@ def _body(body: Body) -> Json:
         "access": body.access,
         "asker": visible(body.asker),
         "command": visible(command[:MAX_TEXT]) if isinstance(command, str) else "",
-        "diff": visible((body.diff or proposed_diff(body.tool, body.input))[:MAX_TEXT]),
+        "diff": visible(shown_diff(body)[:MAX_TEXT]),
         "input": visible(json_text(body.input)[:MAX_TEXT]),
         "always": [visible(rule) for rule in body.always],
     }

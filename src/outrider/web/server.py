@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources import files
@@ -15,7 +16,7 @@ from outrider.errors import AttachmentError, OutriderError, SessionHeldError, Un
 from outrider.log.log import Log
 from outrider.log.questions import Say
 from outrider.web.access import Access, add_headers, refused
-from outrider.web.figures import Figures, as_csv, context_by_turn
+from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
 from outrider.web.files import file_response, pdf_page_response
 from outrider.web.hub import Hub
 from outrider.web.listing import ListQuery, list_sessions
@@ -60,7 +61,8 @@ class Server:
         self._add_reading(app.router, f"{below}/api")
         self._add_changing(app.router, f"{below}/api")
         app.router.add_get(f"{below}/api/events", self.hub.stream)
-        app.on_shutdown.extend([self.hub.close, self.talks.close])
+        app.on_startup.append(self._prepare)
+        app.on_shutdown.extend([self.hub.close, self.talks.close, self._end_preparing])
         return app
 
     def _add_changing(self, router: web.UrlDispatcher, api: str) -> None:
@@ -122,20 +124,29 @@ class Server:
         folders, models = self.log.folders_and_models()
         return {"folders": folders, "models": models}
 
-    def _figures_by(self, request: web.Request) -> Any:
+    def _figures_by(self, request: web.Request, seconds: float = INDEX_SECONDS) -> Any:
         days = request.query.get("days")
-        return self.figures.by(request.match_info["by"], days=float(days) if days else None)
+        return self.figures.by(request.match_info["by"], days=float(days) if days else None, seconds=seconds)
 
     async def _csv(self, request: web.Request) -> web.Response:
-        rows = await asyncio.to_thread(self._figures_by, request)
-        return csv_response(rows, f"outrider-{request.match_info['by']}.csv")
+        found = await asyncio.to_thread(self._figures_by, request, threading.TIMEOUT_MAX)
+        return csv_response(found["rows"], f"outrider-{request.match_info['by']}.csv")
 
     async def _context_csv(self, request: web.Request) -> web.Response:
-        found = await asyncio.to_thread(context_by_turn, self.log, id_in(request))
-        return csv_response(found["turns"], "outrider-context.csv")
+        turns = await asyncio.to_thread(self.log.turns, id_in(request))
+        return await asyncio.to_thread(csv_response, turn_rows(turns), "outrider-context.csv")
+
+    async def _prepare(self, _: web.Application) -> None:
+        self._preparing = asyncio.ensure_future(asyncio.to_thread(self.figures.prepare))
+
+    async def _end_preparing(self, _: web.Application) -> None:
+        self.figures.close()
+        await asyncio.wait([self._preparing])
 
     def _wire(self, request: web.Request) -> Any:
-        return turn_request(self.log, id_in(request), number(request, "seq"), request.query.get("as", ""))
+        wanted, before = request.query.get("as", ""), request.query.get("before")
+        place = self.log, id_in(request), number(request, "seq")
+        return turn_request(*place, wanted, int(before) if before else None)
 
     async def _attachment(self, request: web.Request) -> web.Response:
         mime_type, name = request.query.get("type", ""), request.query.get("name", "")

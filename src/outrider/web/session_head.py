@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from outrider.conversation.messages import Usage
-from outrider.errors import LogError, OutriderError
+from outrider.errors import LogError
 from outrider.log.entries import (
     AttemptFailed,
     CallResult,
-    CompactionEntry,
     Intent,
     MessageEntry,
     Record,
@@ -19,8 +18,8 @@ from outrider.log.entries import (
 )
 from outrider.log.log import Log
 from outrider.log.summary import Summary
-from outrider.providers import resolve
-from outrider.providers.windows import window_of
+from outrider.log.used import context_used
+from outrider.providers.windows import window_of_name
 from outrider.web.entries import usage_fields
 from outrider.web.listing import summary_fields
 
@@ -44,7 +43,7 @@ def session_head(log: Log, id: str) -> Json:
         "listening": fields["open"] and log.inbox.is_listening(summary.id),
         "effort": settings.effort or "",
         "tools": list(settings.tools or ()),
-        "context": {"used": context_used(newest), "window": window(summary.model)},
+        "context": {"used": context_used(newest), "window": window_of_name(summary.model)},
         "shortened": len(log.shortenings(summary.id)),
         "children": children,
         "total": usage_fields(usage),
@@ -87,22 +86,3 @@ def is_working(newest: Sequence[Record]) -> bool:
             case CallResult() | RunCancelled() | AttemptFailed() | RewindEntry():
                 return False
     return False
-
-
-def context_used(newest: Sequence[Record]) -> int | None:
-    """Return the tokens of the context after the newest reply or compaction."""
-    for record in reversed(newest):
-        match record.entry:
-            case CompactionEntry(tokens_after=tokens):
-                return tokens
-            case MessageEntry(usage=usage) if usage and usage.input_tokens:
-                return usage.total_tokens
-    return None
-
-
-def window(model: str) -> int | None:
-    """Return the context window of a model, if it is known."""
-    try:
-        return window_of(resolve(model))
-    except OutriderError:
-        return None

@@ -52,7 +52,9 @@ class Talks:
         front = TalkFront()
         bench = await asyncio.to_thread(_new_bench, self._log, id, front)
         try:
-            talk = Talk(bench, bench.open(self._log, id), front, text)
+            session = bench.open(self._log, id)
+            bench.restore_mode(self._log, id)
+            talk = Talk(bench, session, front, text)
         except BaseException:
             bench.close()
             raise
@@ -117,7 +119,7 @@ class Talk:
 
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""
-        self._bench.permissions.mode = mode
+        self._bench.use_mode(mode, self._session)
 
     async def close(self) -> None:
         """Release the session, so that other programs can open it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.coding.wire import pretty, sending_provider, session_request
+from outrider.coding.wire import end_of_request, pretty, sending_provider
 from outrider.errors import LogError, UnknownModelError
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
@@ -16,8 +16,12 @@ EXAMPLE_MODEL = "anthropic/balanced"
 """For sessions of models that run in the process and send no request."""
 
 
-def turn_request(log: Log, id: str, seq: int, wanted: str = "") -> Json:
-    """Return the request whose reply is entry `seq`: for its model, or for another."""
+def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | None = None) -> Json:
+    """Return the request whose reply is entry `seq`: for its model, or for another.
+
+    A long request is shown in pages, each with some of its messages. The first page has the newest; `earlier` is the
+    `before` of the next one, or None.
+    """
     records = log.after(id, seq - 1, 1)
     if not records or not isinstance(entry := records[0].entry, MessageEntry) or entry.message.role != "assistant":
         raise LogError(f"entry {seq} is not a reply")
@@ -30,9 +34,14 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "") -> Json:
             if name in (wanted, EXAMPLE_MODEL):
                 raise
     assert provider
-    body = provider.render(session_request(log, id, model, upto=seq - 1))
+    request, earlier = end_of_request(log, id, model, upto=min(seq, before or seq) - 1)
     url = without_password(provider.url())
-    return {"model": visible(model), "address": f"POST {url}" if "://" in url else url, "body": visible_json(body)}
+    return {
+        "model": visible(model),
+        "address": f"POST {url}" if "://" in url else url,
+        "body": visible_json(provider.render(request)),
+        "earlier": earlier + 1 if earlier else None,
+    }
 
 
 def visible_json(body: bytes) -> str:

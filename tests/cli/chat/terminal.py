@@ -97,6 +97,8 @@ class Terminal:
         self._screen.answer = self.type
         self._stream = pyte.ByteStream(self._screen)
         self._size = (columns, lines)
+        self._lines: list[str] | None = None
+        """What can be seen, until more is drawn: to put it together takes longer than to wait for it."""
 
     async def __aenter__(self) -> Terminal:
         self._master, slave = pty.openpty()
@@ -151,8 +153,12 @@ class Terminal:
         if not data:
             asyncio.get_running_loop().remove_reader(self._master)
             return
+        self._draw(data)
+
+    def _draw(self, data: bytes) -> None:
         self.raw += data
         self._stream.feed(data)
+        self._lines = None
 
     # What the person does
 
@@ -187,6 +193,7 @@ class Terminal:
         """Change the size of the window."""
         self._set_size(columns, lines)
         self._screen.resize(lines, columns)
+        self._lines = None
         os.killpg(self.process.pid, signal.SIGWINCH)
 
     def _set_size(self, columns: int, lines: int) -> None:
@@ -195,9 +202,15 @@ class Terminal:
     # What they see
 
     @property
+    def _display(self) -> list[str]:
+        if self._lines is None:
+            self._lines = self._screen.display
+        return self._lines
+
+    @property
     def screen(self) -> str:
         """The lines that can be seen."""
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        return "\n".join(line.rstrip() for line in self._display)
 
     @property
     def rows(self) -> list[list[Char]]:
@@ -261,7 +274,7 @@ class Terminal:
 
     def at_the_prompt(self) -> bool:
         """Whether a line is being edited."""
-        line = self._screen.display[self._screen.cursor.y]
+        line = self._display[self._screen.cursor.y]
         return line.startswith(("› ", "· ")) and b"\x1b[?2004h" in self.raw and not self._pasting_off()
 
     def _pasting_off(self) -> bool:
@@ -285,8 +298,7 @@ class Terminal:
     def _read_rest(self) -> None:
         with contextlib.suppress(OSError):
             while data := os.read(self._master, 65536):
-                self.raw += data
-                self._stream.feed(data)
+                self._draw(data)
 
 
 async def until(true: Callable[[], object], deadline: float = DEADLINE, what: str = "it") -> None:

@@ -174,3 +174,17 @@ def test_a_prompt_of_print_calls_a_command(line: str, home: Path, project: Path)
     assert ended.returncode == 0, ended.stderr
     expected = "What is 2+2? Not src." if "review" in line else "Write an AGENTS.md at the root"
     assert expected in ended.stdout
+
+
+def test_a_prompt_of_print_that_calls_nothing_is_wrong_usage(home: Path, project: Path) -> None:
+    write(project / ".claude/commands", "review", "Review it.")
+    ended = outrider("-p", "/reveiw src", "--model", "demo", cwd=project)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "there is no command or skill /reveiw; did you mean /review?" in ended.stderr
+    assert "There are: /init, /review." in ended.stderr
+
+
+@pytest.mark.parametrize("prompt", ["/usr is what?", " /reveiw", "/a/b is what?", "/ is what?"])
+def test_a_path_or_a_space_at_the_beginning_is_no_call(prompt: str, home: Path, project: Path) -> None:
+    ended = outrider("-p", prompt, "--model", "demo", cwd=project)
+    assert ended.returncode == 0, ended.stderr

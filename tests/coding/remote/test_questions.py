@@ -7,10 +7,11 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from outrider.coding.permissions.question import Answer, Mode, Question
-from outrider.coding.remote.bodies import changed_lines, permission_body
+from outrider.coding.remote.bodies import changed_lines, permission_body, shown_diff
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import ValidationError
 from outrider.log.log import Log
@@ -223,6 +224,16 @@ def test_a_question_carries_the_whole_call() -> None:
     assert [option.id for option in body.options] == ["once", "always", "no"]
     assert [option.allows for option in body.options] == [True, True, False]
     assert body.always == ("Bash(make)",)
+
+
+def test_a_question_has_the_content_of_a_write_once() -> None:
+    content = "".join(f"line {number}\n" for number in range(1_000))
+    write = Question("c", "Write", {"file_path": "a.py", "content": content}, "it writes")
+    body = permission_body(write, Path("/"), "ask")
+    assert len(msgspec.json.encode(body)) < 1.5 * len(msgspec.json.encode(content))
+    assert shown_diff(body).splitlines() == [f"+{line}" for line in content.splitlines()]
+    edit = permission_body(EDIT, Path("/"), "ask")
+    assert shown_diff(edit) == "-a = 1\n+a = 2"
 
 
 @pytest.mark.parametrize("seed", [*range(15), *only_long(*range(15, 100))])

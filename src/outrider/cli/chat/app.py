@@ -38,8 +38,8 @@ from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
 from outrider.coding.config.loading import Loaded
-from outrider.coding.mcp.prompts import is_prompt
 from outrider.coding.permissions.question import MODES, Answer, Question
+from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
 from outrider.coding.rewinding import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
@@ -73,6 +73,7 @@ class Chat:
         self._current = CurrentSession(
             loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit, self._on_server_notice
         )
+        self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
         self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
         self._turn = TurnRunner(self._view, self._exit)
@@ -149,7 +150,7 @@ class Chat:
                 text = (await self._editor.read(typed, self._front.has_message)).strip()
                 self._turn.line_was_read()
                 typed = await self._work(self._waiting.ask_all()) if self._waiting else ""
-                if _is_command(text) and not await self._is_prompt(text):
+                if looks_like_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if isinstance(next_step, Exit):
                         return
@@ -182,7 +183,7 @@ class Chat:
             return False
         with contextlib.suppress(OutriderError):  # shown when the result is needed
             await self._preparation.finished()
-            return is_prompt(text, self._current.servers) or self._current.bench.prompt_commands.has(text)
+            return calls_by_name(text, self._current.bench.prompt_commands, self._current.servers)
         return False
 
     async def _run_command(self, text: str) -> Next:
@@ -288,7 +289,7 @@ class Chat:
 
     def _send(self, line: str) -> bool:
         """Queue a line that was sent during a turn. A command stays in the input: it waits for the end of the turn."""
-        if _is_command(line):
+        if looks_like_command(line):
             return False
         self._steering.send(line)
         return True
@@ -369,9 +370,3 @@ class Chat:
             self._current.close()
         if session and has_messages:
             self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")
-
-
-def _is_command(text: str) -> bool:
-    """Return whether the text is a command; a path at the beginning of a sentence is not."""
-    word = text.split(maxsplit=1)[0] if text else ""
-    return word.startswith("/") and "/" not in word[1:] and not os.path.lexists(word)

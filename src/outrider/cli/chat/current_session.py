@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
+from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
     from outrider.coding.mcp.finding import FoundServers
@@ -45,6 +47,8 @@ class CurrentSession:
         self._on_server_notice = on_server_notice
         self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
+        self.has_given_mode = False
+        """Whether the user gave the mode when the chat was started. Then a resumed session does not change it."""
         self.model = model
         """The model chosen by the user; None uses that of the session or of the settings."""
         self._effort: EffortChoice | None = effort
@@ -140,6 +144,8 @@ class CurrentSession:
             self.session = self.bench.open(
                 self.log, model=self.model, effort=self._effort, observer=self._observer, titled=True
             )
+            if self.mode != self._settings.permissions.mode:
+                self.bench.use_mode(self.mode, self.session)
         self.bench.permissions.mode = self.mode  # it may have changed while the bench was being created
         return self.session
 
@@ -156,7 +162,18 @@ class CurrentSession:
         if bench is not self._bench:
             self.leave()
         self.session, self._bench = opened, bench
+        self._restore_mode(found)
         return opened
+
+    def _restore_mode(self, id: str) -> None:
+        """Use the mode that the resumed session had, if that allows no more. Say what changes."""
+        self.bench.permissions.mode = before = self.mode
+        if self.has_given_mode:
+            return
+        note = self.bench.restore_mode(self.log, id)
+        self.mode = self.bench.permissions.mode
+        if note or self.mode != before:
+            self._observer(Notice(note or sentences.mode_is(self.mode)))
 
     def leave(self) -> None:
         """Close the session and its background commands; the next message starts a new one."""
@@ -210,7 +227,7 @@ class CurrentSession:
         """Change the permission mode."""
         self.mode = mode
         if self._bench:
-            self._bench.permissions.mode = mode
+            self._bench.use_mode(mode, self.session)
 
     @property
     def model_name(self) -> str:

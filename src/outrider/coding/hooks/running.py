@@ -107,7 +107,7 @@ class HookRunner:
         """Return what the program reads, in the form that other agents have."""
         common = {
             "session_id": event.session,
-            "transcript_path": "",
+            "transcript_path": "",  # there is no file of the session, and hooks cannot read the log
             "cwd": str(event.cwd),
             "permission_mode": self._mode(),
             "hook_event_name": hook.event,

@@ -23,6 +23,11 @@ WIDTH: tuple[Mode, ...] = ("plan", "ask", "edits", "all")
 """The modes, from the one that allows the least."""
 
 
+def parse_mode(name: str | None) -> Mode | None:
+    """Return the mode of that name, or None."""
+    return next((mode for mode in MODES if mode == name), None)
+
+
 def narrower(one: Mode, other: Mode) -> Mode:
     """Return the mode that allows less.
 

@@ -29,7 +29,8 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
         title=title(question.tool, question.input, folder),
         reason=question.reason,
         access=str(question.input.get("access") or "read") if is_command else "",
-        diff="\n".join(changed_lines(question.tool, question.input)),
+        # The content of a Write is in its input already, and may be large.
+        diff="" if question.tool == "Write" else "\n".join(changed_lines(question.tool, question.input)),
         always=question.always,
         asker=question.asker,
         options=tuple(_permission_options(question, mode)),
@@ -51,6 +52,11 @@ def elicitation_body(question: Elicitation) -> ElicitationQuestion:
 def offers_edits(question: Question, mode: Mode) -> bool:
     """Return whether the mode `edits` would change the answer to questions like this."""
     return question.tool in EDIT_TOOLS and mode == "ask"
+
+
+def shown_diff(body: PermissionQuestion) -> str:
+    """Return all lines that the call removes and adds, or ""."""
+    return body.diff or "\n".join(changed_lines(body.tool, body.input))
 
 
 def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], str] = str) -> list[str]:

@@ -24,18 +24,25 @@ from outrider.log.postgres.address import Address
 from outrider.log.postgres.files import PostgresStore, remove_unreferenced_files
 from outrider.log.postgres.link import Database, Line, LoopThread
 from outrider.log.postgres.schema import Connection
-from outrider.log.postgres.statements import NOW, ROW, Addition, add, created_as, insert
+from outrider.log.postgres.statements import NOW, ROW, Addition, add, create, created_as, insert
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_filter import SessionFilter
 from outrider.log.snapshot_store import SnapshotStore
-from outrider.log.summary import COLUMNS, SessionRow, session_row
+from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
+from outrider.log.usage_tables import UsageTables
 
 T = TypeVar("T")
 PAGE = 256
 """The number of rows in one read of a session."""
 STOP_SECONDS = 20.0
 _FOLDER = "settings::json ->> 'cwd'"
+_RELEASE = """
+    WITH released AS (UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING number),
+        question AS (DELETE FROM question USING released WHERE session = number),
+        signal AS (DELETE FROM signal USING released WHERE session = released.number)
+    DELETE FROM listener USING released WHERE session = number
+"""
 
 
 class PostgresBackend:
@@ -83,10 +90,10 @@ class PostgresBackend:
         listed = f"parent = '' AND title <> '' AND {condition} ORDER BY opened DESC LIMIT $1 OFFSET $2"
         return self._find(listed, limit, offset, *values)
 
-    def matching(self, where: SessionFilter) -> list[SessionRow]:
-        """Return all sessions that the filter describes."""
+    def indexable(self, where: SessionFilter) -> list[Indexable]:
+        """Return how far each session goes that the filter describes."""
         condition, values = _condition(where, first=1)
-        return self._find(f"{condition} ORDER BY number", *values)
+        return indexables(self._fetch(f"SELECT {INDEXABLE} FROM session WHERE {condition} ORDER BY number", *values))
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
         """Return the working folders and the models of the sessions that a list shows."""
@@ -103,6 +110,10 @@ class PostgresBackend:
     def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
         """Return those of the sessions that are there."""
         return self._find("number = ANY($1)", list(numbers))
+
+    def named(self, ids: Sequence[str]) -> list[SessionRow]:
+        """Return those of the sessions that are there."""
+        return self._find("id = ANY($1)", list(ids))
 
     def children(self, id: str) -> list[SessionRow]:
         """Return the sessions with this parent."""
@@ -124,13 +135,14 @@ class PostgresBackend:
         start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
         return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
 
-    def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
-        """Return those of the rows that are there."""
-        rows = self._fetch_rows("session = $1 AND seq = ANY($2) ORDER BY seq", extent.session, list(seqs))
+    def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
+        """Return the rows by session number and seq, if they are there."""
+        wanted = "(session, seq) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))"
+        rows = self._fetch_rows(wanted, [number for number, _ in places], [seq for _, seq in places])
         for each in rows:
             if not is_intact(each):
                 raise damaged_entry(each[1])
-        return rows
+        return {(each[0], each[1]): each for each in rows}
 
     def newest_rows(self, extent: Extent, count: int) -> list[Row]:
         """Return the newest rows, oldest first."""
@@ -143,9 +155,24 @@ class PostgresBackend:
         rows = self._fetch_rows("session = $1 AND kind = ANY($2) ORDER BY seq", extent.session, list(kinds))
         return [each for each in rows if is_intact(each)]
 
-    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
-        """Yield the intact rows of these kinds of each session."""
-        return (self.rows_of_kinds(extent, kinds) for extent in extents)
+    def rows_of_each(
+        self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
+    ) -> Iterator[list[Row]]:
+        """Yield the next intact rows of these kinds of each session, which one query reads."""
+        rows = self._fetch(
+            f"SELECT {ROW} FROM unnest($1::bigint[], $2::bigint[]) AS start (number, after), LATERAL ("
+            f"SELECT {ROW} FROM event WHERE session = number AND seq > after AND kind = ANY($3) "
+            "ORDER BY seq LIMIT $4) AS event ORDER BY session, seq",
+            *([extent.session for extent, _ in starts], [after for _, after in starts], list(kinds), count),
+        )
+        found: dict[int, list[Row]] = {}
+        for each in rows:
+            found.setdefault(each[0], []).append(each)
+        for extent, after in starts:
+            its_rows = found.get(extent.session, [])
+            if not all(map(is_intact, its_rows)):
+                its_rows = [each for each in self.rows_of_kinds(extent, kinds) if each[1] > after][:count]
+            yield its_rows
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
         """Return the id of each session and the checksum of one entry."""
@@ -206,20 +233,21 @@ class PostgresBackend:
     def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
         """Create a session, held with fence 1."""
         created, writer = time.time(), self._writer
+        attempts = 0
 
         async def work(connection: Connection) -> int:
-            number = await created_as(connection, started.session, created)
-            if number is None:
+            nonlocal attempts
+            attempts += 1
+            number = await created_as(connection, started.session, created) if attempts > 1 else None
+            if number is None and link is not None:
                 async with connection.transaction():
-                    number = await insert(connection, started, created, holder.encoded)
-                    if number is None:
-                        raise SessionHeldError(f"the session {started.session[:8]} was just created; try again")
-                    append.number = number
-                    additions = [Addition.of(append, 0)]
-                    if link:
-                        additions.append(Addition.of(link, writer.last.get(link.number, -1)))
-                    if len(await add(connection, additions)) < len(additions):
+                    number = await create(connection, started, created, holder.encoded, append)
+                    if number and not await add(connection, [Addition.of(link, writer.last.get(link.number, -1))]):
                         raise SessionLostError(LOST)
+            elif number is None:
+                number = await create(connection, started, created, holder.encoded, append)
+            if number is None:
+                raise SessionHeldError(f"the session {started.session[:8]} was just created; try again")
             writer.last[number] = len(append.bodies)
             if link:
                 writer.last[link.number] += len(link.bodies)
@@ -251,9 +279,7 @@ class PostgresBackend:
         """Clear the holder if the fence is still this one."""
 
         async def work(connection: Connection) -> None:
-            query = "UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING true"
-            if await connection.fetchval(query, number, fence):
-                await _forget_inbox(connection, [number])
+            await connection.execute(_RELEASE, number, fence)
 
         (self._writer.run_or_post if wait else self._writer.post)(work)
 
@@ -358,6 +384,12 @@ class PostgresBackend:
         from outrider.log.postgres.passages import PostgresPassageTables  # few programs search
 
         return PostgresPassageTables(self._change)
+
+    def usage_tables(self) -> UsageTables:
+        """Return the usage index, which is in the same database."""
+        from outrider.log.postgres.usage import PostgresUsageTables  # few programs add up
+
+        return PostgresUsageTables(self._change)
 
     def inbox_tables(self) -> InboxTables:
         """Return the tables of questions and messages."""

@@ -124,7 +124,7 @@ def _trigrams(text: str) -> list[str]:
 
 
 async def _hits(query: SearchQuery, scope: Scope, limit: int, connection: Connection) -> list[Hit]:
-    order = ("time", "id") if len(scope.sessions) > 1 else ("id",)
+    order = ("id",) if scope.is_one_session else ("time", "id")
     found = await _whole_first(query, scope, order, limit, connection)
     if not found and len(query.words) > 1:
         matches = [await _matching([word], scope, order, connection) for word in query.words]
@@ -167,8 +167,11 @@ async def _matching(
 def _condition(words: Iterable[str], scope: Scope) -> tuple[str, list[Any]]:
     """Return the WHERE of the passages that contain all words, with its values."""
     trigrams = list({word[at : at + 3] for word in words for at in range(min(len(word) - 2, MAX_TRIGRAMS))})
-    conditions = ["session = ANY($1)", "tool <> $2"]
-    values: list[Any] = [scope.sessions, storable(scope.without) or "\ufffd"]
+    conditions = ["tool <> $1"]
+    values: list[Any] = [storable(scope.without) or "\ufffd"]
+    if scope.sessions is not None:
+        values.append(scope.sessions)
+        conditions.append(f"session = ANY(${len(values)})")
     if trigrams:
         values.append(trigrams)
         conditions.append(f"trigrams @> ${len(values)}")

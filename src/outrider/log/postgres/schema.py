@@ -130,6 +130,38 @@ MIGRATIONS = (
     CREATE INDEX passage_reference ON passage (session, md5(reference));
     CREATE INDEX passage_trigrams ON passage USING gin (trigrams);
     """,
+    """
+    CREATE TABLE usage_indexed (
+        session bigint PRIMARY KEY REFERENCES session ON DELETE CASCADE,
+        id text NOT NULL,
+        seq bigint NOT NULL,  -- the newest entry that is in the usage index
+        checksum bigint NOT NULL,
+        model text NOT NULL,
+        folder text NOT NULL
+    );
+    CREATE TABLE used (
+        session bigint NOT NULL REFERENCES session ON DELETE CASCADE,
+        quarter bigint NOT NULL,  -- of an hour
+        model text COLLATE "C" NOT NULL,  -- empty for that of the session
+        requests bigint NOT NULL,
+        input_tokens bigint NOT NULL,
+        output_tokens bigint NOT NULL,
+        cached_tokens bigint NOT NULL,
+        cost double precision NOT NULL,
+        first_token double precision NOT NULL,
+        measured bigint NOT NULL,
+        PRIMARY KEY (session, quarter, model)
+    );
+    CREATE TABLE turn (
+        session bigint NOT NULL REFERENCES session ON DELETE CASCADE,
+        seq bigint NOT NULL,
+        time double precision NOT NULL,
+        tokens bigint NOT NULL,  -- of the context
+        is_compaction boolean NOT NULL,
+        cost double precision,
+        PRIMARY KEY (session, seq)
+    );
+    """,
 )
 """The scripts that upgrade the schema, one a version."""
 

@@ -76,6 +76,25 @@ _APPEND_ONE = f"""
 """
 """The most frequent case of `_APPEND`, one entry of one session, in half the time."""
 
+_CREATE = f"""
+    WITH created AS (
+        INSERT INTO session (
+            number, fence, last, size, entries, turns, input_tokens, output_tokens, cached_tokens, cache_write_tokens,
+            reasoning_tokens, cost, model, settings, title, id, parent, created, updated, holder, beaten
+        ) OVERRIDING SYSTEM VALUE
+        VALUES (
+            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, coalesce($13, ''), coalesce($15, '{{}}'),
+            coalesce($16, $14, ''), $17, $18, $19, $19, $20, {NOW}
+        )
+        ON CONFLICT (id) DO NOTHING RETURNING number
+    )
+    INSERT INTO event ({ROW})
+    SELECT number, event.* FROM created, unnest($21::bigint[], $22::float8[], $23::text[], $24::bytea[], $25::bigint[])
+        AS event
+    RETURNING session
+"""
+"""`_APPEND` for a session that is not there yet."""
+
 
 class Addition(msgspec.Struct):
     """Rows to add to one session after its row `before`."""
@@ -127,6 +146,20 @@ async def add(connection: Connection, additions: Sequence[Addition]) -> set[int]
     named = [*zip(*files, strict=True)] or [()] * 2
     found = await connection.fetch(_APPEND, *given, *rows, *named)
     return {number for (number,) in found}
+
+
+async def create(
+    connection: Connection, started: SessionStarted, created: float, holder: str, append: Append
+) -> int | None:
+    """Insert a new session with its first entries and fence 1. Return its number, or None if its id is taken."""
+    # The checksums of the rows have the number.
+    append.number = await connection.fetchval("SELECT nextval('session_number_seq')")
+    addition = Addition.of(append, 0)
+    rows = zip(*(each[1:] for each in addition.rows), strict=True)
+    number, fence, _, *summary = addition._columns
+    session = (started.session, started.parent, created, holder)
+    found: int | None = await connection.fetchval(_CREATE, number, fence, *summary, *session, *rows)
+    return found
 
 
 async def insert(connection: Connection, started: SessionStarted, created: float, holder: str = "") -> int | None:

@@ -37,9 +37,10 @@ from outrider.log.sqlite.event_table import (
 from outrider.log.sqlite.filesystem import network_file_system
 from outrider.log.sqlite.inbox_rows import forget_inbox
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
-from outrider.log.sqlite.session_table import find, insert, references, write_update
+from outrider.log.sqlite.session_table import find, indexable, insert, references, write_update
 from outrider.log.sqlite.writer import Writer
-from outrider.log.summary import SessionRow
+from outrider.log.summary import Indexable, SessionRow
+from outrider.log.usage_tables import UsageTables
 
 _FOLDER = "json_extract(settings, '$.cwd')"
 
@@ -88,10 +89,11 @@ class SqliteBackend:
         listed = f"parent = '' AND title != '' AND {condition} ORDER BY opened DESC LIMIT ? OFFSET ?"
         return self._find(listed, *values, -1 if limit is None else limit, offset)
 
-    def matching(self, where: SessionFilter) -> list[SessionRow]:
-        """Return all sessions that the filter describes."""
+    def indexable(self, where: SessionFilter) -> list[Indexable]:
+        """Return how far each session goes that the filter describes."""
         condition, values = _condition(where)
-        return self._find(condition, *values)
+        with reading(self.path) as connection:
+            return indexable(connection, condition, *values)
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
         """Return the working folders and the models of the sessions that a list shows."""
@@ -114,6 +116,10 @@ class SqliteBackend:
         """Return those of the sessions that are there."""
         return self._find("number IN (SELECT value FROM json_each(?))", msgspec.json.encode(numbers).decode())
 
+    def named(self, ids: Sequence[str]) -> list[SessionRow]:
+        """Return those of the sessions that are there."""
+        return self._find("id IN (SELECT value FROM json_each(?))", msgspec.json.encode(ids).decode())
+
     def children(self, id: str) -> list[SessionRow]:
         """Return the sessions with this parent."""
         # The second condition is redundant, but SQLite needs it to use the partial index.
@@ -134,10 +140,10 @@ class SqliteBackend:
         with reading(self.path) as connection:
             return read_before(connection, extent, before, count)
 
-    def rows_at(self, extent: Extent, seqs: Sequence[int]) -> list[Row]:
-        """Return those of the rows that are there."""
+    def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
+        """Return the rows by session number and seq, if they are there."""
         with reading(self.path) as connection:
-            return [found for seq in seqs if (found := read_row(connection, extent, seq))]
+            return {place: found for place in places if (found := read_row(connection, *place))}
 
     def newest_rows(self, extent: Extent, count: int) -> list[Row]:
         """Return the newest rows, oldest first."""
@@ -149,11 +155,13 @@ class SqliteBackend:
         with reading(self.path) as connection:
             return read_kinds(connection, extent, kinds)
 
-    def rows_of_each(self, extents: Sequence[Extent], kinds: Sequence[str]) -> Iterator[list[Row]]:
-        """Yield the intact rows of these kinds of each session."""
+    def rows_of_each(
+        self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
+    ) -> Iterator[list[Row]]:
+        """Yield the next intact rows of these kinds of each session."""
         with reading(self.path) as connection:
-            for extent in extents:
-                yield read_kinds(connection, extent, kinds)
+            for extent, after in starts:
+                yield read_kinds(connection, extent, kinds, after, count)
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
         """Return the id of each session and the checksum of one entry."""
@@ -249,6 +257,12 @@ class SqliteBackend:
         from outrider.log.sqlite.passages import SqlitePassageTables  # few programs search
 
         return SqlitePassageTables(self.folder / "search.db")
+
+    def usage_tables(self) -> UsageTables:
+        """Return the usage index beside the log."""
+        from outrider.log.sqlite.usage import SqliteUsageTables  # few programs add up
+
+        return SqliteUsageTables(self.folder / "usage.db")
 
     def inbox_tables(self) -> InboxTables:
         """Return the tables of questions and messages."""

@@ -21,6 +21,12 @@ def peek(path: Path, size: int, offset: int = 0) -> bytes:
         return os.pread(_descriptor(path), size, offset)
 
 
+def kept_descriptor(path: Path) -> int:
+    """Return a descriptor of a file that SQLite may have locked. It must not be closed. Raise OSError."""
+    with _guard:
+        return _descriptor(path)
+
+
 def _descriptor(path: Path) -> int:
     wanted = os.stat(path)
     for descriptor in list(_kept):

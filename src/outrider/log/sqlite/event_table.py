@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 
@@ -34,18 +35,22 @@ def read_before(connection: sqlite3.Connection, extent: Extent, before: int, cou
     return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
 
 
-def read_row(connection: sqlite3.Connection, extent: Extent, seq: int) -> Row | None:
+def read_row(connection: sqlite3.Connection, session: int, seq: int) -> Row | None:
     """Return one row, or None if it does not exist."""
-    found: Row | None = connection.execute(f"{_SELECT} WHERE session = ? AND seq = ?", (extent.session, seq)).fetchone()
+    found: Row | None = connection.execute(f"{_SELECT} WHERE session = ? AND seq = ?", (session, seq)).fetchone()
     if found is not None and not is_intact(found):
         raise damaged_entry(seq)
     return found
 
 
-def read_kinds(connection: sqlite3.Connection, extent: Extent, kinds: Sequence[str]) -> list[Row]:
-    """Return the intact rows of these kinds, in order."""
-    query = f"{_SELECT} WHERE session = ? AND kind IN ({', '.join('?' for _ in kinds)}) ORDER BY seq"
-    return [each for each in connection.execute(query, (extent.session, *kinds)) if is_intact(each)]
+def read_kinds(
+    connection: sqlite3.Connection, extent: Extent, kinds: Sequence[str], after: int = 0, count: int = -1
+) -> list[Row]:
+    """Return the intact rows of these kinds after a seq, in order; at most `count` if it is given."""
+    named = ", ".join("?" for _ in kinds)
+    query = f"{_SELECT} WHERE session = ? AND seq > ? AND kind IN ({named}) ORDER BY seq"
+    rows = (each for each in connection.execute(query, (extent.session, after, *kinds)) if is_intact(each))
+    return list(rows if count < 0 else islice(rows, count))
 
 
 def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:

@@ -6,20 +6,19 @@ A SQLite without FTS5 finds the same by reading every passage.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from outrider.conversation.search_query import SearchQuery, best
-from outrider.errors import LogError
 from outrider.log.passage_tables import MAX_TRIGRAMS, Hit, IndexedPassage, IndexState, Passages, Scope
-from outrider.log.sqlite.search_file import clear, has_trigrams, is_damage, is_unusable, open_index, remove
+from outrider.log.sqlite.index_file import IndexFile, transaction
+from outrider.log.sqlite.search_file import has_trigrams, search_file
 
 T = TypeVar("T")
-_IN_SCOPE = "p.session IN (SELECT value FROM json_each(?)) AND p.tool IS NOT ?"
 _HIT = "p.session, p.seq, p.time, p.message, p.reference, p.kind, p.tool"
 
 
@@ -29,51 +28,33 @@ class SqlitePassageTables:
     is_separate = True
 
     def __init__(self, path: Path, *, trigrams: bool | None = None) -> None:
-        self.path = path
         self._trigrams = has_trigrams() if trigrams is None else trigrams
+        self._file = search_file(path, self._trigrams)
 
     def exists(self) -> bool:
         """Return whether there is an index."""
-        return self.path.exists()
+        return self._file.exists()
 
     def run(self, work: Callable[[Passages], T]) -> T:
-        """Run work on the index: once more on a new one if it is damaged, in memory if no file can be written."""
-        try:
-            try:
-                return self._on(self.path, work)
-            except sqlite3.Error as error:
-                if not is_damage(error):
-                    raise
-                remove(self.path)
-                return self._on(self.path, work)
-        except sqlite3.Error as error:
-            if not is_damage(error) and not is_unusable(error):
-                raise LogError(f"the search index {self.path} is in use ({error}); try again") from error
-        try:
-            return self._on(Path(":memory:"), work)
-        except sqlite3.Error as error:
-            raise LogError(f"the log cannot be searched: {error}") from error
-
-    def _on(self, path: Path, work: Callable[[Passages], T]) -> T:
-        with closing(open_index(path, self._trigrams)) as index:
-            return work(_SqlitePassages(index, self._trigrams))
+        """Run work on the index."""
+        return self._file.run(lambda index: work(_SqlitePassages(index, self._file, self._trigrams)))
 
 
 class _SqlitePassages:
     """The open index."""
 
-    def __init__(self, index: sqlite3.Connection, trigrams: bool) -> None:
-        self._index, self._trigrams = index, trigrams
+    def __init__(self, index: sqlite3.Connection, file: IndexFile, trigrams: bool) -> None:
+        self._index, self._file, self._trigrams = index, file, trigrams
 
     def states(self) -> dict[int, IndexState]:
         return {number: IndexState(*state) for number, *state in self._index.execute("SELECT * FROM session")}
 
     def clear(self) -> None:
-        clear(self._index, self._trigrams)
+        self._file.clear(self._index)
 
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         index = self._index
-        with nullcontext() if index.in_transaction else self.together():
+        with transaction(index):
             found = index.execute("SELECT * FROM session WHERE number = ?", (number,)).fetchone()
             if found and IndexState(*found[1:]) != old:  # another process was quicker
                 return IndexState(*found[1:])
@@ -83,16 +64,8 @@ class _SqlitePassages:
             index.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)", values)
         return new
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        self._index.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._index.execute("COMMIT")
-        except BaseException:
-            if self._index.in_transaction:
-                self._index.execute("ROLLBACK")
-            raise
+    def together(self) -> AbstractContextManager[None]:
+        return transaction(self._index)
 
     def _insert(self, each: IndexedPassage) -> None:
         row, passage = each.row, each.passage
@@ -108,15 +81,15 @@ class _SqlitePassages:
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
         index, words = self._index, query.words
         index.create_function("has_whole", 1, query.has_whole, deterministic=True)
-        order = ("p.time", "p.id") if len(scope.sessions) > 1 else ("p.id",)
+        order = ("p.id",) if scope.is_one_session else ("p.time", "p.id")
         source, values = self._matching(words, scope)
         newest = ", ".join(["has_whole(p.folded) DESC", *(f"{column} DESC" for column in order)])
         rows = index.execute(f"SELECT {_HIT} {source} ORDER BY {newest} LIMIT ?", (*values, limit)).fetchall()
         if not rows and len(words) > 1:
             parts = [self._matching([word], scope) for word in words]
             matches = [set(index.execute(f"SELECT {', '.join(order)} {part}", given)) for part, given in parts]
-            count = f"SELECT count(*) FROM passage p WHERE {_IN_SCOPE}"
-            total = index.execute(count, _values(scope)).fetchone()[0]
+            condition, given = _in_scope(scope)
+            total = index.execute(f"SELECT count(*) FROM passage p WHERE {condition}", given).fetchone()[0]
             for *_, number in best(matches, total, limit):
                 rows += index.execute(f"SELECT {_HIT} FROM passage p WHERE p.id = ?", (number,)).fetchall()
         return [Hit(*row) for row in rows]
@@ -124,12 +97,13 @@ class _SqlitePassages:
     def _matching(self, words: Sequence[str], scope: Scope) -> tuple[str, list[str]]:
         """Return the FROM and WHERE of the passages that contain all words, with their values."""
         trigrams = {word[at : at + 3]: None for word in words for at in range(min(len(word) - 2, MAX_TRIGRAMS))}
-        checks = " AND ".join([_IN_SCOPE, *("instr(p.folded, ?)" for _ in words)])
+        condition, given = _in_scope(scope)
+        checks = " AND ".join([condition, *("instr(p.folded, ?)" for _ in words)])
         if not trigrams or not self._trigrams:
-            return f"FROM passage p WHERE {checks}", [*_values(scope), *words]
+            return f"FROM passage p WHERE {checks}", [*given, *words]
         match = " AND ".join('"{}"'.format(each.replace('"', '""')) for each in trigrams)
         joined = "FROM trigram JOIN passage p ON p.id = trigram.rowid WHERE trigram MATCH ?"
-        return f"{joined} AND {checks}", [match, *_values(scope), *words]
+        return f"{joined} AND {checks}", [match, *given, *words]
 
     def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
         query = f"SELECT seq, kind FROM passage WHERE session = ? AND {column} = ? ORDER BY id"
@@ -145,5 +119,10 @@ class _SqlitePassages:
             self.clear()
 
 
-def _values(scope: Scope) -> list[str]:
-    return [msgspec.json.encode(scope.sessions).decode(), scope.without or "\0"]
+def _in_scope(scope: Scope) -> tuple[str, list[str]]:
+    """Return the condition on a passage, with its values."""
+    without = "p.tool IS NOT ?", scope.without or "\0"
+    if scope.sessions is None:
+        return without[0], [without[1]]
+    numbers = msgspec.json.encode(scope.sessions).decode()
+    return f"p.session IN (SELECT value FROM json_each(?)) AND {without[0]}", [numbers, without[1]]

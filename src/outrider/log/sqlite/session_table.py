@@ -10,22 +10,28 @@ from typing import Any
 import msgspec
 
 from outrider.log.entries import SessionStarted
-from outrider.log.summary import COLUMNS, SessionRow, session_row
+from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
 from outrider.log.summary_update import SummaryUpdate
 
 _COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
 _COUNT = f"{_COUNTS} WHERE number = ?"
+_COUNT_PROMPT = f"{_COUNTS}, title = CASE title WHEN '' THEN ? ELSE title END WHERE number = ?"
 _COUNT_TURNS = (
     f"{_COUNTS}, turns = turns + ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
     "cached_tokens = cached_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
-    "reasoning_tokens = reasoning_tokens + ?, cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END "
-    "WHERE number = ?"
+    "reasoning_tokens = reasoning_tokens + ?, cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END, "
+    "model = CASE ? WHEN '' THEN model ELSE ? END, title = CASE title WHEN '' THEN ? ELSE title END WHERE number = ?"
 )
 
 
 def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
     """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
     return [session_row(row) for row in connection.execute(f"SELECT {COLUMNS} FROM session WHERE {condition}", values)]
+
+
+def indexable(connection: sqlite3.Connection, condition: str, *values: Any) -> list[Indexable]:
+    """Return how far each session goes that matches an SQL condition."""
+    return indexables(connection.execute(f"SELECT {INDEXABLE} FROM session WHERE {condition}", values).fetchall())
 
 
 def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
@@ -43,19 +49,16 @@ def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str 
 def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int) -> None:
     """Update the summary of a session, in the same transaction as its entries."""
     changed = [last, time.time(), update.size, update.entries]
-    if update.counts_turns:
+    if update.counts_turns or update.model:
         used = update.usage
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
-        connection.execute(
-            _COUNT_TURNS, (*changed, update.turns, *tokens, used.reasoning_tokens, used.cost, used.cost, session)
-        )
+        costs = used.reasoning_tokens, used.cost, used.cost
+        names = update.model, update.model, update.title
+        connection.execute(_COUNT_TURNS, (*changed, update.turns, *tokens, *costs, *names, session))
+    elif update.title:
+        connection.execute(_COUNT_PROMPT, (*changed, update.title, session))
     else:
         connection.execute(_COUNT, (*changed, session))
-    if update.model:
-        named = update.model, session, update.model
-        connection.execute("UPDATE session SET model = ? WHERE number = ? AND model != ?", named)
-    if update.title:
-        connection.execute("UPDATE session SET title = ? WHERE number = ? AND title = ''", (update.title, session))
     if update.settings_changed:
         _write_settings(connection, update, session)
     if update.files:

@@ -19,13 +19,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from outrider.log.sqlite.descriptors import peek
+from outrider.log.sqlite.descriptors import kept_descriptor, peek
 
 _HEADER, _FRAME = 32, 24
 _BLOCK = 256 * 1024
 """Bytes to read at once."""
 _TALLY = struct.Struct(">4sQ8sI")
 _TALLY_MARK = b"OTT1"
+_CHECKSUM = struct.Struct(">I")
+_FRAMES = struct.Struct("=I")
 
 
 def lost_commits(path: Path) -> int:
@@ -48,26 +50,31 @@ class Tally:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: int | None = None
+        self._files: tuple[int, int, int] | None = None
+        """The descriptors of the tally and of SQLite's index, and the inode of the log: they stay the same while a
+        connection is open."""
 
     def record(self) -> None:
         """Record the commits that are on disk. Nothing is recorded without a write-ahead log, or if that fails."""
         with suppress(OSError, struct.error):
-            index = peek(_beside(self._path, "shm"), 96)
+            self._files = self._files or self._open()
+            tally, shm, inode = self._files
+            index = os.pread(shm, 96, 0)
             if len(index) < 96 or index[:48] != index[48:]:
                 return
-            frames: int = struct.unpack_from("=I", index, 16)[0]
-            entry = _TALLY.pack(_TALLY_MARK, os.stat(_beside(self._path, "wal")).st_ino, index[32:40], frames)
-            if self._file is None:
-                flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-                self._file = os.open(_beside(self._path, "tally"), flags, 0o600)
-            os.pwrite(self._file, entry + struct.pack(">I", zlib.crc32(entry)), 0)
+            entry = _TALLY.pack(_TALLY_MARK, inode, index[32:40], _FRAMES.unpack_from(index, 16)[0])
+            os.pwrite(tally, entry + _CHECKSUM.pack(zlib.crc32(entry)), 0)
+
+    def _open(self) -> tuple[int, int, int]:
+        shm, inode = kept_descriptor(_beside(self._path, "shm")), os.stat(_beside(self._path, "wal")).st_ino
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        return os.open(_beside(self._path, "tally"), flags, 0o600), shm, inode
 
     def close(self) -> None:
         """Close the file. Remove it if there is no write-ahead log any more."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        files, self._files = self._files, None
+        if files is not None:
+            os.close(files[0])
             if not _beside(self._path, "wal").exists():
                 forget_tally(self._path)
 

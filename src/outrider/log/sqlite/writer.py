@@ -132,13 +132,12 @@ class Writer:
     def _batch(self, job: _Job) -> list[_Job]:
         """Return the job and those that wait behind it."""
         jobs = [job]
-        with contextlib.suppress(queue.Empty):
-            while len(jobs) < BATCH:
-                following = self._jobs.get_nowait()
-                if following is None:
-                    self._jobs.put(None)  # finish this batch before closing
-                    break
-                jobs.append(following)
+        while len(jobs) < BATCH and not self._jobs.empty():  # no other thread takes from the queue
+            following = self._jobs.get_nowait()
+            if following is None:
+                self._jobs.put(None)  # finish this batch before closing
+                break
+            jobs.append(following)
         return jobs
 
     def _stop_if_idle(self) -> bool:
@@ -264,7 +263,7 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -6,6 +6,8 @@ import { counted, dollars, lastPart, shortModel, thousands } from "./format.js";
 
 const HEIGHT = 200;
 const PERIODS = [["30", "Last 30 days"], ["7", "Last 7 days"], ["90", "Last 90 days"], ["365", "Last year"], ["0", "All time"]];
+/** Milliseconds until figures that are not complete are read again. */
+const AGAIN = 100;
 const percent = (share) => (share == null ? "–" : `${Math.round(share * 100)} %`);
 const seconds = (value) => (value == null ? "–" : `${value.toFixed(2)} s`);
 
@@ -19,9 +21,22 @@ function Usage({ days, go }) {
   const [error, setError] = useState("");
   const given = days === "0" ? {} : { days };
   useEffect(() => {
+    let again = null;
+    let gone = false;
+    const read = () => Promise.all(["day", "model", "folder"].map((each) => get(`figures/${each}`, given)))
+      .then((answers) => {
+        if (gone) return;
+        const [day, model, folder] = answers.map((each) => each.rows);
+        const complete = answers.every((each) => each.complete);
+        setFound({ day, model, folder, complete });
+        if (!complete) again = setTimeout(read, AGAIN);
+      }, (problem) => gone || setError(problem.message));
     setFound(null);
-    Promise.all(["day", "model", "folder"].map((each) => get(`figures/${each}`, given)))
-      .then(([day, model, folder]) => setFound({ day, model, folder }), (problem) => setError(problem.message));
+    read();
+    return () => {
+      gone = true;
+      clearTimeout(again);
+    };
   }, [days]);
   return html`<section class="plots">
     <h1>Plots</h1>
@@ -29,6 +44,7 @@ function Usage({ days, go }) {
       ${PERIODS.map(([value, text]) => html`<option value=${value} selected=${value === days}>${text}</option>`)}</select></label></div>
     ${error && html`<p role="alert" class="error">${error}</p>`}
     ${!found && !error && html`<p class="empty" role="status">Adding up…</p>`}
+    ${found && !found.complete && html`<p class="muted" role="status">Still adding up: not all sessions are included yet.</p>`}
     ${found && html`<${Totals} rows=${found.day} />
       <${Plot} title="Cost by day" rows=${found.day} file=${address("figures/day.csv", given)} value="cost" format=${dollars} />
       <${Plot} title="Tokens by day" rows=${found.day} file=${address("figures/day.csv", given)} value="input_tokens" second="output_tokens" format=${thousands} />
@@ -106,16 +122,16 @@ function Context({ id }) {
   useEffect(() => void get(`sessions/${id}/context`).then(setFound, (problem) => setError(problem.message)), [id]);
   if (error) return html`<p role="alert" class="error">${error}</p>`;
   if (!found) return html`<p class="empty" role="status">Reading…</p>`;
-  const { turns } = found;
+  const { turns, points, count } = found;
   return html`<section class="plots">
     <h1>Context by turn</h1>
-    <p><a href=${`#/session/${id}`}>${found.title}</a>, ${counted(turns.length, "turn")}${found.window ? `, window of ${thousands(found.window)} tokens` : ""}</p>
+    <p><a href=${`#/session/${id}`}>${found.title}</a>, ${counted(count, "turn")}${found.window ? `, window of ${thousands(found.window)} tokens` : ""}</p>
     <section class="plot" aria-label="Context by turn">
       <header><h2>Tokens of the context</h2><a href=${address(`sessions/${id}/context.csv`)} download>CSV</a></header>
-      ${turns.length > 0 && html`<${Chart} xs=${turns.map((each) => each.turn)} series=${[turns.map((each) => each.tokens)]} labels=${["tokens"]} format=${thousands} line />`}
-      <details><summary>Table</summary><div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="figures">
+      ${count > 0 && html`<${Chart} xs=${points.map((each) => each[0])} series=${[points.map((each) => each[1])]} labels=${["tokens"]} format=${thousands} line />`}
+      <details><summary>Table</summary>${count > turns.length && html`<p class="muted">The newest ${counted(turns.length, "turn")}; the CSV has all.</p>`}<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="figures">
         <thead><tr><th scope="col">Turn</th><th scope="col" class="number">Tokens</th><th scope="col" class="number">Cost</th><th scope="col">Note</th></tr></thead>
-        <tbody>${turns.slice(-2000).map((each) => html`<tr><th scope="row"><a href=${`#/session/${id}?at=${each.seq}`}>${each.turn}</a></th><td class="number">${each.tokens.toLocaleString("en")}</td><td class="number">${dollars(each.cost)}</td><td>${each.compacted ? "compacted" : ""}</td></tr>`)}</tbody>
+        <tbody>${turns.map((each) => html`<tr><th scope="row"><a href=${`#/session/${id}?at=${each.seq}`}>${each.turn}</a></th><td class="number">${each.tokens.toLocaleString("en")}</td><td class="number">${dollars(each.cost)}</td><td>${each.compacted ? "compacted" : ""}</td></tr>`)}</tbody>
       </table></div></details>
     </section>
   </section>`;

@@ -168,11 +168,8 @@ class _Foreground:
             finally:
                 os.close(sink)
             try:
-                return self._follower.follow(process, Reader(source, output, self._show))
+                return self._follower.follow(process, Reader(source, output, self._progress))
             finally:
                 self._shell.workspace.processes.forget(process)
         finally:
             os.close(source)
-
-    def _show(self, text: str) -> None:
-        self._progress({"output": text})

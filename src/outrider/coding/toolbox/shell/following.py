@@ -78,14 +78,14 @@ class Follower:
 
 
 class Reader:
-    """Reads the pipe of a command and shows new output at intervals."""
+    """Reads the pipe of a command and reports new output at intervals."""
 
-    def __init__(self, source: int, output: Output, show: Callable[[str], None]) -> None:
+    def __init__(self, source: int, output: Output, progress: Callable[[object], None]) -> None:
         self.open = True
         """Whether any process can still write to the pipe."""
         self._source = source
         self._output = output
-        self._show = show
+        self._progress = progress
         self._shown_at = 0.0
 
     def read(self, seconds: float, or_readable: int | None = None) -> None:
@@ -128,7 +128,7 @@ class Reader:
         if new := self._output.new_text():
             self._shown_at = time.monotonic()
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._show(new)
+                self._progress({"output": new})
 
 
 def make_pipe() -> tuple[int, int]:
