@@ -9,10 +9,11 @@ from pathlib import Path
 
 from docsite.assembly import assemble
 from docsite.links import problems
-from docsite.navigation import missing_pages
+from docsite.navigation import missing_pages, with_pages
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES, SITE = ROOT / "build" / "docs", ROOT / "build" / "site"
+BUILD = ROOT / "build"
+PAGES, SITE, CONFIG = BUILD / "docs", BUILD / "site", BUILD / "zensical.toml"
 
 
 def main() -> int:
@@ -20,11 +21,13 @@ def main() -> int:
     for folder in (PAGES, SITE):
         shutil.rmtree(folder, ignore_errors=True)
     assemble(ROOT, PAGES)
-    if missing := missing_pages(ROOT / "zensical.toml", PAGES):
-        return _failed("These pages are not in the navigation of zensical.toml:", missing)
+    config = with_pages((ROOT / "docsite" / "zensical.toml").read_text(encoding="utf-8"), PAGES)
+    if missing := missing_pages(config, PAGES):
+        return _failed("The pages and the navigation in docsite/zensical.toml differ in these:", missing)
+    CONFIG.write_text(config, encoding="utf-8")
     built = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
-        cwd=ROOT,
+        cwd=BUILD,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from io import StringIO
 
-from outrider.cli import COMMANDS
+from outrider.cli import COMMANDS, main
 
 HEAD = """# The command line
 
@@ -19,7 +19,9 @@ The output of `--help` of every command, as it is printed in 100 columns.
 
 def command_line_page() -> str:
     """Return a page with the help of each command and of each command below it."""
-    return HEAD + "\n".join(f"## {' '.join(('outrider', *words))}\n\n```text\n{text}```\n" for words, text in _helps())
+    with _columns(100):
+        helps = list(_helps())
+    return HEAD + "\n".join(f"## {' '.join(('outrider', *words))}\n\n```text\n{text}```\n" for words, text in helps)
 
 
 def _helps() -> Iterator[tuple[tuple[str, ...], str]]:
@@ -40,13 +42,20 @@ def _commands_below(text: str) -> list[str]:
 
 
 def _help(*words: str) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-m", "outrider", *words, "--help"],
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return ended.stdout
+    """Return what a command prints with `--help`."""
+    printed = StringIO()
+    with redirect_stdout(printed), suppress(SystemExit):
+        main([*words, "--help"])
+    return printed.getvalue()
+
+
+@contextmanager
+def _columns(count: int) -> Iterator[None]:
+    """Let argparse print lines of this length."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        os.environ |= {} if before is None else {"COLUMNS": before}

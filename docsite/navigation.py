@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 
-def missing_pages(config: Path, pages: Path) -> list[str]:
+def with_pages(config: str, pages: Path) -> str:
+    """Return the configuration with each `folder/*` replaced by the pages of that folder, its index first."""
+
+    def names(found: re.Match[str]) -> str:
+        paths = sorted(pages.glob(f"{found[1]}.md"), key=lambda path: (path.name != "index.md", path.name))
+        return ", ".join(f'"{path.relative_to(pages).as_posix()}"' for path in paths)
+
+    return re.sub(r'"([\w/]+/\*)"', names, config)
+
+
+def missing_pages(config: str, pages: Path) -> list[str]:
     """Return the pages that the navigation does not name, and the names in it that are no page."""
-    named = set(_names(tomllib.loads(config.read_text(encoding="utf-8"))["project"]["nav"]))
+    named = set(_names(tomllib.loads(config)["project"]["nav"]))
     there = {path.relative_to(pages).as_posix() for path in pages.rglob("*.md")}
     return sorted(there ^ named)
 

@@ -10,7 +10,7 @@ from docsite.assembly import assemble
 from docsite.command_line import _commands_below
 from docsite.docstrings import with_examples
 from docsite.links import problems
-from docsite.navigation import missing_pages
+from docsite.navigation import missing_pages, with_pages
 
 ROOT = Path(__file__).parents[2]
 API = """# The API
@@ -26,6 +26,13 @@ API = """# The API
 
 No table.
 """
+
+
+def write_pages(folder: Path, *names: str) -> None:
+    """Write pages of these names."""
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("# A page\n")
 
 
 @pytest.fixture
@@ -65,13 +72,14 @@ def test_a_picture_that_is_missing_is_found(site: Path) -> None:
 
 
 def test_pages_and_navigation_must_agree(tmp_path: Path) -> None:
-    config = tmp_path / "zensical.toml"
-    config.write_text('[project]\nnav = [{"Home" = "index.md"}, {"More" = [{"A" = "a/b.md"}, "gone.md"]}]\n')
-    pages = tmp_path / "pages"
-    (pages / "a").mkdir(parents=True)
-    for name in ("index.md", "a/b.md", "new.md"):
-        (pages / name).write_text("# A page\n")
-    assert missing_pages(config, pages) == ["gone.md", "new.md"]
+    config = '[project]\nnav = [{"Home" = "index.md"}, {"More" = [{"A" = "a/b.md"}, "gone.md"]}]\n'
+    write_pages(tmp_path, "index.md", "a/b.md", "new.md")
+    assert missing_pages(config, tmp_path) == ["gone.md", "new.md"]
+
+
+def test_a_folder_in_the_navigation_is_all_of_its_pages(tmp_path: Path) -> None:
+    write_pages(tmp_path, "a/2.md", "a/1.md", "a/index.md", "b/3.md")
+    assert with_pages('nav = ["a/*", "b/3.md"]', tmp_path) == 'nav = ["a/index.md", "a/1.md", "a/2.md", "b/3.md"]'
 
 
 def test_public_names_get_pages_and_links() -> None:
@@ -95,7 +103,8 @@ def test_links_of_a_page_lead_to_its_neighbours_in_the_site(tmp_path: Path) -> N
     assert "tests/stories" in (pages / "stories" / "index.md").read_text()
     assert "../../tests" not in (pages / "stories" / "index.md").read_text()
     assert "notest" not in (pages / "scale.md").read_text()
-    assert missing_pages(ROOT / "zensical.toml", pages) == []
+    config = with_pages((ROOT / "docsite" / "zensical.toml").read_text(), pages)
+    assert missing_pages(config, pages) == []
     assert "outrider sessions rewind" in (pages / "reference" / "command-line.md").read_text()
 
 

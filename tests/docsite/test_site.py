@@ -28,7 +28,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("docs", "docsite", "examples", "bench/results", "src"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (
-        "zensical.toml",
         "README.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
