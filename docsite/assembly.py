@@ -66,11 +66,13 @@ def _for_the_site(source: Path, places: dict[Path, str]) -> str:
         path, hash_sign, anchor = target.partition("#")
         if not path or "://" in target or target.startswith("mailto:"):
             return found[0]
-        place = places.get((source.parent / path).resolve())
-        if place is None:
+        led_to = (source.parent / path).resolve()
+        if not led_to.exists():
+            return found[0]  # the build fails, and names the page
+        if led_to not in places:
             return words
         here = PurePosixPath(places[source]).parent
-        return f"{mark}[{words}]({os.path.relpath(place, here)}{hash_sign}{anchor})"
+        return f"{mark}[{words}]({os.path.relpath(places[led_to], here)}{hash_sign}{anchor})"
 
     lines, closing = [], ""
     for line in source.read_text(encoding="utf-8").split("\n"):

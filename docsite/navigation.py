@@ -10,13 +10,20 @@ from typing import Any
 
 
 def with_pages(config: str, pages: Path) -> str:
-    """Return the configuration with each `folder/*` replaced by the pages of that folder, its index first."""
+    """Return the configuration with each `folder/*` replaced by the pages of that folder.
+
+    The index comes first, and numbers in names are in the order of numbers: 2 before 10.
+    """
 
     def names(found: re.Match[str]) -> str:
-        paths = sorted(pages.glob(f"{found[1]}.md"), key=lambda path: (path.name != "index.md", path.name))
+        paths = sorted(pages.glob(f"{found[1]}.md"), key=_order)
         return ", ".join(f'"{path.relative_to(pages).as_posix()}"' for path in paths)
 
     return re.sub(r'"([\w/]+/\*)"', names, config)
+
+
+def _order(page: Path) -> tuple[bool, str]:
+    return page.name != "index.md", re.sub(r"\d+", lambda number: number[0].zfill(6), page.name)
 
 
 def missing_pages(config: str, pages: Path) -> list[str]:

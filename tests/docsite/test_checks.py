@@ -78,8 +78,8 @@ def test_pages_and_navigation_must_agree(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_the_navigation_is_all_of_its_pages(tmp_path: Path) -> None:
-    write_pages(tmp_path, "a/2.md", "a/1.md", "a/index.md", "b/3.md")
-    assert with_pages('nav = ["a/*", "b/3.md"]', tmp_path) == 'nav = ["a/index.md", "a/1.md", "a/2.md", "b/3.md"]'
+    write_pages(tmp_path, "a/10-x.md", "a/2-y.md", "a/index.md", "b/3.md")
+    assert with_pages('nav = ["a/*", "b/3.md"]', tmp_path) == 'nav = ["a/index.md", "a/2-y.md", "a/10-x.md", "b/3.md"]'
 
 
 def test_public_names_get_pages_and_links() -> None:
@@ -112,3 +112,18 @@ def test_examples_in_docstrings_become_blocks_of_code() -> None:
     plain = "Add.\n\n>>> one = 1\n>>> one + 1\n2\n\nMore."
     assert with_examples(plain) == "Add.\n\n```pycon\n>>> one = 1\n>>> one + 1\n2\n```\n\nMore."
     assert with_examples("A >>> in a line.") == "A >>> in a line."
+
+
+def test_only_a_link_to_what_is_not_in_the_site_is_taken_away(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in ("docs", "src", "docs/stories", "bench"):
+        (root / name).mkdir(parents=True)
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md", "bench/RESULTS.md", "docs/stories/README.md"):
+        (root / name).write_text("# A page\n")
+    (root / "src" / "code.py").write_text("")
+    (root / "docs" / "api.md").write_text(
+        "[a](../src/code.py) [b](gone.md) [c](../CHANGELOG.md#x) [d](https://e.org)\n"
+    )
+    assemble(root, tmp_path / "pages")
+    text = (tmp_path / "pages" / "api.md").read_text()
+    assert text == "a [b](gone.md) [c](project/changelog.md#x) [d](https://e.org)\n"
