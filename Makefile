@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo bench bench-all bench-peers format clean
 
 help:
-	@echo "make demo    run five short demos, without a key"
+	@echo "make demo    run nine short demos, without a key"
 	@echo "make test    run the tests, generated ones in a short form (four minutes on two cores)"
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
@@ -45,7 +45,7 @@ check: .venv/.ready
 	$(BIN)/python scripts/check-api
 
 test: .venv/.ready
-	$(BIN)/pytest -n 3 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
 test-long: .venv/.ready
 	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600

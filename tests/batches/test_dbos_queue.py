@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import Iterator
@@ -10,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, batch, tool
+from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, Usage, batch, tool
 from outrider.batches.dbos_queue import DbosQueue, application_of
 from outrider.batches.queue import BatchSettings
+from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, OutriderError
 from tests.batches.held_agent import HeldAgent
-from tests.postgres import new_database
+from tests.postgres import new_database, rights_of, without, worker_role
 
 pytest.importorskip("dbos", reason="dbos is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # DBOS leaves connections
@@ -144,3 +146,52 @@ async def test_batches_with_other_tools_share_a_database(log: Log) -> None:
     for tools in ((), (look,)):
         found = await collect(Agent(ScriptedModel(["done"]), tools=tools), ["x"], log)
         assert found["1"].text == "done"
+
+
+async def works(owner: DbosQueue, url: str, seconds: float) -> bool:
+    """Return whether a worker can do all it does: take over, run, pay, stop at the budget, and end."""
+    id = owner.begin("job", BatchSettings(budget=0.9, rates={"scripted": 6000}), resume=False)  # noqa: A001
+    owner.add(id, [Task(name, id=name) for name in "abc"])
+    owner.query("INSERT INTO outrider_batch.executor VALUES ('gone', now() - interval '1 hour') RETURNING 1")
+    taken = (
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'gone' WHERE workflow_uuid = %s RETURNING 1"
+    )
+    owner.query(taken, f"{id}/a")
+    counted = "SELECT count(*) FROM dbos.workflow_status WHERE starts_with(workflow_uuid, %s) AND status = ANY(%s)"
+
+    async def watch(stop: asyncio.Event) -> None:
+        ended = ["SUCCESS", "CANCELLED"]
+        while owner.query(counted, id, ended)[0][0] < 3 or not owner.query(counted, id, ["CANCELLED"])[0][0]:
+            await asyncio.sleep(0.05)
+        stop.set()
+
+    stop = asyncio.Event()
+    mine = DbosQueue(url, lease=0.5)
+    with Log(url) as log:
+        agent = Agent(ScriptedModel(lambda request: "done", usage=Usage(cost=0.5)))
+        worker = mine.work(TaskRunner(AgentSessions(agent, log), mine, log.folder), stop, batch=id)
+        try:
+            await asyncio.wait_for(asyncio.gather(watch(stop), worker), seconds)
+        except (OutriderError, TimeoutError):
+            return False
+        finally:
+            mine.close()
+    return not owner.query("SELECT id FROM outrider_batch.executor")
+
+
+@pytest.mark.long  # a worker that starts with the rights, and all of them, is in tests/cli/test_batch_on_postgres.py
+async def test_a_worker_needs_each_right_of_the_documentation(log: Log) -> None:
+    log.create().close()
+    owner = DbosQueue(log.url)
+    owner.begin("first", BatchSettings(), resume=False)
+    with worker_role(log.url, batches=True) as restricted:
+        assert await works(owner, restricted, 120)
+        role = restricted.partition("//")[2].partition("@")[0]
+        rights = [(right, place) for right, place in rights_of(log.url, role) if "outrider." not in place]
+        rights = [each for each in rights if each != ("USAGE", "SCHEMA outrider")]
+        assert len(rights) > 20
+        for right, place in rights:
+            with without(log.url, role, right, place):
+                assert not await works(owner, restricted, 6), f"{right} on {place} is not needed"
+            owner.query("DELETE FROM outrider_batch.executor RETURNING 1")
+    owner.close()

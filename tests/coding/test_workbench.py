@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from outrider import Message, ScriptedModel, ToolUseBlock
+from outrider import Agent, Log, Message, ScriptedModel, ToolUseBlock
 from outrider.cli import main
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
+from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.protected_paths import OWN_SECRETS
@@ -21,7 +22,7 @@ from outrider.coding.sandbox.host_filter import ClosedNetwork
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.environment import data_folder
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, UnknownModelError
 from outrider.mcp import tokens
 from outrider.providers import stored_keys
 from outrider.providers.testing.scripted import call
@@ -296,3 +297,15 @@ async def test_a_model_does_not_change_programs_that_need_no_consent(
     (refused,) = await results(bench, ("Write", {"file_path": str(tmp_path / file), "content": "{}"}))
     assert refused.is_error
     assert not (tmp_path / file).exists()
+
+
+def test_a_session_of_a_program_opens_with_the_chosen_model(tmp_path: Path) -> None:
+    """A model that is an object has no name that means something here."""
+    with Log(tmp_path / "log") as log:
+        with Session.open(log, agent=Agent(ScriptedModel(["Hello."]))) as made:
+            asyncio.run(made.run("Hi"))
+        with pytest.raises(UnknownModelError, match="there is no model 'scripted'"):
+            Workbench(Settings(), tmp_path).open(log, made.id)
+        session = Workbench(Settings(model="demo"), tmp_path).open(log, made.id)
+        assert session.provider.name == "demo"
+        session.close()

@@ -193,6 +193,7 @@ def everything_is_there(body: Any) -> None:
         "The Rhine flows by.",
     ):
         assert words in whole
+    assert "[sources: [B](https://b.test)]" in whole
     for name, data in {"chart.png": CHART, "report.pdf": REPORT, "the made one": MADE, "the drawn one": DRAWN}.items():
         assert whole.count(data) == 1, f"{name} is there {whole.count(data)} times"
 

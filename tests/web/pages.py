@@ -27,7 +27,7 @@ FLAGS = (
     "--in-process-gpu",  # each process that a page does not need is one that does not wait for a busy core
     "--enable-features=NetworkServiceInProcess2",
 )
-PATIENCE = 60_000
+PATIENCE = 120_000
 """Milliseconds. A busy machine is slow; nothing waits this long otherwise."""
 WIDE, NARROW = {"width": 1200, "height": 850}, {"width": 360, "height": 740}
 
@@ -120,6 +120,13 @@ class Visitor:
         """Go to a session."""
         await self.page.goto(f"{self.page.url.partition('#')[0]}#/session/{id}")
 
+    async def text(self) -> str:
+        """Return what can be read on the page, for the message of a test that failed."""
+        try:
+            return await asyncio.wait_for(self.page.locator("body").inner_text(), 10)
+        except Exception as error:
+            return f"It does not answer: {error}"
+
 
 @asynccontextmanager
 async def visitor(browser: Browser, server: Server, **options: Any) -> AsyncIterator[Visitor]:
@@ -132,6 +139,9 @@ async def visitor(browser: Browser, server: Server, **options: Any) -> AsyncIter
         await page.goto(server.link)
         await page.get_by_role("searchbox").wait_for()
         yield found
+    except Exception as error:
+        error.add_note(f"The page at {page.url}:\n{await found.text()}\nIts problems: {found.problems}")
+        raise
     finally:
         await context.close()
     assert not found.problems, found.problems

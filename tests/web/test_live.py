@@ -12,7 +12,7 @@ from outrider.sync import default_log
 from tests.web.logs import again, session
 from tests.web.pages import PATIENCE, Server, holder, started, visitor, web_server
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 expect.set_options(timeout=PATIENCE)
 
 

@@ -97,6 +97,7 @@ class DbosQueue(PostgresLedger):
     def begin(self, name: str, settings: BatchSettings, *, resume: bool) -> str:
         """Start a batch, or continue the newest one of this name with `resume`. Return its id."""
         application = application_of(settings.tools)
+        self.query("SELECT 1")  # says why the database cannot be reached, which DBOS does not
         migrate(self.url)
         batch = self.reopen(name, application, settings) if resume else None
         if batch is None:
@@ -197,6 +198,13 @@ class DbosQueue(PostgresLedger):
         """Create the tables of DBOS if there are none. A worker's role may lack the right to change them."""
         if not self.query("SELECT to_regclass('dbos.workflow_status')::text")[0][0]:
             migrate(self.url)
+
+    @_explaining
+    def launch(self) -> None:
+        """Start DBOS in this process."""
+        from dbos import DBOS
+
+        DBOS.launch()
 
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
         """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""

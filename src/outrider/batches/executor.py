@@ -45,11 +45,13 @@ class Executor:
 
         A cancel puts the workflows that run back into their queues.
         """
-        from dbos import DBOS  # imported on use: most programs do without it
-
         await patiently(self._queue.register, self.id)
-        self._launch(asyncio.get_running_loop())
-        await asyncio.to_thread(DBOS.launch)
+        self._create(asyncio.get_running_loop())
+        try:
+            await asyncio.to_thread(self._queue.launch)
+        except LogError:
+            await self._abandon()
+            raise
         beating = asyncio.ensure_future(self._beat())
         try:
             await _first(stop, self._is_lost)
@@ -63,7 +65,7 @@ class Executor:
         finally:
             beating.cancel()
 
-    def _launch(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _create(self, loop: asyncio.AbstractEventLoop) -> None:
         """Create DBOS with the one workflow that it has."""
         from dbos import DBOS
 

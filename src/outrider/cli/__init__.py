@@ -24,7 +24,7 @@ commands:
   acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
   batch        run many tasks from a file, with results in another
   worker       run tasks of batches, on as many machines as you like
-  demo         run five short demos; no API key needed
+  demo         run nine short demos; no API key needed
   doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
   sessions     list, show, export, import, fork, rewind, rename or delete stored sessions

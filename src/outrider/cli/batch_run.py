@@ -128,7 +128,7 @@ class BatchRun:
             progress.clear()
             await pool.close()
         if collector.state.is_complete:
-            queue.end(batch)
+            await asyncio.to_thread(queue.end, batch)
         return self._report(progress, collector)
 
     def _is_stopped(self, pool: WorkerPool) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from outrider.coding.config.settings import Settings
 from outrider.environment import default_model
-from outrider.errors import OutriderError
+from outrider.errors import OutriderError, UnknownModelError
 from outrider.providers import resolve
 from outrider.providers.base import Provider
 from outrider.subagents.models import model_for
@@ -28,6 +28,10 @@ class SessionModels:
     def default(self) -> str:
         """The model of a session for which none was chosen."""
         return self._settings.model or default_model()
+
+    def stored(self, model: str | None) -> str | None:
+        """Return the model of a stored session. One of a Python program is not known here: then the chosen one."""
+        return model if not model or not self._settings.model or _is_known(model) else self._settings.model
 
     def for_subagent(self, profile: Profile, tier: str) -> Provider:
         """Return the provider of a sub-agent. A project's profile cannot choose another vendor."""
@@ -51,3 +55,11 @@ class SessionModels:
     def metered(self, provider: Provider) -> Provider:
         """Return the provider with the meter around it, if there is one."""
         return self._meter(provider) if self._meter else provider
+
+
+def _is_known(model: str) -> bool:
+    try:
+        resolve(model)
+    except UnknownModelError:
+        return False
+    return True

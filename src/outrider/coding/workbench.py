@@ -247,7 +247,7 @@ class Workbench:
         kept: Effort | None = self.settings.effort
         if id is not None and not (create and not log.has(id)):
             recorded = log.settings(id)
-            model = model or recorded.model
+            model = model or self.models.stored(recorded.model)
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
             check_effort(resolve(model or self.models.default), effort)

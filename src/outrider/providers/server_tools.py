@@ -78,18 +78,37 @@ def described(
 
 
 def portable(message: Message, is_own: Callable[[ProviderState | None], bool]) -> Message:
-    """Return a message in which the server tools of another model are text. The same object if there are none."""
-    if not any(isinstance(block, ServerToolUseBlock | ServerToolResultBlock) for block in message.content):
+    """Return a message in which server tools and sources of another model are text. The same object if it has none."""
+    if not any(map(_is_bound, message.content)):
         return message
     names = {block.id: block.name for block in message.content if isinstance(block, ServerToolUseBlock)}
-    blocks = [_portable(block, names, is_own) for block in message.content]
+    found = "".join(block.text for block in message.content if isinstance(block, ServerToolResultBlock))
+    blocks = [block if is_own(_state_of(block)) else _portable(block, names, found) for block in message.content]
     return Message(message.role, tuple(blocks))
 
 
-def _portable(block: Block, names: Mapping[str, str], is_own: Callable[[ProviderState | None], bool]) -> Block:
-    if isinstance(block, ServerToolUseBlock | ServerToolResultBlock) and not is_own(block.state):
+def _is_bound(block: Block) -> bool:
+    """Return whether a block has something that only the API of its model understands."""
+    if isinstance(block, TextBlock):
+        return bool(block.citations)
+    return isinstance(block, ServerToolUseBlock | ServerToolResultBlock)
+
+
+def _state_of(block: Block) -> ProviderState | None:
+    return getattr(block, "state", None)
+
+
+def _portable(block: Block, names: Mapping[str, str], found: str) -> Block:
+    if isinstance(block, ServerToolUseBlock | ServerToolResultBlock):
         return TextBlock(as_text(block, names))
+    if isinstance(block, TextBlock) and (sources := _unnamed(block.citations, found)):
+        return TextBlock(f"{block.text}\n[sources: {', '.join(map(markdown_link, sources))}]")
     return block
+
+
+def _unnamed(citations: Iterable[Citation], found: str) -> list[Citation]:
+    """Return the sources that no result in the message names, each address once."""
+    return list({each.url: each for each in citations if each.url and each.url not in found}.values())
 
 
 def as_text(block: ServerToolUseBlock | ServerToolResultBlock, names: Mapping[str, str]) -> str:

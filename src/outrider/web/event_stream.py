@@ -20,6 +20,7 @@ class EventStream:
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNSENT)
+        self._pinging: asyncio.TimerHandle | None = None
         self.is_open = True
 
     def send(self, data: bytes) -> None:
@@ -43,17 +44,23 @@ class EventStream:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         await response.prepare(request)
         await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
-        while True:
-            try:
-                data = await asyncio.wait_for(self._waiting.get(), PING_SECONDS)
-            except TimeoutError:
-                data = b": still here\n\n"
-            if data is None:
-                return response
-            try:
+        self._ping()
+        try:
+            while (data := await self._waiting.get()) is not None:
                 await response.write(data)
-            except ConnectionError:
-                return response
+        except ConnectionError:
+            pass
+        finally:
+            self.is_open = False
+            if self._pinging:
+                self._pinging.cancel()
+        return response
+
+    def _ping(self) -> None:
+        """Send a comment if nothing waits, now and then. A time limit on each event would cost more than the event."""
+        if self._waiting.empty():
+            self.send(b": still here\n\n")
+        self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
 
 
 def encoded(name: str, value: Any, id: int | None = None) -> bytes:

@@ -16,7 +16,7 @@ PAGE = 200
 MOST_BEHIND = 400
 """Entries that a page may be behind and still catch up one by one. Otherwise it reads the newest page."""
 PACE_SECONDS = 0.05
-"""The shortest time between two states of a growing reply."""
+"""The shortest time between two states of a growing reply. The first one is sent at once."""
 
 
 class Feed:
@@ -36,6 +36,7 @@ class Feed:
         self._reading = asyncio.Lock()
         self._live: asyncio.Task[None] | None = None
         self._sending: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
 
     @property
     def is_empty(self) -> bool:
@@ -118,10 +119,11 @@ class Feed:
 
     def _show_soon(self) -> None:
         if self._sending is None and self._streams:
-            self._sending = asyncio.get_running_loop().call_later(PACE_SECONDS, self._show)
+            loop = asyncio.get_running_loop()
+            self._sending = loop.call_at(max(loop.time(), self._sent_at + PACE_SECONDS), self._show)
 
     def _show(self) -> None:
-        self._sending = None
+        self._sending, self._sent_at = None, asyncio.get_running_loop().time()
         fields = self._draft.fields()
         if changed := difference(self._shown, fields):
             self._send(encoded("draft", changed))

@@ -10,6 +10,7 @@ import pytest
 from outrider.coding.permissions.question import MODES, Mode
 from tests.coding.permissions.workspace import Ground
 
+ASKING: tuple[Mode, ...] = ("ask", "edits", "plan")
 HARMLESS = (
     "Bash(git status:*)",
     "Bash(git diff:*)",
@@ -80,18 +81,18 @@ SECRET_PATHS = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", SECRET_PATHS)
-def test_a_secret_is_denied_in_every_mode_under_every_spelling(ground: Ground, path: str, mode: Mode) -> None:
-    policy = ground.policy(mode, (*HARMLESS, "Read", "Write", "Edit", "Grep"))
-    path = path.replace("{work}", str(ground.work))
-    for call in (
-        {"tool": "Read", "file_path": path},
-        {"tool": "Write", "file_path": path, "content": ""},
-        {"tool": "Edit", "file_path": path, "old_string": "a", "new_string": "b"},
-        {"tool": "Grep", "pattern": ".", "path": path},
-    ):
-        assert ground.decide(policy, **call).verdict == "deny"
+def test_a_secret_is_denied_in_every_mode_under_every_spelling(ground: Ground, path: str) -> None:
+    for mode in MODES:
+        policy = ground.policy(mode, (*HARMLESS, "Read", "Write", "Edit", "Grep"))
+        path = path.replace("{work}", str(ground.work))
+        for call in (
+            {"tool": "Read", "file_path": path},
+            {"tool": "Write", "file_path": path, "content": ""},
+            {"tool": "Edit", "file_path": path, "old_string": "a", "new_string": "b"},
+            {"tool": "Grep", "pattern": ".", "path": path},
+        ):
+            assert ground.decide(policy, **call).verdict == "deny"
 
 
 OUTSIDE_PATHS = (
@@ -133,19 +134,19 @@ OUTSIDE_PATHS = (
 )
 
 
-@pytest.mark.parametrize("mode", ["ask", "edits", "plan"])
 @pytest.mark.parametrize("path", OUTSIDE_PATHS)
-def test_nothing_outside_is_read_or_written_unasked(ground: Ground, path: str, mode: Mode) -> None:
-    policy = ground.policy(mode, HARMLESS)
-    path = path.replace("{work}", str(ground.work))
-    for call in (
-        {"tool": "Read", "file_path": path},
-        {"tool": "Write", "file_path": path, "content": ""},
-        {"tool": "Edit", "file_path": path, "old_string": "a", "new_string": "b"},
-        {"tool": "Glob", "pattern": "*", "path": path},
-        {"tool": "Grep", "pattern": ".", "path": path},
-    ):
-        assert ground.decide(policy, **call).verdict != "allow"
+def test_nothing_outside_is_read_or_written_unasked(ground: Ground, path: str) -> None:
+    for mode in ASKING:
+        policy = ground.policy(mode, HARMLESS)
+        path = path.replace("{work}", str(ground.work))
+        for call in (
+            {"tool": "Read", "file_path": path},
+            {"tool": "Write", "file_path": path, "content": ""},
+            {"tool": "Edit", "file_path": path, "old_string": "a", "new_string": "b"},
+            {"tool": "Glob", "pattern": "*", "path": path},
+            {"tool": "Grep", "pattern": ".", "path": path},
+        ):
+            assert ground.decide(policy, **call).verdict != "allow"
 
 
 UNUSABLE: tuple[Any, ...] = (
@@ -168,12 +169,12 @@ UNUSABLE: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", UNUSABLE, ids=repr)
-def test_a_path_that_cannot_be_judged_is_denied_in_every_mode(ground: Ground, path: Any, mode: Mode) -> None:
-    policy = ground.policy(mode, (*HARMLESS, "Read", "Write"))
-    assert ground.decide(policy, "Read", file_path=path).verdict == "deny"
-    assert ground.decide(policy, "Write", file_path=path, content="").verdict == "deny"
+def test_a_path_that_cannot_be_judged_is_denied_in_every_mode(ground: Ground, path: Any) -> None:
+    for mode in MODES:
+        policy = ground.policy(mode, (*HARMLESS, "Read", "Write"))
+        assert ground.decide(policy, "Read", file_path=path).verdict == "deny"
+        assert ground.decide(policy, "Write", file_path=path, content="").verdict == "deny"
 
 
 @pytest.mark.parametrize(
@@ -336,10 +337,10 @@ SECRETS_IN_COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("command", SECRETS_IN_COMMANDS)
-def test_a_secret_named_in_a_command_is_denied_in_every_mode(ground: Ground, command: str, mode: Mode) -> None:
-    assert ground.bash(command, mode, allow=(*HARMLESS, "Bash")).verdict == "deny"
+def test_a_secret_named_in_a_command_is_denied_in_every_mode(ground: Ground, command: str) -> None:
+    for mode in MODES:
+        assert ground.bash(command, mode, allow=(*HARMLESS, "Bash")).verdict == "deny"
 
 
 @pytest.mark.parametrize(
@@ -714,10 +715,10 @@ FORBIDDEN_COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("mode", ["ask", "edits", "plan"])
 @pytest.mark.parametrize("command", FORBIDDEN_COMMANDS, ids=lambda command: repr(command)[:60])
-def test_a_command_that_does_more_than_was_allowed_is_not_run_unasked(ground: Ground, command: str, mode: Mode) -> None:
-    assert ground.bash(command, mode, allow=HARMLESS).verdict != "allow"
+def test_a_command_that_does_more_than_was_allowed_is_not_run_unasked(ground: Ground, command: str) -> None:
+    for mode in ASKING:
+        assert ground.bash(command, mode, allow=HARMLESS).verdict != "allow"
 
 
 OUTSIDE_READS = (
@@ -796,10 +797,10 @@ OUTSIDE_READS = (
 )
 
 
-@pytest.mark.parametrize("mode", ["ask", "edits", "plan"])
 @pytest.mark.parametrize("command", OUTSIDE_READS)
-def test_without_rules_only_plain_reads_inside_run_unasked(ground: Ground, command: str, mode: Mode) -> None:
-    assert ground.bash(command, mode).verdict != "allow"
+def test_without_rules_only_plain_reads_inside_run_unasked(ground: Ground, command: str) -> None:
+    for mode in ASKING:
+        assert ground.bash(command, mode).verdict != "allow"
 
 
 DENIED = (
@@ -838,11 +839,11 @@ DENIED = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("command", DENIED)
-def test_a_rule_that_denies_wins_over_everything(ground: Ground, command: str, mode: Mode) -> None:
-    decision = ground.bash(command, mode, allow=("Bash", f"Bash({command})"), deny=("Bash(rm:*)", "Bash(git push)"))
-    assert decision.verdict == "deny"
+def test_a_rule_that_denies_wins_over_everything(ground: Ground, command: str) -> None:
+    for mode in MODES:
+        decision = ground.bash(command, mode, allow=("Bash", f"Bash({command})"), deny=("Bash(rm:*)", "Bash(git push)"))
+        assert decision.verdict == "deny"
 
 
 MAYBE_DENIED = (

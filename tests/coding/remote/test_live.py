@@ -69,6 +69,26 @@ async def test_a_watcher_sees_the_session_and_its_events(shown: LiveSocket, path
     assert not list(path.parent.iterdir())
 
 
+async def test_deltas_that_follow_each_other_are_sent_together_and_each_once(shown: LiveSocket, path: Path) -> None:
+    watcher = Watcher(path)
+    await watcher.has_seen(1)
+    for word in ["one", "two", "three", "four"]:
+        shown.send(TextDelta(f"{word} "))
+    shown.send(ToolProgress("c", "a"))
+    shown.send(ToolProgress("c", "b"))
+    late = Watcher(path)
+    await late.has_seen(7)
+    shown.send(TextDelta("five"))
+    shown.send(Notice("done"))
+    await watcher.has_seen(7)
+    texts = [(event["type"], event.get("text", event.get("content"))) for event in watcher.seen[1:]]
+    progress = [("tool_progress", "a"), ("tool_progress", "b")]
+    end = [("text_delta", "five"), ("notice", "done")]
+    assert texts == [("text_delta", "one "), ("text_delta", "two three four "), *progress, *end]
+    await late.has_seen(9)
+    assert "".join(event["text"] for event in late.seen if event["type"] == "text_delta") == "one two three four five"
+
+
 async def test_several_watchers_see_the_same_and_one_that_leaves_is_forgotten(shown: LiveSocket, path: Path) -> None:
     first, second = Watcher(path), Watcher(path)
     await first.has_seen(1)

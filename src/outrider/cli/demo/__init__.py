@@ -1,11 +1,12 @@
-"""`outrider demo`: five short demos without a key. Each checks its own results."""
+"""`outrider demo`: nine short demos without a key. Each checks its own results."""
 
 from __future__ import annotations
 
 DESCRIPTION = """\
-Run five short demos: a coding task, an image and a PDF from a tool, an editor session, a typed report from sub-agents,
-and a script that stores its conversation. No API key is needed: the replies come from scripted rules, not from an LLM,
-and nothing leaves this machine. The tools are real, and each demo checks its own results.
+Run nine short demos: a coding task, an image and a PDF from a tool, an editor session, a typed report from sub-agents,
+a script that stores its conversation, a long day, a batch on workers, a repository of another agent, and a conversation
+over six vendors. No API key is needed: the replies come from scripted rules, not from an LLM, and nothing leaves this
+machine. The tools are real, and each demo checks its own results.
 """
 
 

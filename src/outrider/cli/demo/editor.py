@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -27,9 +28,11 @@ TIMEOUT = 30.0
 class Editor:
     """A minimal ACP client on the pipes of `outrider acp`."""
 
-    def __init__(self, process: subprocess.Popen[str], story: Story) -> None:
+    def __init__(self, process: subprocess.Popen[str], story: Story, *, shows: bool = True) -> None:
+        """`shows` prints each message."""
         self._process = process
         self._story = story
+        self._shows = shows
         self._errors = story.folder / ERRORS
         self._last_id = 0
         self.updates: list[Json] = []
@@ -41,7 +44,8 @@ class Editor:
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        self._story.print_json(f"  → {method} ", _without(params, "cwd", "sessionId"), CYAN)
+        if self._shows:
+            self._story.print_json(f"  → {method} ", _without(params, "cwd", "sessionId"), CYAN)
         for message in self._received():
             if message.get("id") == self._last_id:
                 return _result(message)
@@ -55,7 +59,7 @@ class Editor:
 
     def _take(self, update: Json) -> None:
         self.updates.append(update)
-        if update["sessionUpdate"] in SHOWN:
+        if self._shows and update["sessionUpdate"] in SHOWN:
             self._story.print_json(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
 
 
@@ -63,7 +67,7 @@ def watching_from_an_editor(story: Story) -> str:
     """Send a prompt, print its updates, and report the bytes that they saved."""
     story.heading("`outrider acp` over JSON-RPC")
     metrics = story.folder / "metrics.jsonl"
-    with _program(story, "--model", "demo", "--permissions", "all", "--metrics", str(metrics)) as process:
+    with running_agent(story, "--model", "demo", "--permissions", "all", "--metrics", str(metrics)) as process:
         editor = Editor(process, story)
         editor.ask("initialize", protocolVersion=1, clientCapabilities={})
         session = editor.ask("session/new", cwd=str(story.folder), mcpServers=[])["sessionId"]
@@ -78,7 +82,7 @@ def watching_from_an_editor(story: Story) -> str:
         f"  The call changed {updates['wanted']} times; {updates['sent']} updates were sent with only the changes.",
         f"  Bytes: {human_size(sizes['wanted'])} in full, {human_size(sizes['sent'])} sent, {share:.0%} saved.",
     )
-    call = _replayed(editor.updates)
+    (call,) = calls_of(editor.updates).values()
     story.check(
         {
             f"the stop reason is {stop_reason!r}, not 'end_turn'": stop_reason == "end_turn",
@@ -92,14 +96,14 @@ def watching_from_an_editor(story: Story) -> str:
 
 
 @contextmanager
-def _program(story: Story, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running_agent(story: Story, *arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
     """Run `outrider acp` until the end of the block. It exits when its input closes, or is killed after the timeout."""
     command, env = story.command("outrider", "acp", *arguments)
     pipe = subprocess.PIPE
     with (
         (story.folder / ERRORS).open("w") as errors,
         subprocess.Popen(
-            command, env=env, cwd=story.folder, encoding="utf-8", stdin=pipe, stdout=pipe, stderr=errors
+            command, env=env, cwd=cwd or story.folder, encoding="utf-8", stdin=pipe, stdout=pipe, stderr=errors
         ) as process,
     ):
         killer = Timer(TIMEOUT, process.kill)
@@ -125,10 +129,10 @@ def _without(params: Json, *names: str) -> Json:
     return {name: value for name, value in params.items() if name not in names}
 
 
-def _replayed(updates: list[Json]) -> Json:
-    """Return the call after all updates, as an editor has it: each update replaces the fields that it names."""
-    call: Json = {}
+def calls_of(updates: list[Json]) -> dict[str, Json]:
+    """Return the calls after all updates, as an editor has them: each update replaces the fields that it names."""
+    calls: dict[str, Json] = {}
     for update in updates:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
-            call |= update
-    return call
+            calls.setdefault(update["toolCallId"], {"content": []}).update(update)
+    return calls

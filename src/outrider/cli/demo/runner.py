@@ -1,4 +1,4 @@
-"""Runs the five demos, then prints the results and what to try next."""
+"""Runs the demos, then prints the results and what to try next."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+from outrider.cli.demo.batch import batch_on_workers
 from outrider.cli.demo.coding import coding_task
 from outrider.cli.demo.editor import watching_from_an_editor
+from outrider.cli.demo.long_day import long_day
 from outrider.cli.demo.picture import picture_from_a_tool
+from outrider.cli.demo.prepared import prepared_repository
 from outrider.cli.demo.report import typed_report
 from outrider.cli.demo.sample import SAMPLE
 from outrider.cli.demo.script import script_that_holds_its_conversation
 from outrider.cli.demo.story import Story
+from outrider.cli.demo.vendors import one_conversation
 from outrider.cli.event_printer import EventPrinter
 
 StoryFunction: TypeAlias = Callable[[Story], str]
@@ -25,8 +29,17 @@ STORIES: dict[str, StoryFunction] = {
     "Watching from an editor": watching_from_an_editor,
     "A typed report": typed_report,
     "A script that holds its conversation": script_that_holds_its_conversation,
+    "A long day": long_day,
+    "A batch on workers": batch_on_workers,
+    "A repository of another agent": prepared_repository,
+    "One conversation over six vendors": one_conversation,
 }
 """Each function runs a demo, checks its results, and returns a sentence for the summary."""
+NOT_SHOWN = (
+    "Pictures approved on a phone need a browser: docs/stories/7-pictures-approved-on-a-phone.md",
+    "A batch on Postgres needs a database: docs/stories/8-a-batch-on-postgres.md",
+)
+"""Stories that need more than this package, and where to read them."""
 NEXT_COMMANDS = {
     "": "chat in this folder",
     "doctor": "see which API key to set, to use a real model",
@@ -38,7 +51,7 @@ def run_stories(sample: Path = SAMPLE) -> int:
     """Run the demos; return 0 if all checks passed."""
     printer = EventPrinter(sys.stdout)
     printer.heading("Outrider demo", "no API key, no LLM; nothing leaves this machine")
-    printer.line("Five demos. Each checks its own results; the summary is at the end.")
+    printer.line(f"{len(STORIES)} demos. Each checks its own results; the summary is at the end.")
     failures: dict[str, list[str]] = {}
     sentences: dict[str, str] = {}
     with TemporaryDirectory(prefix="outrider-demo-") as folder:
@@ -53,6 +66,8 @@ def run_stories(sample: Path = SAMPLE) -> int:
             printer.failure(f"{title}: {failure}.")
         if not failures[title]:
             printer.success(sentence)
+    for sentence in NOT_SHOWN:
+        printer.line(f"- {sentence}")
     printer.line("")
     printer.line("Next:")
     for command, purpose in NEXT_COMMANDS.items():

@@ -72,6 +72,7 @@ class Story:
     def command(self, module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
         """Return the command and environment that run a module in another process, with this demo's data folder."""
         ours = {"OUTRIDER_HOME": str(self.folder / "home"), "OUTRIDER_CONFIG": str(self.folder / "config.toml")}
+        ours["TMPDIR"] = str(self.folder)  # a process that is killed cannot tidy up
         others = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
         return [sys.executable, "-m", module, *arguments], others | ours | {"PYTHONIOENCODING": "utf-8"}
 

@@ -1,8 +1,9 @@
 """The events of an open session for other processes of the owner, over a Unix socket in the folder of the log.
 
 A watcher reads lines as `outrider -p --output-format stream-json` prints them: the session, the events of the step that
-goes on, then each event as it happens, deltas included. It cannot send anything. Nothing is encoded while no one
-watches. A watcher that reads too slowly is dropped; the log has what it missed.
+goes on, then each event as it happens. It cannot send anything. Nothing is encoded while no one watches. Deltas within
+a tenth of a second are sent together, as one: a session that is watched must not work noticeably more. A watcher that
+reads too slowly is dropped; the log has what it missed.
 """
 
 from __future__ import annotations
@@ -15,24 +16,44 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
 
 from outrider.errors import LogError
 from outrider.filesystem import make_private
+from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.stream import merge_deltas
 from outrider.runtime.event_json import encode_json
-from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, RunFinished, SubagentEvent, TurnStarted
+from outrider.runtime.events import (
+    Event,
+    MessageAdded,
+    ReplyDiscarded,
+    RunFinished,
+    SubagentEvent,
+    ToolProgress,
+    TurnStarted,
+)
 
 MOST_UNREAD = 4_000_000
 """Bytes that may wait for a watcher until it is dropped."""
 MOST_WATCHERS = 50
 MOST_RECENT = 4_000
 """Events of the step that goes on, which a new watcher gets first: the log does not have them yet."""
+PACE_SECONDS, WAIT_SECONDS = 0.09, 0.2
+"""The shortest time between two writes of deltas and progress, which the next event makes; without one, a timer does.
+
+Each timer wakes the process up, which costs more than a write. While a reply streams, few are needed.
+"""
+MOST_UNSENT = 100
+"""Events that wait for the next write at most."""
 LONGEST_LINE = 256_000_000
 _LONGEST_ADDRESS = 100
 """Bytes. Kernels take 104 to 108."""
+_PACED = (TextDelta, ThinkingDelta, ToolCallDelta, ToolProgress, SubagentEvent)
 _STEPS = (TurnStarted, MessageAdded, ReplyDiscarded, RunFinished)
 
 
@@ -49,6 +70,11 @@ class LiveSocket:
         self._starting: asyncio.Task[None] | None = None
         self._is_closed = False
         self._recent: deque[Event] = deque(maxlen=MOST_RECENT)
+        self._unsent: list[Event] = []
+        self._due = 0.0
+        """When deltas are written again."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Writes the deltas that no other event follows."""
 
     def start(self) -> None:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
@@ -65,13 +91,20 @@ class LiveSocket:
         elif not isinstance(event, SubagentEvent):
             self._recent.append(event)
         if self._watchers:
-            self._write(encode_json(event) + b"\n", list(self._watchers))
+            self._unsent.append(event)
+            is_due = monotonic() >= self._due or len(self._unsent) >= MOST_UNSENT
+            if is_due or not isinstance(event, _PACED):
+                self._flush()
+            elif self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._end_wait)
 
     def close(self) -> None:
         """Stop listening, disconnect all watchers and remove the socket. Works after the end of the event loop, too."""
         if self._is_closed:
             return
         self._is_closed = True
+        if self._timer:
+            self._timer.cancel()
         if self._starting:
             self._starting.cancel()
         if self._server:
@@ -94,6 +127,7 @@ class LiveSocket:
         try:
             if len(self._watchers) >= MOST_WATCHERS or not _is_owner(writer):
                 return
+            self._flush()  # a new watcher gets what waits with the recent events
             self._watchers.append(writer)
             first = [{"type": "session", "session": self._session}, *self._recent]
             self._write(b"".join(encode_json(each) + b"\n" for each in first), [writer])
@@ -103,6 +137,17 @@ class LiveSocket:
             pass
         finally:
             self._drop(writer)
+
+    def _flush(self) -> None:
+        """Send what waits, and let deltas wait for a moment from now on."""
+        if self._unsent and self._watchers:
+            self._write(b"".join(encode_json(each) + b"\n" for each in _merged(self._unsent)), list(self._watchers))
+            self._due = monotonic() + PACE_SECONDS
+        self._unsent = []
+
+    def _end_wait(self) -> None:
+        self._timer = None
+        self._flush()
 
     def _write(self, line: bytes, watchers: list[asyncio.StreamWriter]) -> None:
         for watcher in watchers:
@@ -134,6 +179,16 @@ async def live_events(path: Path) -> AsyncIterator[dict[str, Any]]:
                 yield msgspec.json.decode(line)
     finally:
         writer.close()
+
+
+def _merged(events: list[Event]) -> Iterator[Any]:
+    """Yield events with adjacent deltas of one kind as one."""
+    for kind, grouped in groupby(events, type):
+        group: list[Any] = list(grouped)
+        if kind in (TextDelta, ThinkingDelta):
+            yield kind("".join([each.text for each in group]))
+        else:
+            yield from merge_deltas(group) if kind is ToolCallDelta else group
 
 
 def _bind(path: Path) -> socket.socket:
