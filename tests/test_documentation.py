@@ -86,10 +86,11 @@ def test_the_examples_in_docstrings_are_true(module: str) -> None:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """The anchors of the headings of a page, as GitHub and the site make them."""
+    """The anchors of a page: of its headings, as GitHub and the site make them, and its own."""
     text = re.sub(r"^(`{3,})[^`\n]*\n.*?^\1$", "", page.read_text(), flags=re.M | re.S)
     headings = re.findall(r"^#+ +(.*)$", text, re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 @pytest.mark.parametrize("page", ALL_PAGES)
