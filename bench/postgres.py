@@ -14,8 +14,12 @@ from bench.figure import Figure
 from bench.log import APPENDS, _appends_of_turns
 from outrider import Log
 from outrider.conversation.messages import Message
+from outrider.log.append import Append
 from outrider.log.entries import MessageEntry
 from outrider.log.journal import Journal
+from outrider.log.postgres.schema import SCHEMA
+from outrider.log.postgres.statements import Addition, add
+from outrider.log.postgres.writer import WRITER_SETTINGS
 from outrider.log.rows import row
 
 ROUNDS = 21
@@ -35,20 +39,25 @@ async def _appends(url: str) -> list[Figure]:
         journals = [log.create() for _ in range(SESSIONS)]
         bare = await asyncpg.connect(url)
         await bare.execute("CREATE TABLE bare (LIKE outrider.event INCLUDING ALL)")
+        alone = log.create()
+        own = await asyncpg.connect(url, server_settings={"search_path": SCHEMA, **WRITER_SETTINGS})
         seconds = await _medians(
             {
                 "bare": lambda: _bare(bare),
+                "its statement": lambda: _statement(own, alone),
                 "awaited": lambda: _awaited(journals[0]),
                 "of a turn": lambda: _appends_of_turns(journals[0]),
                 "many": lambda: _many(journals),
             }
         )
         await bare.close()
+        await own.close()
     each = {name: spent / (SESSIONS if name == "many" else APPENDS) for name, spent in seconds.items()}
     detail = ", ".join(f"{name} {spent * 1e6:.0f} µs" for name, spent in each.items())
     ratio = {name: spent / each["bare"] for name, spent in each.items()}
     return [
         Figure("durable event in Postgres, awaited alone / bare INSERT", ratio["awaited"], "x", 1.5, detail),
+        Figure("its statement alone, without the log / bare INSERT", ratio["its statement"], "x"),
         Figure("the same, as turns write them / bare INSERT", ratio["of a turn"], "x", 1.5),
         Figure("the same of 100 sessions at once / bare INSERT", ratio["many"], "x", 1.0),
     ]
@@ -59,6 +68,15 @@ async def _bare(connection: asyncpg.Connection) -> None:
     for seq in range(APPENDS):
         values = row(session, seq, 0.0, "message", b"x" * 2000)
         await connection.execute("INSERT INTO bare VALUES ($1, $2, $3, $4, $5, $6)", *values)
+
+
+async def _statement(connection: asyncpg.Connection, journal: Journal) -> None:
+    """Run what the log sends for an append, in this event loop. The rest is the way to the log's thread and back."""
+    entry, number = MessageEntry(Message.user("x" * 1940)), journal.extent.session
+    last = await connection.fetchval("SELECT last FROM session WHERE number = $1", number)
+    for seq in range(last, last + APPENDS):
+        addition = Addition.of(Append(number, 1, [entry], journal.settings), seq)
+        assert await add(connection, [addition])
 
 
 async def _awaited(journal: Journal) -> None:

@@ -1,4 +1,4 @@
-"""How long a person waits for the program: for `--version`, and for the first prompt of the chat, over bare Python."""
+"""How long a person waits for the program: for `--version`, `--help`, the prompt of the chat, and a request of `-p`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 from bench.figure import Figure
 
@@ -25,6 +31,7 @@ def measure() -> Iterator[Figure]:
     waits = {
         "bare": ((sys.executable, "-c", "print('ready')"), b"ready"),
         "version": ((*PROGRAM, "--version"), b"outrider "),
+        "help": ((*PROGRAM, "--help"), b"--version"),
         "chat": (PROGRAM, PROMPT),
     }
     best = dict.fromkeys(waits, float("inf"))
@@ -36,7 +43,74 @@ def measure() -> Iterator[Figure]:
                     best[name] = min(best[name], seconds)
     bare = f"bare Python {best['bare'] * 1e3:.0f} ms"
     yield Figure("outrider --version, over bare Python", (best["version"] - best["bare"]) * 1e3, "ms", 60, bare)
+    yield Figure("outrider --help, over bare Python", (best["help"] - best["bare"]) * 1e3, "ms", 60, bare)
     yield Figure("first prompt of the chat, over bare Python", (best["chat"] - best["bare"]) * 1e3, "ms", 250, bare)
+    yield Figure(
+        "CPU of `outrider -p` until its request leaves", _cpu_until_request() * 1e3, "ms", 350, f"best of {ROUNDS}"
+    )
+
+
+# The first request
+
+
+def _cpu_until_request() -> float:
+    """The CPU seconds of a fresh process with a prompt, from its start until a model on loopback has its request."""
+    with _listening() as (model, next_request), tempfile.TemporaryDirectory() as home:
+        return min(_cpu_of_one(model, next_request, home) for _ in range(ROUNDS + 1))
+
+
+def _cpu_of_one(model: str, next_request: Callable[[], None], home: str) -> float:
+    argv = (*PROGRAM, "-p", "What is 2+2?", "--model", model)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"OUTRIDER_HOME": home, "XDG_CONFIG_HOME": home}
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=nothing, env=environment, cwd=home)
+    try:
+        next_request()
+        return _cpu_seconds(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """What all threads of a process have used. The kernel counts it in nanoseconds; `times()` would count in ticks."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+
+
+@contextmanager
+def _listening() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A server that takes requests and never answers: the name of its model, and a wait for the next request."""
+    taken, ended = threading.Semaphore(0), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Know nothing about models."""
+            self.send_error(404)
+
+        def do_POST(self) -> None:
+            """Take the whole request."""
+            self.rfile.read(int(self.headers["content-length"]))
+            taken.release()
+            ended.wait(DEADLINE)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    def wait() -> None:
+        if not taken.acquire(timeout=DEADLINE):
+            raise TimeoutError("no request came")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1#silent", wait
+        ended.set()
+        server.shutdown()
+
+
+# A program in a terminal
 
 
 def _seconds_until(argv: Sequence[str], mark: bytes, home: str) -> float:
@@ -45,8 +119,9 @@ def _seconds_until(argv: Sequence[str], mark: bytes, home: str) -> float:
     child, terminal = pty.fork()
     if child == 0:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        own = {"OUTRIDER_HOME": home, "OUTRIDER_MODEL": "demo", "TERM": "xterm-256color"}  # it asks for no key
         os.chdir(home)
-        os.execve(argv[0], list(argv), environment | {"OUTRIDER_HOME": home, "TERM": "xterm-256color"})
+        os.execve(argv[0], list(argv), environment | own)
     try:
         _read_until(terminal, mark, started + DEADLINE)
         return time.perf_counter() - started

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Return Outrider's data folder: `OUTRIDER_HOME`, else the platform's user data folder."""
     if home := _variables(environment).get("OUTRIDER_HOME"):
-        return Path(home).expanduser()
+        return _path(home)
     from platformdirs import user_data_path  # slow to import, and most programs do not need it
 
     return user_data_path("outrider")
@@ -31,17 +31,17 @@ def config_file(environment: Mapping[str, str] | None = None) -> Path:
     """Return the user's settings file: `OUTRIDER_CONFIG`, else config.toml in the user's config folder."""
     variables = _variables(environment)
     if named := variables.get("OUTRIDER_CONFIG"):
-        return Path(named).expanduser()
-    base = Path(variables.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+        return _path(named)
+    base = _path(variables.get("XDG_CONFIG_HOME") or "~/.config")
     if not base.is_absolute():  # the XDG standard ignores relative paths; a project must not provide this file
-        base = Path("~/.config").expanduser()
+        base = _path("~/.config")
     return base / "outrider" / "config.toml"
 
 
 def debug_file() -> Path | None:
     """Return the debug log file of the terminal program: `OUTRIDER_DEBUG`, or None."""
     named = os.environ.get("OUTRIDER_DEBUG")
-    return Path(named).expanduser() if named else None
+    return _path(named) if named else None
 
 
 def default_model() -> str:
@@ -54,3 +54,9 @@ def default_model() -> str:
 
 def _variables(environment: Mapping[str, str] | None) -> Mapping[str, str]:
     return os.environ if environment is None else environment
+
+
+def _path(name: str) -> Path:
+    from pathlib import Path  # slow to import; programs that ask only for the default model do not need it
+
+    return Path(name).expanduser()

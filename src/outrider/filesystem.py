@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def make_private(folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from outrider.errors import OutriderError
+from outrider.struct_types import described
 from outrider.text import clean_value
 
 PARSE_ERROR = -32700
@@ -180,8 +181,8 @@ def id_key(raw: bytes) -> bytes:
 def decode(raw: msgspec.Raw, wanted: Any) -> Any:
     """Decode a value of a type. If the type is a struct, an absent value or null is an empty object."""
     if len(raw) in (0, 4) and bytes(raw) in (b"", NULL):
-        return msgspec.json.decode(b"{}" if isinstance(wanted, msgspec.StructMeta) else NULL, type=wanted)
-    return msgspec.json.decode(raw, type=wanted)
+        return msgspec.json.decode(b"{}" if isinstance(wanted, msgspec.StructMeta) else NULL, type=described(wanted))
+    return msgspec.json.decode(raw, type=described(wanted))
 
 
 def request(id: bytes, method: str, params: Any) -> bytes:

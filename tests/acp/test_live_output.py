@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,48 @@ async def test_each_line_of_a_slow_command_is_seen_before_the_next_one(tmp_path:
             (tmp_path / f"seen.{step}").touch()
         assert await editor.answer(request) == {"stopReason": "end_turn"}
         assert f"# step {STEPS}\n```" in shown()
+
+
+LINES = 10
+EACH_SECOND = f"for line in $(seq {LINES}); do echo line $line; date +%s.%N >> printed; sleep 1; done"
+WITHIN = 0.5
+"""Seconds from the moment when a line is printed to that when an editor has it."""
+MOST_LATE = 2
+"""Lines that may come later: a busy machine may stop a process for longer than that."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["replaced", "whole updates", "appended"])
+async def test_a_line_a_second_is_seen_within_half_a_second(tmp_path: Path, kind: str) -> None:
+    flags = ("--full-updates",) if kind == "whole updates" else ()
+    capabilities = {"_meta": {"terminal_output": True}} if kind == "appended" else {}
+    replies = [Answer("", (("b", "Bash", {"command": EACH_SECOND}),)), Answer("Done.")]
+    came: list[float] = []
+    async with (
+        ModelServer(replies) as server,
+        introduced("--permissions", "all", *flags, capabilities=capabilities, **everywhere(server)) as editor,
+    ):
+        session = await editor.new(tmp_path)
+        request = editor.say(session, "Run it")
+        seen = editor.seen(session)
+        for line in range(1, LINES + 1):
+            await editor.until(
+                lambda: (
+                    f"line {line}\n"  # noqa: B023
+                    in (seen.terminals.get("b", "") if kind == "appended" else _text(seen.calls.get("b", {})))
+                ),
+                f"line {line}",
+            )
+            came.append(time.time())
+            assert seen.calls["b"]["status"] == "in_progress"
+        assert await editor.answer(request) == {"stopReason": "end_turn"}
+    printed = [float(each) for each in (tmp_path / "printed").read_text().split()]
+    late = [seconds for seconds in map(float.__sub__, came, printed) if seconds > WITHIN]
+    assert len(late) <= MOST_LATE, late
+
+
+def _text(call: dict[str, Any]) -> str:
+    return "".join(each["content"]["text"] for each in call.get("content", ()))
 
 
 async def test_what_was_said_for_a_question_is_not_sent_with_each_line(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ async def test_stopping_elsewhere_cancels_the_turn_and_withdraws_the_question(tm
         await question_of(editor, log)
         number = log.inbox.send(session, Stop())
         assert await editor.answer(request) == {"stopReason": "cancelled"}
-        assert log.inbox.is_taken(number)
+        await editor.until(lambda: log.inbox.is_taken(number), "the stop to be taken")
         await editor.until(lambda: not log.inbox.questions(), "an empty inbox")
         assert not editor.seen(session).open_calls
 

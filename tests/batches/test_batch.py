@@ -24,6 +24,7 @@ from outrider import (
     batch,
     tool,
 )
+from outrider.batches import metering
 from outrider.batches.local_queue import LocalQueue
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState
 from outrider.conversation.messages import Message
@@ -154,6 +155,33 @@ def test_slots_are_shared_by_all_queues_of_a_log(tmp_path: Path) -> None:
     assert queues[1].reserve("openai", 0.0) == 0
     for queue in queues:
         queue.close()
+
+
+async def test_a_worker_asks_rarely_whether_a_provider_is_blocked_and_sees_its_own_block_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, looks = LocalQueue(tmp_path), list[str]()
+    reserve = queue.reserve
+
+    def counted(provider: str, interval: float) -> float:
+        looks.append(provider)
+        return reserve(provider, interval)
+
+    monkeypatch.setattr(queue, "reserve", counted)
+    monkeypatch.setattr(metering, "FRESH_SECONDS", 3600.0)
+    shared: dict[str, float] = {}
+    meters = [metering.Meter(queue, "x", BatchSettings(), shared) for _ in range(3)]
+    for meter in meters:
+        await meter.admit("gemini/flash")
+    assert looks == ["gemini"]
+    await meters[0].refused("gemini/flash", RateLimitedError("slow down", retryable=True, retry_after=0.1))
+    await meters[1].admit("gemini/flash")
+    assert looks == ["gemini"] * 2
+    paced = metering.Meter(queue, "x", BatchSettings(rates={"gemini": 60_000}), shared)
+    await paced.admit("gemini/flash")
+    await paced.admit("gemini/flash")
+    assert looks == ["gemini"] * 4
+    queue.close()
 
 
 async def test_limits_count_over_all_attempts(tmp_path: Path) -> None:

@@ -135,6 +135,9 @@ def test_the_password_is_in_no_error(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="cannot be reached") as caught:
         queue.is_spent("x")
     assert "s3cret" not in str(caught.value)
+    with pytest.raises(LogError, match=r"cannot be reached.*Connection refused") as caught:
+        queue.begin("job", BatchSettings(), resume=False)
+    assert "s3cret" not in str(caught.value)
 
 
 async def test_batches_with_other_tools_share_a_database(log: Log) -> None:

@@ -63,6 +63,7 @@ async def test_a_worker_elsewhere_does_the_work_and_drains(tmp_path: Path, url: 
             async with running_worker(tmp_path, url):
                 code, errors = await program.ended()
     assert (code, "3 of 3 tasks finished" in errors) == (0, True), errors
+    assert "DBOS" not in errors
     found = results_in(tmp_path / "results.jsonl")
     assert {id: each["status"] for id, each in found.items()} == dict.fromkeys("012", "done")  # noqa: A001
     assert len(server.requests) == 3

@@ -78,14 +78,14 @@ async def test_a_run_can_be_watched_and_steered(tmp_path: Path, log: Log) -> Non
             await until(lambda: seen)
             number = log.inbox.send(session, Say("And the tests?"))
             await until(lambda: any(event["type"] == "steering_queued" for event in seen))
-            assert log.inbox.is_taken(number)
+            await until(lambda: log.inbox.is_taken(number))
             server.release.set()
             code, out, _ = await ended(process)
             await asyncio.wait_for(watching, 60)
         assert b"And the tests?" in server.requests[-1].body
     assert (code, out) == (0, "Both done.\n")
     assert any(event["type"] == "run_finished" for event in seen)
-    assert log.inbox.is_taken(number) is None, "the session was closed"
+    assert log.inbox.is_taken(number), "also after the session was closed"
     assert not log.live_socket(session).exists(), "the socket was removed"
 
 

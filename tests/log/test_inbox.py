@@ -233,6 +233,21 @@ async def test_messages_are_taken_once_and_in_order(held: HeldInbox, journal: Jo
     assert await held.take_signals() == []
 
 
+async def test_a_message_is_known_to_be_taken_only_after_it_was_delivered(
+    held: HeldInbox, journal: Journal, other: Log
+) -> None:
+    number = other.inbox.send(journal.id, Say("one"))
+    seen: list[bool | None] = []
+    await held.take_signals(lambda signal: seen.append(other.inbox.is_taken(number)))
+    assert seen == [False]
+    assert other.inbox.is_taken(number)
+    lost = other.inbox.send(journal.id, Say("two"))
+    journal.close()
+    assert (other.inbox.is_taken(number), other.inbox.is_taken(lost)) == (True, None)
+    other.delete(journal.id)
+    assert look(other, "SELECT * FROM signal") == []
+
+
 async def test_a_session_without_a_listener_cannot_be_reached(log: Log, journal: Journal, other: Log) -> None:
     with pytest.raises(LogError, match="does not take messages"):
         other.inbox.send(journal.id, Stop())

@@ -182,7 +182,7 @@ def test_all_ways_of_searching_find_the_same(
     passages = list(passages_of(log.messages(name)))
     for text in queries:
         query = SearchQuery(text)
-        scanned = plain.search(query, [log._find(name).indexable], 5, lambda done, total: None)
+        scanned = plain.search(text, [log._find(name).indexable], 5, lambda done, total: None)
         assert log.search(text, name, limit=5) == scanned
         matches = [{n for n, each in enumerate(passages) if word in fold(each.text)} for word in query.words]
         found = best(matches, len(passages), 5, lambda n: query.has_whole(fold(passages[n].text)))  # noqa: B023

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -123,6 +124,17 @@ def test_a_long_session_is_indexed_in_steps_and_a_short_time_does_a_part(
     nothing = log.used("model", seconds=0.0)
     assert not nothing.progress.is_complete
     assert nothing.sums == []
+    checksums = log._backend.checksums
+
+    def slow_checksums(places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
+        time.sleep(0.02)
+        return checksums(places)
+
+    monkeypatch.setattr(log._backend, "checksums", slow_checksums)  # looking takes longer than the time that is given
+    reports = 0
+    while not log.used("model", seconds=0.01).progress.is_complete:
+        reports += 1
+    assert 1 <= reports <= 50
     assert requests(log) == 50
     assert len(log.turns(name)) == 35
 

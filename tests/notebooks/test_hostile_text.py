@@ -124,7 +124,7 @@ def test_a_live_view_shows_attacks_as_text(attack: str, monkeypatch: pytest.Monk
         return Handle()
 
     shown: list[str] = []
-    monkeypatch.setattr("outrider.runtime.live_view.INTERVAL", 0)
+    monkeypatch.setattr("outrider.runtime.run_view.INTERVAL", 0)
     monkeypatch.setattr(IPython.display, "display", display)
     observer = LiveView().observe(Session(Agent(ScriptedModel([]))))
     block = ToolResultBlock("1", (TextBlock(attack),))

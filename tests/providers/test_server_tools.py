@@ -21,7 +21,13 @@ from outrider import (
     web_search,
 )
 from outrider.conversation.history import repair
-from outrider.conversation.messages import AttachmentBlock, ServerToolResultBlock, ServerToolUseBlock, TextBlock
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Citation,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+)
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.log.transfer import export, import_session
@@ -162,6 +168,16 @@ def test_in_another_models_conversation_they_are_text(here: Case, there: Case) -
     assert "web_search was called with" in text
     assert "https://a.test" in text
     assert "srvtoolu_1" not in text
+
+
+@each(*ONE_EACH)
+def test_sources_that_no_result_names_are_named_to_another_model_once(case: Case) -> None:
+    source = Citation("https://b.test/a b", "B ]")
+    cited = TextBlock("The Rhine.", citations=(source, source))
+    text = msgspec.json.encode(sent(case, Message.assistant(cited))).decode()
+    assert text.count("[sources: [B \\\\]](https://b.test/a%20b)]") == 1
+    found = (ServerToolUseBlock("s", "web_search", {}), ServerToolResultBlock("s", "https://b.test/a b"), cited)
+    assert "[sources:" not in msgspec.json.encode(sent(case, Message.assistant(*found))).decode()
 
 
 def test_a_call_that_was_cut_off_is_not_sent_back_as_a_call() -> None:

@@ -34,6 +34,7 @@ from outrider.jsonrpc import (
     LineSplitter,
     RpcError,
 )
+from outrider.struct_types import described
 from outrider.text import human_size
 
 __all__ = [
@@ -220,7 +221,7 @@ class _CancelParams(msgspec.Struct, rename="camel"):
 def _decode_result(name: str, message: IncomingMessage, type: Any) -> Any:
     try:
         if message.error and bytes(message.error) != NULL:
-            error = msgspec.json.decode(message.error, type=ErrorObject)
+            error = msgspec.json.decode(message.error, type=described(ErrorObject))
             raise RpcError(error.code, error.message or f"The client refused {name}.", error.data)
         return jsonrpc.decode(message.result, type)
     except (msgspec.DecodeError, RecursionError) as problem:

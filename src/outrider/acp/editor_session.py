@@ -47,7 +47,6 @@ from outrider.errors import (
     SessionBusyError,
 )
 from outrider.log.log import Log
-from outrider.providers.api import ApiProvider
 from outrider.providers.base import EffortChoice
 from outrider.providers.efforts import check_effort
 from outrider.providers.windows import window_of
@@ -270,7 +269,7 @@ class EditorSession:
         self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
-        if isinstance(self.session.provider, ApiProvider):
+        if self.model != "demo":  # it needs no transport
             preload(FOR_PROMPTS)
         if self.bench.servers:
             self._announcing = asyncio.ensure_future(self._announce_prompts(self.bench.servers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from outrider.acp.schema.requests import ConfigOption, ConfigOptionValue, SessionMode, SessionModeState
 from outrider.coding.permissions.question import MODE_WORDS, MODES
 from outrider.coding.permissions.question import Mode as PermissionMode
-from outrider.providers import resolve, tiers
+from outrider.providers import keys, tiers
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice, Provider
 from outrider.providers.efforts import levels_for
 from outrider.providers.stored_keys import stored_values
@@ -52,5 +52,5 @@ def has_any_key() -> bool:
 
 def known_models() -> list[str]:
     """Return the tiers of the providers that have a key, and the demo model."""
-    with_key = [prefix for prefix in tiers.ORDER if getattr(resolve(f"{prefix}/balanced"), "key", "")]
+    with_key = filter(keys.has_key, tiers.ORDER)
     return [*(f"{prefix}/{tier}" for prefix in with_key for tier in tiers.models_of(prefix)), "demo"]

@@ -36,7 +36,7 @@ _KINDS = {
 _FILE_TOOLS = ("Read", "Write", "Edit")
 _VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash", "Recall")
 """Tools whose results are not Markdown."""
-_CONTROL_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = "[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
 MAX_TITLE = 400
 _MAX_RAW_OUTPUT = 2_000
 """Characters of a tool's details up to which they are sent as `rawOutput`."""
@@ -96,7 +96,7 @@ def partial_fields(name: str, input: Mapping[str, Any], folder: Path) -> dict[st
 
 def single_line(text: str, limit: int = MAX_TITLE) -> str:
     """Return the text on one line, without control and direction characters, cut to the limit."""
-    return " ".join(_CONTROL_CHARACTERS.sub(" ", text[: 4 * limit]).split())[:limit]
+    return " ".join(re.sub(_CONTROL_CHARACTERS, " ", text[: 4 * limit]).split())[:limit]
 
 
 def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.batches.collecting import Collector
-from outrider.batches.queue import BatchSettings, BatchState, Queue, open_queue
 from outrider.batches.task import Task, TaskResult, make_task
 from outrider.errors import BudgetError, ConfigError
 from outrider.runtime.agent import Agent
 from outrider.tools.approval import Approver
 
 if TYPE_CHECKING:
+    from outrider.batches.queue import BatchSettings, BatchState, Queue
     from outrider.log.log import Log
     from outrider.tools.schema import Schema
 
@@ -45,7 +44,8 @@ async def batch(
     a minute by provider, as in {"anthropic": 50}. Failed tasks have a `status` other than `done`; they do not raise.
     Leaving the loop early stops the tasks that run.
     """
-    from outrider.tools.schema import Schema  # few programs run batches
+    from outrider.batches.queue import BatchSettings, open_queue  # few programs run batches
+    from outrider.tools.schema import Schema
 
     _check_numbers(workers, budget, rates)
     schema = None if output is None else Schema.of(output)
@@ -64,6 +64,8 @@ async def batch(
 
 async def _results(queue: Queue, batch: str, work: Coroutine[Any, Any, object]) -> AsyncGenerator[TaskResult, None]:
     """Yield the results while the work goes on, which is cancelled at the end. Raises BudgetError."""
+    from outrider.batches.collecting import Collector
+
     working = asyncio.ensure_future(work)
     try:
         collector = Collector(queue, batch)

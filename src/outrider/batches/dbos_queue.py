@@ -22,6 +22,7 @@ from outrider.batches.postgres_ledger import PostgresLedger, denied
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim, Run, Unfinished
 from outrider.batches.task import Task, TaskResult, session_of
 from outrider.errors import ConfigError, LogError, OutriderError
+from outrider.struct_types import described
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 WORKFLOW = "outrider_task"
 LEASE_SECONDS = 15.0
 """How long an executor is taken for alive that does not renew its lease."""
-POLL_SECONDS = 0.1
-"""How often an executor with room asks for tasks."""
+POLL_SECONDS, BULK_POLL_SECONDS, BULK = 0.1, 0.2, 10
+"""How often an executor with room asks for tasks; one that runs so many at once takes several at a time."""
 OVERLAP_SECONDS = 60
 """Results are looked for from so long before the newest one: commits are not in the order of their times."""
 _INSUFFICIENT_PRIVILEGE = "42501"
@@ -108,7 +109,7 @@ class DbosQueue(PostgresLedger):
         client.register_queue(
             queue_of(batch),
             worker_concurrency=settings.concurrency,
-            polling_interval_sec=POLL_SECONDS,
+            polling_interval_sec=POLL_SECONDS if settings.concurrency < BULK else BULK_POLL_SECONDS,
             on_conflict="always_update",
         )
         stopped = client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), status="CANCELLED", load_input=False)
@@ -208,7 +209,7 @@ class DbosQueue(PostgresLedger):
 
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
         """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""
-        task = msgspec.json.decode(body, type=Task)
+        task = msgspec.json.decode(body, type=described(Task))
         settings, spent, attempt = await patiently(self._claimed, batch, workflow)
         try:
             if settings.budget is not None and spent >= settings.budget:
@@ -226,7 +227,7 @@ class DbosQueue(PostgresLedger):
     def _claimed(self, batch: str, workflow: str) -> tuple[BatchSettings, float, int]:
         """Return the settings of a batch, what it has cost, and how often a workflow was taken."""
         for settings, spent, attempts in self.query(_CLAIMED, batch, workflow):
-            return msgspec.json.decode(settings, type=BatchSettings), spent, max(1, attempts or 1)
+            return msgspec.json.decode(settings, type=described(BatchSettings)), spent, max(1, attempts or 1)
         raise LogError(f"the batch {batch} has no task {workflow.partition('/')[2]!r} any more")
 
     def recover_dead(self) -> None:
@@ -304,13 +305,13 @@ def migrate(url: str) -> None:
 
 def _task_of(workflow: Any) -> Task | None:
     arguments: Sequence[Any] = workflow.input["args"] if workflow.input else ()
-    return msgspec.json.decode(arguments[1], type=Task) if len(arguments) > 1 else None
+    return msgspec.json.decode(arguments[1], type=described(Task)) if len(arguments) > 1 else None
 
 
 def _result_of(batch: str, workflow: Any) -> TaskResult:
     """Return the result that a workflow has ended with."""
     if workflow.status == "SUCCESS" and isinstance(workflow.output, str):
-        return msgspec.json.decode(workflow.output, type=TaskResult)
+        return msgspec.json.decode(workflow.output, type=described(TaskResult))
     task = _task_of(workflow) or Task("", id=workflow.workflow_id.partition("/")[2])
     if workflow.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
         return given_up(batch, task, MAX_ATTEMPTS)

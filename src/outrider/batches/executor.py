@@ -21,6 +21,8 @@ OUTCOME_SECONDS = 10
 """How long DBOS may take to store the outcomes of workflows that have ended."""
 IDLE_SECONDS = 0.05
 """The pause before looking again whether workflows still run."""
+SCHEDULE_SECONDS = 600.0
+"""How often DBOS looks for schedules. There are none."""
 CONNECTIONS = 3
 """Connections of one executor to the tables of DBOS."""
 
@@ -84,6 +86,7 @@ class Executor:
                 # No ping before each statement: DBOS repeats what a broken connection has interrupted.
                 "db_engine_kwargs": {"pool_pre_ping": False},
                 "run_migrations": False,
+                "scheduler_polling_interval_sec": SCHEDULE_SECONDS,
             }
         )
 

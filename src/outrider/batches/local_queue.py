@@ -19,6 +19,7 @@ from outrider.batches.task import Task, TaskResult, session_of
 from outrider.errors import ConfigError, LogError
 from outrider.filesystem import make_private, sync_folder
 from outrider.log.holder import Holder
+from outrider.struct_types import described
 
 T = TypeVar("T")
 BUSY_SECONDS = 30.0
@@ -113,7 +114,7 @@ class LocalQueue:
             known = dict(connection.execute("SELECT id, body FROM task WHERE batch = ?", (batch,)).fetchall())
             for task in tasks:
                 if task.id in known:
-                    check_same(msgspec.json.decode(known[task.id], type=Task), task)
+                    check_same(msgspec.json.decode(known[task.id], type=described(Task)), task)
             start = len(known)
             connection.executemany(
                 "INSERT OR IGNORE INTO task (batch, position, id, body) VALUES (?, ?, ?, ?)",
@@ -126,7 +127,7 @@ class LocalQueue:
         """Return the results since a mark, which is 0 at the beginning, and the next mark."""
         query = "SELECT finished, result FROM task WHERE batch = ? AND finished > ? ORDER BY finished LIMIT 1000"
         rows = self._read(lambda connection: connection.execute(query, (batch, after)).fetchall())
-        found = [msgspec.json.decode(body, type=TaskResult) for _, body in rows]
+        found = [msgspec.json.decode(body, type=described(TaskResult)) for _, body in rows]
         return found, rows[-1][0] if rows else after
 
     def state(self, batch: str) -> BatchState:
@@ -222,7 +223,7 @@ class LocalQueue:
             query = "SELECT id, settings FROM batch WHERE is_open AND (? = '' OR id = ?)"
             return connection.execute(query, (batch, batch)).fetchall()
 
-        found = {name: msgspec.json.decode(text, type=BatchSettings) for name, text in self._read(work)}
+        found = {name: msgspec.json.decode(text, type=described(BatchSettings)) for name, text in self._read(work)}
         return {key: each for key, each in found.items() if running < each.concurrency and tools.issuperset(each.tools)}
 
     def _claim(self, batch: str, tools: frozenset[str], running: int) -> Claim | None:
@@ -242,7 +243,7 @@ class LocalQueue:
         if row is None:
             return None
         taken, body, attempt = row
-        return Claim(taken, msgspec.json.decode(body, type=Task), attempt, usable[taken])
+        return Claim(taken, msgspec.json.decode(body, type=described(Task)), attempt, usable[taken])
 
     def _finish(self, claim: Claim, result: TaskResult) -> None:
         """Store the result, unless the task was taken from this worker meanwhile."""
@@ -271,7 +272,7 @@ class LocalQueue:
                     "SELECT batch, body, attempt FROM task WHERE worker = ? AND attempt >= ?", (worker, MAX_ATTEMPTS)
                 ).fetchall()
                 for batch, body, attempt in rows:
-                    result = given_up(batch, msgspec.json.decode(body, type=Task), attempt)
+                    result = given_up(batch, msgspec.json.decode(body, type=described(Task)), attempt)
                     _finish(connection, batch, result, worker, attempt)
                 connection.execute("UPDATE task SET worker = '' WHERE worker = ?", (worker,))
 
@@ -351,7 +352,7 @@ def _finish(connection: sqlite3.Connection, batch: str, result: TaskResult, work
 
 
 def _has_ended(worker: str) -> bool:
-    return msgspec.json.decode(worker, type=Holder).is_alive() is False
+    return msgspec.json.decode(worker, type=described(Holder)).is_alive() is False
 
 
 async def _first(*awaitables: object, seconds: float) -> None:

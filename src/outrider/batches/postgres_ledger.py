@@ -13,6 +13,7 @@ import msgspec
 from outrider.batches.queue import BatchSettings
 from outrider.errors import ConfigError, LogDeniedError, LogError
 from outrider.log.postgres.address import Address
+from outrider.struct_types import described
 
 if TYPE_CHECKING:
     import psycopg
@@ -96,7 +97,7 @@ class PostgresLedger:
         row = self._do(lambda c: c.execute(query, (batch,)).fetchone())
         if row is None:
             raise LogError(f"there is no batch {batch} in this database")
-        return msgspec.json.decode(row[0], type=BatchSettings), row[1]
+        return msgspec.json.decode(row[0], type=described(BatchSettings)), row[1]
 
     # Sharing
 

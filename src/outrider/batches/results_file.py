@@ -12,6 +12,7 @@ import msgspec
 from outrider.batches.task import TaskResult
 from outrider.errors import OutriderError
 from outrider.filesystem import make_private, sync_folder, try_lock
+from outrider.struct_types import described
 
 
 class ResultsFileError(OutriderError, ValueError):
@@ -86,7 +87,7 @@ class ResultsFile:
                 if not line.endswith(b"\n") and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
                     break  # only the last line can be torn: each append is on disk before the next
                 with suppress(msgspec.DecodeError):
-                    ids.add(msgspec.json.decode(line, type=_Id).id)
+                    ids.add(msgspec.json.decode(line, type=described(_Id)).id)
                     end += len(line)
                     continue
                 raise ResultsFileError(f"{self.path}:{number} is not a result of a batch; name another file")

@@ -10,6 +10,7 @@ import msgspec
 from outrider.conversation.messages import Usage
 from outrider.providers.base import EFFORTS
 from outrider.runtime.limits import Limits
+from outrider.struct_types import described
 from outrider.text import clean, clean_value
 
 LONGEST_ID = 200
@@ -82,7 +83,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             known = ", ".join(Limits.__struct_fields__)
             raise ValueError(f"there is no limit {unknown[0]!r}; there are {known}")
         try:
-            return msgspec.convert({**msgspec.to_builtins(usual), **self.limits}, Limits)
+            return msgspec.convert({**msgspec.to_builtins(usual), **self.limits}, described(Limits))
         except msgspec.ValidationError as error:
             raise ValueError(f"limits: {error}") from None
 
@@ -152,7 +153,7 @@ def _converted(fields: Mapping[str, Any]) -> Task:
     if isinstance(fields.get("id"), int) and not isinstance(fields["id"], bool):
         fields["id"] = str(fields["id"])  # data sets count their rows
     try:
-        return msgspec.convert(fields, Task)
+        return msgspec.convert(fields, described(Task))
     except msgspec.ValidationError as error:
         raise ValueError(str(error).replace("`$.", "`").replace(" - at ", ", at ")) from None
 

@@ -19,6 +19,7 @@ from outrider.conversation.attachments import Attachment
 from outrider.errors import ConversationError
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.struct_types import described
 from outrider.text import human_size
 
 MAX_LINE_BYTES = 50 * 1024 * 1024
@@ -148,7 +149,7 @@ def _message(line: bytes, number: int) -> Parts | UsageError:
     if len(line) > MAX_LINE_BYTES:
         return UsageError(f"standard input, line {number} has more than {human_size(MAX_LINE_BYTES)}")
     try:
-        content = msgspec.json.decode(line, type=_Line).message.content
+        content = msgspec.json.decode(line, type=described(_Line)).message.content
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         example = '{"type": "user", "message": {"role": "user", "content": "Hello"}}'
         return UsageError(f"standard input, line {number} is not a message: {error}; write it as {example}")

@@ -21,6 +21,7 @@ from outrider.providers.known_models import known_models
 from outrider.providers.prices import Rates, context_tokens, rates_of
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport
 from outrider.providers.vendors import VENDORS
+from outrider.struct_types import described
 from outrider.text import counted, human_size
 
 DESCRIPTION = """\
@@ -166,7 +167,7 @@ async def _ask(api: ApiProvider) -> _Answer:
 
     try:
         answer = await Transport(TIMEOUTS).get(url, api.headers(api.key), explain)
-        listed = msgspec.json.decode(answer, type=_List)
+        listed = msgspec.json.decode(answer, type=described(_List))
     except ProviderError as error:
         return _Answer(False, str(error))
     except ValueError:

@@ -7,16 +7,18 @@ import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outrider.cli.options import UsageError
 from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
 from outrider.errors import AttachmentError, SchemaError
-from outrider.runtime.structured_output import Report
 from outrider.text import human_size
 from outrider.tools.schema.raw_schemas import MAX_BYTES as MAX_SCHEMA_BYTES
+
+if TYPE_CHECKING:
+    from outrider.runtime.structured_output import Report
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024
 """Limit for standard input: more than any model reads."""
@@ -52,6 +54,8 @@ def open_attachments(paths: Sequence[str], limit: int = MAX_BYTES) -> list[Attac
 
 def read_schema(path: str) -> Report:
     """Return the report described by a file with a JSON Schema. Raises UsageError."""
+    from outrider.runtime.structured_output import Report  # few prompts ask for data
+
     try:
         return Report(_schema(path))
     except SchemaError as error:

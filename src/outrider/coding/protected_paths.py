@@ -7,11 +7,13 @@ obey something later: git its configuration and hooks, an editor its tasks, a CI
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from outrider.coding.permissions.patterns import alternatives, to_regex
 
@@ -58,6 +60,9 @@ CONFIGURATION = (
 
 PROTECTED: tuple[str, ...] = (".git", ".outrider", *CONFIGURATION)
 """Names, relative to a working folder, that commands with the access `write` cannot change or create."""
+
+Signed: TypeAlias = tuple[bool, re.Pattern[str]]
+"""Whether an expression is negated, and the expression."""
 
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 """Characters that some file systems ignore when they compare names."""
@@ -161,16 +166,16 @@ def _plain(path: str) -> str:
 
 
 def _matches(path: str, beneath: str, patterns: tuple[str, ...]) -> bool:
-    hint, floating, anchored = _compiled(patterns)
-    if not hint.search(path):
+    if not _candidate(patterns).search(path):
         return False
+    floating, anchored = _compiled(patterns)
     return any(_last_match(prefix, floating) for prefix in _prefixes(beneath)) or any(
         _last_match(prefix, anchored) for prefix in _prefixes(path)
     )
 
 
-def _last_match(path: str, patterns: Iterable[tuple[bool, re.Pattern[str]]]) -> bool:
-    """Return the result of the last pattern that matches this path itself."""
+def _last_match(path: str, patterns: Iterable[Signed]) -> bool:
+    """Return the result of the last expression that matches this path itself."""
     verdict = False
     for negated, pattern in patterns:
         if verdict == negated and pattern.search(path):
@@ -185,23 +190,36 @@ def _prefixes(path: str) -> Iterator[str]:
     yield path
 
 
+def _bodies(patterns: tuple[str, ...]) -> Iterator[tuple[bool, str]]:
+    """Yield each pattern as a regular expression, and whether it is negated. One from the root begins with `^`."""
+    for written in patterns:
+        for pattern in alternatives(written.removeprefix("!").rstrip("/")):
+            start = "^/" if pattern.startswith("/") else "/"
+            yield written.startswith("!"), start + to_regex(pattern.lstrip("/"))
+
+
+@functools.lru_cache(maxsize=64)
+def _candidate(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Return one expression that matches every path that may be a secret. Most paths need no other."""
+    hints = (f"{body}(?:/|\\Z)" for negated, body in _bodies(patterns) if not negated)
+    return re.compile("|".join(hints) or "(?!)", re.I | re.S)
+
+
 @functools.lru_cache(maxsize=64)
 def _compiled(
     patterns: tuple[str, ...],
-) -> tuple[re.Pattern[str], list[tuple[bool, re.Pattern[str]]], list[tuple[bool, re.Pattern[str]]]]:
-    """Return one expression that matches all candidates, the patterns at any depth, and those from the root."""
-    hints: list[str] = []
-    floating: list[tuple[bool, re.Pattern[str]]] = []
-    anchored: list[tuple[bool, re.Pattern[str]]] = []
-    for written in patterns:
-        negated = written.startswith("!")
-        for pattern in alternatives(written.removeprefix("!").rstrip("/")):
-            from_root = pattern.startswith("/")
-            body = ("^/" if from_root else "/") + to_regex(pattern.lstrip("/"))
-            (anchored if from_root else floating).append((negated, re.compile(f"{body}\\Z", re.I | re.S)))
-            if not negated:
-                hints.append(f"{body}(?:/|\\Z)")
-    return re.compile("|".join(hints) or "(?!)", re.I | re.S), floating, anchored
+) -> tuple[list[tuple[bool, re.Pattern[str]]], list[tuple[bool, re.Pattern[str]]]]:
+    """Return the patterns at any depth, and those from the root. Neighbours that say the same are one expression."""
+    bodies = list(_bodies(patterns))
+    return (
+        _merged((negated, body) for negated, body in bodies if body[0] != "^"),
+        _merged((negated, body) for negated, body in bodies if body[0] == "^"),
+    )
+
+
+def _merged(bodies: Iterable[tuple[bool, str]]) -> list[Signed]:
+    runs = itertools.groupby(bodies, key=lambda each: each[0])
+    return [(negated, re.compile(f"(?:{'|'.join(body for _, body in run)})\\Z", re.I | re.S)) for negated, run in runs]
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ import msgspec
 
 from outrider.errors import SchemaError, ToolDefinitionError
 from outrider.providers.base import ToolSpec
+from outrider.struct_types import described
 from outrider.tools.schema import Schema
 from outrider.tools.tool import NAME, Tool, make_tools
 
@@ -44,13 +46,13 @@ def load_tools(paths: Iterable[str]) -> tuple[Tool, ...]:
 
 def _from_json(path: str) -> Iterator[ToolSpec]:
     try:
-        listed = msgspec.convert(json.loads(Path(path).read_bytes()), list[_Description])
+        listed = msgspec.convert(json.loads(Path(path).read_bytes()), described(list[_Description]))
     except OSError as error:
         raise ToolDefinitionError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise ToolDefinitionError(f"{path} is not a list of tools, {SHAPE}: {error}") from None
     for each in listed:
-        if not NAME.fullmatch(each.name):
+        if not re.fullmatch(NAME, each.name):
             raise ToolDefinitionError(
                 f"{path}: {each.name!r} is not a valid tool name; use 1 to 64 letters, digits, '_' and '-'"
             )

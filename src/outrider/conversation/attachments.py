@@ -11,8 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -21,6 +20,11 @@ from outrider.conversation.encodings import encoding_of, is_utf8
 from outrider.descriptors import real_path
 from outrider.errors import AttachmentError
 from outrider.text import human_size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+else:
+    from os import PathLike as Path  # pathlib is slow to import; help() evaluates annotations
 
 MAX_BYTES = 20 * 1024 * 1024
 """The default limit on one attachment."""
@@ -145,7 +149,11 @@ class Attachment(msgspec.Struct, frozen=True):
         source: object = self.source
         if isinstance(source, bytearray | memoryview):
             msgspec.structs.force_setattr(self, "source", bytes(source))
-        elif not isinstance(source, bytes | Path):
+        elif isinstance(source, os.PathLike):
+            from pathlib import Path  # slow to import, and most attachments are bytes
+
+            msgspec.structs.force_setattr(self, "source", Path(source))
+        elif not isinstance(source, bytes):
             raise TypeError(f"an attachment is made of bytes, not of {type(source).__name__}; from_path() takes a path")
 
     @classmethod
@@ -153,6 +161,8 @@ class Attachment(msgspec.Struct, frozen=True):
         cls, path: str | os.PathLike[str], mime_type: str = "", *, name: str = "", description: str = ""
     ) -> Attachment:
         """Attach a file on disk. It is opened when it is needed."""
+        from pathlib import Path
+
         path = Path(path)
         return cls(path, mime_type, name or path.name, description)
 
@@ -234,7 +244,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
     def _unreadable(self, error: OSError | ValueError) -> AttachmentError:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        where = self.source if isinstance(self.source, Path) else self.label
+        where = self.label if isinstance(self.source, bytes) else self.source
         return AttachmentError(f"{where} cannot be read: {reason}")
 
     def type_of(self, head: bytes) -> str:
@@ -256,7 +266,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
     def _detect_type(self, found: str | None, head: bytes) -> str:
         """Return the type of the content, or of the name if the content is inconclusive and does not contradict it."""
-        by_name = _BY_SUFFIX.get(Path(self.name).suffix.lower(), "")
+        by_name = _BY_SUFFIX.get(os.path.splitext(self.name)[1].lower(), "")
         if found:
             return by_name if by_name in _BY_NAME.get(found, ()) else found
         if by_name and _agrees(by_name, None, head):
@@ -266,7 +276,7 @@ class Attachment(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """A name for error messages."""
-        return self.name or self.url or (str(self.source) if isinstance(self.source, Path) else "the attachment")
+        return self.name or self.url or ("the attachment" if isinstance(self.source, bytes) else str(self.source))
 
 
 class OpenFile(Attachment, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.conversation.messages import BLOCK_TYPES, AttachmentBlock, Block, TextBlock
 from outrider.errors import ConversationError
+from outrider.struct_types import described
 from outrider.text import clean_value
 
 _OPTIONAL = {
@@ -53,7 +54,7 @@ def read_block(value: Any, place: str) -> Block:
             fields["content"] = _read_result_content(fields.get("content", ()), place)
         elif "arguments" in fields and kind == "tool_use":
             fields = _with_input(fields, place)
-        block: Block = msgspec.convert(fields, Block)
+        block: Block = msgspec.convert(fields, described(Block))
         return block
     except ConversationError:
         raise

@@ -21,6 +21,7 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, ConversationError
+from outrider.struct_types import described
 from outrider.text import clean_value
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
@@ -34,7 +35,7 @@ def to_json(conversation: Iterable[MessageLike], store: AttachmentStore | None =
     plain = [_plain(message, f"message {number}") for number, message in enumerate(read_conversation(conversation), 1)]
     if store is not None:
         for _, block in _attachments(plain):
-            reference = msgspec.convert(block, AttachmentBlock)
+            reference = msgspec.convert(block, described(AttachmentBlock))
             block["data"] = base64.b64encode(store.read(reference)).decode()
     return msgspec.json.encode(plain).decode()
 
@@ -46,7 +47,7 @@ def from_json(text: str | bytes, store: AttachmentStore) -> list[Message]:
     plain = parse_json(text)
     included = [(place, block, block.pop("data")) for place, block in _attachments(plain) if "data" in block]
     conversation = read_conversation(plain)
-    files = [_file(place, msgspec.convert(block, AttachmentBlock), data) for place, block, data in included]
+    files = [_file(place, msgspec.convert(block, described(AttachmentBlock)), data) for place, block, data in included]
     for file in files:
         store.put(file, len(file.source) if isinstance(file.source, bytes) else 0)
     return conversation

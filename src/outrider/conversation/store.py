@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import AttachmentError
 from outrider.filesystem import make_private, sync_folder
 from outrider.text import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHUNK = 3 * 2**18
 """The size of a read in bytes: a multiple of three, so that base64 needs no padding."""
@@ -69,6 +71,8 @@ class FolderStore:
     @cached_property
     def folder(self) -> Path:
         """The folder. If it was given as a function, the first use calls it."""
+        from pathlib import Path
+
         return self._source() if callable(self._source) else Path(self._source)
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:

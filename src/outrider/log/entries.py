@@ -14,6 +14,7 @@ import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
 from outrider.errors import LogError, NewerLogError
+from outrider.struct_types import described
 from outrider.text import clean, clean_value
 
 
@@ -313,7 +314,7 @@ def decode_if_known(kind: str, body: bytes) -> Entry:
 
 @cache  # built on first use: each decoder takes a while to build
 def _decoder(kind: str) -> msgspec.json.Decoder[Entry]:
-    return msgspec.json.Decoder(KINDS[kind])
+    return msgspec.json.Decoder(described(KINDS[kind]))
 
 
 def _encode_cleaned(entry: Entry) -> bytes:
@@ -343,7 +344,7 @@ def _repr(value: Any) -> str:
 def _depth(body: bytes) -> int:
     """Return the nesting depth of JSON. Brackets inside strings do not count."""
     depth = deepest = 0
-    for token in _BRACKETS.finditer(body):
+    for token in re.finditer(_BRACKETS, body):
         if token[0] in (b"[", b"{"):
             depth += 1
             deepest = max(deepest, depth)
@@ -353,4 +354,4 @@ def _depth(body: bytes) -> int:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_repr)
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_BRACKETS = rb'"(?:[^"\\]|\\.)*"|[\[\]{}]'

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -39,7 +38,7 @@ class Holder(msgspec.Struct, frozen=True):
     def current(cls, log: str = "") -> Holder:
         """Return a holder that describes this process."""
         pid = os.getpid()
-        program = clean(Path(sys.argv[0]).name) if sys.argv and sys.argv[0] else ""
+        program = clean(os.path.basename(sys.argv[0])) if sys.argv and sys.argv[0] else ""
         return cls(_host(), _boot(), pid, _started(pid) or "", time.time(), program, log)
 
     @property
@@ -79,10 +78,15 @@ def _host() -> str:
     return gethostname()
 
 
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def _boot() -> str:
     """Return the boot id and the pid namespace; empty where the system does not provide them."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = _read("/proc/sys/kernel/random/boot_id").decode().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
@@ -91,7 +95,7 @@ def _boot() -> str:
 def _started(pid: int) -> str | None:
     """Return the start time of a process in kernel ticks, or None if it does not exist or is a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = _read(f"/proc/{pid}/stat")
     except OSError:
         return None
     state, *fields = stat.rpartition(b") ")[2].split()

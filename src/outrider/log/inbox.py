@@ -87,7 +87,7 @@ class Inbox:
         return self._tables.send(row.number, row.fence, _encoded(signal))
 
     def is_taken(self, number: int) -> bool | None:
-        """Return whether the session has taken a message; None if it was closed, or its process ended, before."""
+        """Return whether the session has taken a message; None if it was closed, or its process ended, before that."""
         found = self._tables.signal(number)
         if found is None:
             return None
@@ -137,6 +137,8 @@ class HeldInbox:
         self._number, self._fence = number, fence
         self._tables = tables
         self._watcher = watcher
+        self._delivered: set[int] = set()
+        """Messages that were delivered. Others may not know it yet, if that could not be stored."""
         tables.announce(number, fence)
 
     def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
@@ -179,9 +181,19 @@ class HeldInbox:
         """Return whether there are messages to take."""
         return view.has_signals(self._number, self._fence)
 
-    async def take_signals(self) -> Sequence[Signal]:
-        """Take the messages that wait, in order, each exactly once."""
-        return [_decode_signal(body) for body in await self._tables.take(self._number, self._fence)]
+    async def take_signals(self, deliver: Callable[[Signal], None] = lambda signal: None) -> Sequence[Signal]:
+        """Deliver the messages that wait, in order, each exactly once. Then let their senders know.
+
+        If this process ends before a message is delivered, its sender knows that it was not taken.
+        """
+        waiting = await self._tables.signals(self._number, self._fence)
+        new = [(number, _decode_signal(body)) for number, body in waiting if number not in self._delivered]
+        for number, signal in new:
+            self._delivered.add(number)
+            deliver(signal)
+        if waiting:
+            await self._tables.mark_taken([number for number, _ in waiting])
+        return [signal for _, signal in new]
 
 
 def _encoded(value: Answer | Signal) -> str:

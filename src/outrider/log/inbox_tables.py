@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from outrider.log.summary import SessionRow
 
 ANSWERED_SECONDS = 600.0
-"""How long a question stays in the log after its answer, for those who look at it elsewhere."""
+"""How long a question stays in the log after its answer, for those who look at it elsewhere; and a message after it
+was taken, for its sender."""
 
 CLOSED = "the session was closed, taken over by another process, or deleted; open it again"
 
@@ -115,8 +116,12 @@ class InboxTables(Protocol):
         """Store an answer. Return None if it is the first, else the question as it is."""
         ...
 
-    async def take(self, number: int, fence: int) -> list[str]:
-        """Take the messages that wait, in order. Raise SessionLostError if the fence is not that of the holder."""
+    async def signals(self, number: int, fence: int) -> list[tuple[int, str]]:
+        """Return the messages that wait with their numbers, in order. Raise SessionLostError if the fence is wrong."""
+        ...
+
+    async def mark_taken(self, signals: Sequence[int]) -> None:
+        """Store that messages were taken. Their text is not needed any more."""
         ...
 
     def watcher(self) -> Watcher:

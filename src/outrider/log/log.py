@@ -1,4 +1,7 @@
-"""The log of all sessions in one place: list, read, open, fork, rename and delete them."""
+"""The log of all sessions in one place: list, read, open, fork, rename and delete them.
+
+Most programs that import `Log` keep no log. What only an open log needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, Usage
-from outrider.conversation.passages import Found
-from outrider.conversation.search_query import SearchQuery
 from outrider.errors import LogError, SessionHeldError, UnknownSessionError
-from outrider.log.append import Append
-from outrider.log.backend import Backend
 from outrider.log.entries import (
     CompactionEntry,
     Record,
@@ -28,25 +26,30 @@ from outrider.log.entries import (
     SnapshotEntry,
     SubagentLinked,
 )
-from outrider.log.files import SessionFiles
-from outrider.log.holder import Holder
-from outrider.log.journal import Journal
-from outrider.log.replay import Replay, start_of_tail
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
 from outrider.log.session_filter import SessionFilter
-from outrider.log.summary import SessionRow, Summary
-from outrider.log.usage_index import Progress, UsageIndex, UsageReport
-from outrider.log.usage_tables import Dimension, Turn
 from outrider.text import clean
 from outrider.version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outrider.conversation.passages import Found
+    from outrider.log.append import Append
+    from outrider.log.backend import Backend
     from outrider.log.copying import ImportedEntry
+    from outrider.log.files import SessionFiles
+    from outrider.log.holder import Holder
     from outrider.log.inbox import Inbox
+    from outrider.log.journal import Journal
+    from outrider.log.replay import Replay
     from outrider.log.search import SearchIndex
     from outrider.log.snapshot_store import SnapshotStore
+    from outrider.log.summary import SessionRow, Summary
+    from outrider.log.usage_index import UsageIndex, UsageReport
+    from outrider.log.usage_tables import Dimension, Turn
 
-ID = re.compile("[0-9a-f]{32}")
+ID = "[0-9a-f]{32}"
 POSTGRES = ("postgresql://", "postgres://")
 PAGE = 200
 """The number of entries in one read from the end of a session."""
@@ -151,20 +154,9 @@ class Log:
         if not self._find(id).settings.rewound:
             yield from self.records(id)
             return
-        kept: list[Record] = []
-        former: list[list[Record]] = []
-        replay = Replay()
-        for record in self.records(id):
-            match record.entry:
-                case RewindEntry(undo=True):
-                    kept = former.pop() if former else kept
-                case RewindEntry(dropped=dropped):
-                    former.append(kept)
-                    gone = replay.seqs[-dropped:] if dropped else []
-                    kept = [each for each in kept if not gone or each.seq < gone[0]]
-            kept.append(record)
-            replay.apply(record.entry, record.seq)
-        yield from kept
+        from outrider.log.replay import without_rewound
+
+        yield from without_rewound(self.records(id))
 
     def newest(self, id: str, count: int = PAGE) -> list[Record]:
         """Return the newest entries of a session, oldest first."""
@@ -191,13 +183,15 @@ class Log:
         If the session is `abridged`, it begins with the messages that the newest compaction kept, or earlier. `whole`
         is for sessions with rewinds, which may go back to any message: then it is everything.
         """
+        from outrider.log.replay import has_view, start_of_tail
+
         count = LAST_SEQ if whole else PAGE
         while True:
             page = list(records(self._backend.newest_rows(extent, count)))
             if len(page) < count:
                 return page, 0
             start = start_of_tail([record.entry for record in page])
-            if start is not None and (not abridged or _has_view(page[start:])):
+            if start is not None and (not abridged or has_view(page[start:])):
                 return page[start:], page[start].seq - 1
             count *= 8
 
@@ -207,7 +201,9 @@ class Log:
 
     def replay(self, id: str, upto: int | None = None) -> Replay:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
-        return _replayed(records(self._backend.rows(self._find(id).extent, upto)))
+        from outrider.log.replay import replayed
+
+        return replayed(records(self._backend.rows(self._find(id).extent, upto)))
 
     def replay_end(self, id: str, upto: int, *, entries: int, size: int) -> tuple[Replay, int]:
         """Return the state after the newest of the entries up to one, and the seq of the last entry that it leaves out.
@@ -215,17 +211,19 @@ class Log:
         It begins with a reply and has about `entries` entries or `size` bytes; more if a compaction or a rewind needs
         them. The seq is 0 if the state has all messages that are sent.
         """
+        from outrider.log.replay import replayed, start_of_tail
+
         row = self._find(id)
         count = min(PAGE, entries)
         while True:
             rows = self._backend.rows_before(row.extent, upto + 1, count)
             if len(rows) < count:
-                return _replayed(records(rows)), 0
+                return replayed(records(rows)), 0
             is_enough = count >= entries or sum(len(each[4]) for each in rows) >= size
             page = list(records(rows)) if is_enough else []
             start = start_of_tail([record.entry for record in page])
             if start is not None:
-                replay = _replayed(page[start:])
+                replay = replayed(page[start:])
                 has_view = replay.summary is not None and replay.start >= 0
                 if not replay.needs_earlier and (has_view or not row.settings.abridged):
                     return replay, 0 if has_view else page[start].seq - 1
@@ -262,6 +260,8 @@ class Log:
         Those of sub-agents count, too. What is new since the last use is indexed first, for about `seconds`; the report
         says whether that was enough.
         """
+        from outrider.log.usage_index import Progress, UsageReport
+
         if not self._backend.exists():
             return UsageReport(Progress(0, 0), [])
         return self._usage.sums(dimension, since, seconds)
@@ -293,7 +293,7 @@ class Log:
         else:
             covered = [self._find(session).indexable]
         are_all = session is None and where == ALL_SESSIONS
-        return self._index.search(SearchQuery(query), covered, limit, progress, without, are_all=are_all)
+        return self._index.search(query, covered, limit, progress, without, are_all=are_all)
 
     def recall(
         self, id: str, reference: str, *, progress: Callable[[int, int], None] = lambda done, total: None
@@ -323,9 +323,11 @@ class Log:
             return self._create(started, settings, parent.appending(SubagentLinked(call_id, id)))
 
     def _create(self, started: SessionStarted, settings: SessionSettings | None, link: Append | None = None) -> Journal:
+        from outrider.log.append import Append
+
         entries = [started, settings] if settings else [started]
         append = Append(0, 1, entries, SessionSettings())
-        number = self._backend.create(started, append, Holder.current(self._token), link)
+        number = self._backend.create(started, append, self._new_holder(), link)
         extent = Extent(number, len(entries))
         journal = self._hold(started.session, extent, 1, settings or SessionSettings(), Usage())
         journal.is_new = True
@@ -339,7 +341,7 @@ class Log:
         while True:
             found = self._find(id)
             self._check_free(found)
-            if self._backend.acquire(found, Holder.current(self._token), mark_opened=mark_opened):
+            if self._backend.acquire(found, self._new_holder(), mark_opened=mark_opened):
                 return self._hold(found.summary.id, found.extent, found.fence + 1, found.settings, found.summary.usage)
 
     # Changing
@@ -363,7 +365,7 @@ class Log:
         """Store an imported session with its files. Return its id, which is new if the given one is taken."""
         from outrider.log.copying import Import
 
-        name = id if ID.fullmatch(id) else os.urandom(16).hex()
+        name = id if re.fullmatch(ID, id) else os.urandom(16).hex()
         stored = {self._backend.store.put(file, sys.maxsize).sha256 for file in files}
         incoming = Import(name, entries, stored)
         self._backend.add(incoming)
@@ -423,6 +425,8 @@ class Log:
 
     @cached_property
     def _usage(self) -> UsageIndex:
+        from outrider.log.usage_index import UsageIndex
+
         return UsageIndex(self._backend, self._backend.usage_tables())
 
     def _find(self, name: str) -> SessionRow:
@@ -455,6 +459,8 @@ class Log:
             )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:
+        from outrider.log.journal import Journal
+
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
         return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._backend, release)
@@ -464,7 +470,14 @@ class Log:
             del self._held[number]
             self._backend.release(number, fence, wait=wait)
 
+    def _new_holder(self) -> Holder:
+        from outrider.log.holder import Holder
+
+        return Holder.current(self._token)
+
     def _files(self, number: int) -> SessionFiles:
+        from outrider.log.files import SessionFiles
+
         return SessionFiles(self._backend.store, partial(self._references, number))
 
     def _references(self, number: int) -> Set[str]:
@@ -481,19 +494,6 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
             raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
 
         return PostgresBackend(place, held)
-    from outrider.log.sqlite.backend import SqliteBackend  # most programs that import the name keep no log
+    from outrider.log.sqlite.backend import SqliteBackend
 
     return SqliteBackend(place, held)
-
-
-def _replayed(given: Iterable[Record]) -> Replay:
-    replay = Replay()
-    for record in given:
-        replay.apply(record.entry, record.seq)
-    return replay
-
-
-def _has_view(page: Sequence[Record]) -> bool:
-    """Return whether these entries have the newest compaction and all messages that it kept."""
-    replay = Replay(record.entry for record in page)
-    return replay.summary is not None and replay.start >= 0

@@ -15,6 +15,7 @@ from outrider.log.entries import (
     Entry,
     Intent,
     MessageEntry,
+    Record,
     ResultsClearedEntry,
     RewindEntry,
     SessionRecovered,
@@ -236,6 +237,38 @@ def start_of_tail(entries: Sequence[Entry]) -> int | None:
         if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
             return index
     return None
+
+
+def replayed(records: Iterable[Record]) -> Replay:
+    """Return the state of a session after these entries."""
+    replay = Replay()
+    for record in records:
+        replay.apply(record.entry, record.seq)
+    return replay
+
+
+def has_view(page: Iterable[Record]) -> bool:
+    """Return whether these entries have the newest compaction and all messages that it kept."""
+    replay = Replay(record.entry for record in page)
+    return replay.summary is not None and replay.start >= 0
+
+
+def without_rewound(records: Iterable[Record]) -> list[Record]:
+    """Return the entries of the conversation as it is now: without those that a rewind left out."""
+    kept: list[Record] = []
+    former: list[list[Record]] = []
+    replay = Replay()
+    for record in records:
+        match record.entry:
+            case RewindEntry(undo=True):
+                kept = former.pop() if former else kept
+            case RewindEntry(dropped=dropped):
+                former.append(kept)
+                gone = replay.seqs[-dropped:] if dropped else []
+                kept = [each for each in kept if not gone or each.seq < gone[0]]
+        kept.append(record)
+        replay.apply(record.entry, record.seq)
+    return kept
 
 
 def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
+from binascii import crc32
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from outrider.errors import DamagedLogError, NewerLogError
 from outrider.log.entries import Record, decode, decode_if_known
@@ -23,7 +25,7 @@ def row(session: int, seq: int, time: float, kind: str, body: bytes) -> Row:
 
 def checksum(session: int, seq: int, time: float, kind: str, body: bytes) -> int:
     """Return the checksum over all columns, so that one row cannot be mistaken for another."""
-    return zlib.crc32(body, zlib.crc32(f"{session}:{seq}:{time!r}:{kind}:".encode(errors="surrogateescape")))
+    return crc32(body, crc32(f"{session}:{seq}:{time!r}:{kind}:".encode(errors="surrogateescape")))
 
 
 def is_intact(row: tuple[Any, ...]) -> bool:
@@ -36,7 +38,7 @@ def is_intact(row: tuple[Any, ...]) -> bool:
     return bool(checksum(session, seq, time, kind, body) == expected)
 
 
-class Extent(NamedTuple):
+class Extent(msgspec.Struct, frozen=True):
     """The expected rows of a session. Reads are checked against it, because a damaged B-tree may skip rows."""
 
     session: int

@@ -38,7 +38,7 @@ class SearchIndex:
 
     def search(
         self,
-        query: SearchQuery,
+        text: str,
         sessions: Sequence[Indexable],
         limit: int,
         progress: Callable[[int, int], None],
@@ -50,6 +50,7 @@ class SearchIndex:
 
         Calls of the tool `without` and their results are left out. `are_all` says that the log has no other sessions.
         """
+        query = SearchQuery(text)
         if not query.words or not sessions or limit < 1:
             return []
         scope = Scope(None if are_all else [each.number for each in sessions], without)

@@ -13,6 +13,7 @@ from outrider.errors import DamagedLogError
 from outrider.log.entries import SessionSettings
 from outrider.log.holder import Holder
 from outrider.log.rows import Extent
+from outrider.struct_types import described
 
 COLUMNS = (
     "number, id, parent, title, model, settings, created, updated, last, turns, size, entries, input_tokens, "
@@ -120,7 +121,7 @@ def session_row(row: Sequence[Any]) -> SessionRow:
     """Return a row from its columns. Raise DamagedLogError if one has a wrong type."""
     try:
         columns = _decoder().decode(msgspec.msgpack.encode(row))
-        settings = msgspec.json.decode(columns.settings, type=SessionSettings)
+        settings = msgspec.json.decode(columns.settings, type=described(SessionSettings))
         return SessionRow(
             columns.number,
             _summary(columns, settings.cwd or ""),
@@ -137,7 +138,7 @@ def session_row(row: Sequence[Any]) -> SessionRow:
 def indexables(rows: Sequence[Sequence[Any]]) -> list[Indexable]:
     """Return sessions from their columns. Raise DamagedLogError if one has a wrong type."""
     try:
-        return msgspec.convert(rows, list[Indexable])
+        return msgspec.convert(rows, described(list[Indexable]))
     except (msgspec.MsgspecError, OverflowError) as error:
         raise _damaged_list(error) from None
 
@@ -152,7 +153,7 @@ def _summary(row: _Columns, folder: str) -> Summary:
     usage = Usage(
         row.input_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens, row.reasoning_tokens, row.cost
     )
-    holder = msgspec.json.decode(row.holder, type=Holder) if row.holder else None
+    holder = msgspec.json.decode(row.holder, type=described(Holder)) if row.holder else None
     times = row.created, row.updated
     return Summary(
         row.id, row.title, row.model, *times, row.turns, usage, row.size, row.last, row.parent, holder, folder
@@ -161,4 +162,4 @@ def _summary(row: _Columns, folder: str) -> Summary:
 
 @cache  # built on first use
 def _decoder() -> msgspec.msgpack.Decoder[_Columns]:
-    return msgspec.msgpack.Decoder(_Columns)
+    return msgspec.msgpack.Decoder(described(_Columns))

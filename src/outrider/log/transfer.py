@@ -29,6 +29,7 @@ from outrider.log.entries import AttachmentStored, MessageEntry, SessionStarted,
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.rows import LAST_SEQ
+from outrider.struct_types import described
 
 VERSION = 1
 SHA256 = re.compile("[0-9a-f]{64}")
@@ -154,13 +155,13 @@ class _Lines:
     def take(self, line: bytes) -> None:
         """Parse one line."""
         if self.header is None:
-            self.header = msgspec.json.decode(line, type=Header)
+            self.header = msgspec.json.decode(line, type=described(Header))
             if self.header.outrider_session > VERSION:
                 raise LogError("it was written by a newer version of Outrider; upgrade to import it")
         elif line.startswith(b'{"file"'):
-            self._take_file(msgspec.json.decode(line, type=_File))
+            self._take_file(msgspec.json.decode(line, type=described(_File)))
         else:
-            self._take_entry(msgspec.json.decode(line, type=_Line))
+            self._take_entry(msgspec.json.decode(line, type=described(_Line)))
 
     def files(self) -> Iterator[Attachment]:
         """Yield the imported files. Raise LogError if a hash does not match."""

@@ -96,13 +96,13 @@ class UsageIndex:
 
     def _update(self, index: Usages, seconds: float) -> Progress:
         """Index what is new in all sessions, unless another thread does."""
-        deadline = time.monotonic() + seconds
         if not self._updating.acquire(timeout=seconds):
             return self._progress
         try:
             began = time.time()
             self._progress = Progress(0, 1)
-            self._progress = self._advance(index, self._behind(index), deadline)
+            behind = self._behind(index)  # before the clock starts: however short the time is, each use gets further
+            self._progress = self._advance(index, behind, time.monotonic() + seconds)
             if self._progress.is_complete:
                 self._looked = began, index.count()
             return self._progress

@@ -27,6 +27,7 @@ from outrider.mcp.protocol import (
     ProgressParams,
 )
 from outrider.mcp.wording import plain_text
+from outrider.struct_types import described
 from outrider.text import human_size
 
 Send = Callable[[bytes], None]
@@ -292,7 +293,7 @@ def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
     if not message.error or bytes(message.error) == NULL:
         return message.result
     try:
-        error = msgspec.json.decode(message.error, type=ErrorObject)
+        error = msgspec.json.decode(message.error, type=described(ErrorObject))
     except (msgspec.DecodeError, RecursionError):
         raise McpError(f"The MCP server {name} refused {method} with an invalid error.", code=0) from None
     said = plain_text(error.message, _LONGEST_MESSAGE) or f"error {error.code}"

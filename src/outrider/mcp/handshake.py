@@ -27,6 +27,7 @@ from outrider.mcp.protocol import (
     ServerCapabilities,
 )
 from outrider.mcp.wording import one_line, plain_text
+from outrider.struct_types import described
 from outrider.version import __version__
 
 SILENCE_SECONDS = 10.0
@@ -141,7 +142,7 @@ def _instructions(text: str | None) -> str:
 
 def _implementation(info: Any) -> Implementation:
     try:
-        return _plain(msgspec.convert(info, Implementation)) if info else Implementation()
+        return _plain(msgspec.convert(info, described(Implementation))) if info else Implementation()
     except msgspec.ValidationError:
         return Implementation()
 

@@ -11,6 +11,7 @@ import msgspec
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.protocol import ListKind, Page, Prompt
 from outrider.mcp.wording import plain_text
+from outrider.struct_types import described
 from outrider.text import human_size
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ async def read_list(read: ReadPage, method: str, field: str, type: type[T], boun
 
 def _decode_item(raw: msgspec.Raw, type: type[T], items: list[T], skipped: list[str]) -> None:
     try:
-        items.append(_harmless(msgspec.json.decode(raw, type=type)))
+        items.append(_harmless(msgspec.json.decode(raw, type=described(type))))
     except (msgspec.DecodeError, RecursionError) as error:
         if len(skipped) < _MOST_REASONS:
             skipped.append(f"an item is not valid: {error}")

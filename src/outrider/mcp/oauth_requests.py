@@ -12,6 +12,7 @@ from outrider.errors import McpLoginError, ProviderError
 from outrider.mcp.wording import one_line
 from outrider.providers.addresses import is_literal, is_local_name, system_resolver, why_private
 from outrider.providers.transport import Timeouts, Transport
+from outrider.struct_types import described
 from outrider.version import __version__
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class OAuthRequests:
         if status != 200:
             return None
         try:
-            return msgspec.json.decode(body, type=wanted)
+            return msgspec.json.decode(body, type=described(wanted))
         except (msgspec.DecodeError, RecursionError):
             return None
 
@@ -64,8 +65,8 @@ class OAuthRequests:
         status, answer = await self._send("POST", url, {**_HEADERS, **headers, "content-type": kind}, body)
         try:
             if 200 <= status < 300:
-                return msgspec.json.decode(answer, type=wanted)
-            failure = msgspec.json.decode(answer, type=OAuthFailure)
+                return msgspec.json.decode(answer, type=described(wanted))
+            failure = msgspec.json.decode(answer, type=described(OAuthFailure))
         except (msgspec.DecodeError, RecursionError):
             failure = OAuthFailure()
         secrets = [value for value in (*fields.values(), *headers.values()) if isinstance(value, str)]

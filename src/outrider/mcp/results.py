@@ -14,6 +14,7 @@ from outrider.conversation.attachments import Attachment, is_text_type
 from outrider.errors import AttachmentError
 from outrider.mcp.protocol import CallToolResult, ContentBlock, GetPromptResult, ResourceContents
 from outrider.mcp.wording import one_line
+from outrider.struct_types import described
 from outrider.text import human_size
 from outrider.tools.result import ToolResult
 
@@ -83,7 +84,7 @@ class Content:
     def add(self, raw: msgspec.Raw) -> None:
         """Add a block as the server sent it."""
         try:
-            self.add_block(msgspec.json.decode(raw, type=ContentBlock))
+            self.add_block(msgspec.json.decode(raw, type=described(ContentBlock)))
         except (msgspec.DecodeError, RecursionError) as error:
             self.notes.append(f"[A part of the result is not valid: {one_line(str(error), 200)}]")
 

@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -105,6 +104,8 @@ class RunningServers:
             tools = [self._tools[id(each)][1] for each in originals]
         if names is None:
             return tuple(tools)
+        from fnmatch import fnmatchcase
+
         return tuple(tool for tool in tools if any(fnmatchcase(tool.name, name) for name in names))
 
     def instructions(self) -> dict[str, str]:

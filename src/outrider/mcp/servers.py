@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from outrider.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+else:
+    from os import PathLike as Path  # pathlib is slow to import; help() evaluates annotations
+
 STARTUP_SECONDS = 60.0
 CALL_SECONDS = 300.0
 
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9-]+")
+_NOT_IN_NAMES = r"[^a-zA-Z0-9-]+"
 _PREFIX_LENGTH = 40
 """The prefix and the name of the tool share 64 characters."""
 
@@ -84,7 +88,7 @@ def tool_prefix(name: str) -> str:
     >>> tool_prefix("my files"), tool_prefix("my__files")
     ('mcp__my_files__', 'mcp__my_files__')
     """
-    return f"mcp__{_NOT_IN_NAMES.sub('_', name).strip('_')}__"
+    return f"mcp__{re.sub(_NOT_IN_NAMES, '_', name).strip('_')}__"
 
 
 def secrets_of(server: McpServer) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from outrider.errors import McpError
 from outrider.filesystem import open_lock, replace_private, try_lock
+from outrider.struct_types import described
 
 FILE = "mcp-logins.json"
 _LOCK_SECONDS = 60.0
@@ -94,7 +95,7 @@ class TokenStore:
 
     def _read(self) -> dict[str, Login]:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, Login])
+            return msgspec.json.decode(self._file.read_bytes(), type=described(dict[str, Login]))
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, RecursionError) as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from pathlib import Path
 
 
 @cache
 def prompt(name: str) -> str:
     """Return the text of a file in this folder, by its name without `.md`."""
-    return (Path(__file__).parent / f"{name}.md").read_text(encoding="utf-8").strip()
+    with open(os.path.join(os.path.dirname(__file__), f"{name}.md"), encoding="utf-8") as file:
+        return file.read().strip()

@@ -88,12 +88,13 @@ def _load(module: str, name: str) -> Provider:
 
 
 def _first_with_key(tier: str) -> Provider:
+    from outrider.providers.keys import has_key  # reads stored keys
+
     if chosen := tiers.override_of(tier):
         return resolve(chosen)
     for prefix in tiers.ORDER:
-        provider = resolve(f"{prefix}/{tier}")
-        if getattr(provider, "key", ""):
-            return provider
+        if has_key(prefix):
+            return resolve(f"{prefix}/{tier}")
     return resolve("demo")
 
 

@@ -22,6 +22,7 @@ from outrider.providers.anthropic_stream import IncomingReply
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
+from outrider.providers.keys import KEY_VARIABLES
 from outrider.providers.message_parts import NO_FILES, Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.output_schemas import ANTHROPIC
 from outrider.providers.server_tools import described
@@ -51,7 +52,7 @@ class Anthropic(ApiProvider):
 
     prefix = "anthropic"
     label = "Anthropic"
-    key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
+    key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["anthropic"]
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}

@@ -28,6 +28,7 @@ from outrider.providers.capabilities import Capabilities, capabilities_of, is_ov
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
+from outrider.providers.keys import found_key
 from outrider.providers.message_parts import NO_FILES, Family, File, Title, UserMessage
 from outrider.providers.output_schemas import Dialect, expressed
 from outrider.providers.prepared_request import PreparedRequest
@@ -36,7 +37,6 @@ from outrider.providers.refused_images import image_fault, is_about_url
 from outrider.providers.render import Renderer, is_own
 from outrider.providers.secrets import masked
 from outrider.providers.server_tools import check_server_tools, portable
-from outrider.providers.stored_keys import stored_key
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.too_long import too_long
 from outrider.providers.transcript import Rendering, Transcript
@@ -177,9 +177,7 @@ class ApiProvider(ABC):
     @property
     def key(self) -> str:
         """The key that was passed, the one in the environment, or the stored one. Empty if there is none."""
-        found = self._api_key or next(filter(None, map(os.environ.get, self.key_variables)), "")
-        found = found or stored_key(self.key_variables)
-        return found.strip()  # a key that was read from a file ends with a newline
+        return (self._api_key or found_key(self.key_variables)).strip()
 
     def render(self, request: Request) -> bytes:
         """Return the exact body of the request. Needs no key. If it is too large, the oldest files are left out."""

@@ -13,6 +13,7 @@ import msgspec
 from outrider.conversation.documents import kinds
 from outrider.errors import ProviderError
 from outrider.providers.known_models import known_models
+from outrider.struct_types import described
 
 Placement: TypeAlias = Literal["native", "moved", "text", "no"]
 """Where a file of a tool result goes: into the result, into a user message after it, into text, or nowhere."""
@@ -85,7 +86,7 @@ def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
     """
     known = _known(provider, model.lower(), url.lower())
     changes = _changes(provider, model, url)
-    return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities) if changes else known
+    return msgspec.convert({**msgspec.to_builtins(known), **changes}, described(Capabilities)) if changes else known
 
 
 def is_overridden(provider: str, model: str, base_url: str = "", field: str = "") -> bool:
@@ -106,7 +107,7 @@ def _changes(provider: str, model: str, url: str) -> dict[str, Any]:
 def _known(provider: str, name: str, url: str) -> Capabilities:
     facts = known_models()
     fields = {**facts.profile(provider, name), **facts.limits(url), "effort": facts.effort_scale(provider, name)}
-    return msgspec.convert(fields, Capabilities)
+    return msgspec.convert(fields, described(Capabilities))
 
 
 def _overrides() -> dict[str, dict[str, Any]]:
@@ -120,7 +121,7 @@ def _overrides() -> dict[str, dict[str, Any]]:
     try:
         found = msgspec.json.decode(Path(path).expanduser().read_bytes(), type=dict[str, dict[str, Any]])
         for changes in found.values():
-            msgspec.convert({**msgspec.to_builtins(SAFE), **changes}, Capabilities)
+            msgspec.convert({**msgspec.to_builtins(SAFE), **changes}, described(Capabilities))
     except (OSError, ValueError) as error:
         raise ProviderError(f"the file in OUTRIDER_CAPABILITIES ({path}) cannot be used: {error}") from None
     return found

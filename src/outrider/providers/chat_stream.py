@@ -30,6 +30,7 @@ from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallD
 from outrider.providers.inline_thinking import InlineThinking, Piece
 from outrider.providers.pictures import picture_at
 from outrider.providers.reasoning_details import ReasoningDetails
+from outrider.struct_types import described
 from outrider.text import clean_value
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -175,7 +176,7 @@ class IncomingReply:
         import json  # takes what some servers send and msgspec refuses: NaN, lone surrogates
 
         try:
-            chunk = msgspec.convert(clean_value(json.loads(data)), Chunk)
+            chunk = msgspec.convert(clean_value(json.loads(data)), described(Chunk))
         except (ValueError, RecursionError) as error:
             raise IncompleteStreamError(
                 f"{self._label} sent an event that cannot be decoded: {error}", retryable=True

@@ -26,6 +26,8 @@ def only_call(request: Request) -> ToolSpec | None:
     choice = request.settings.tool_choice
     if len(request.tools) == 1 and request.tools[0].is_answer and choice != "none":
         return request.tools[0]
+    if choice is None:
+        return None
     return next((tool for tool in request.tools if tool.name == choice), None)
 
 

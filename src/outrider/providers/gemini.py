@@ -24,6 +24,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.gemini_stream import Chunk, IncomingReply, decode_chunks
+from outrider.providers.keys import KEY_VARIABLES
 from outrider.providers.message_parts import NO_FILES, File, Part, Result, UserMessage, reminder_text
 from outrider.providers.output_schemas import GEMINI
 from outrider.providers.render import is_own
@@ -45,7 +46,7 @@ class Gemini(ApiProvider):
 
     prefix = "gemini"
     label = "Gemini"
-    key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["gemini"]
     base_variable = "GOOGLE_GEMINI_BASE_URL"
     default_base = "https://generativelanguage.googleapis.com"
     dialect = GEMINI

@@ -21,6 +21,7 @@ import msgspec
 from outrider.errors import AuthenticationError, ProviderError
 from outrider.providers.secrets import masked
 from outrider.providers.transport import ErrorResponse, Transport
+from outrider.struct_types import described
 
 TOKEN_VARIABLE = "VERTEX_ACCESS_TOKEN"
 FILE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -79,7 +80,7 @@ def _credentials() -> _File:
     home = os.environ.get("CLOUDSDK_CONFIG") or os.path.join(os.path.expanduser("~"), ".config", "gcloud")
     path = Path(os.environ.get(FILE_VARIABLE) or os.path.join(home, "application_default_credentials.json"))
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_File)
+        return msgspec.json.decode(path.read_bytes(), type=described(_File))
     except OSError:
         raise AuthenticationError(
             f"there are no credentials for Vertex AI; set {FILE_VARIABLE} to the key file of a service account, run "
@@ -111,7 +112,7 @@ async def _fetch(transport: Transport, credentials: _File) -> _Token:
     body = urlencode(fields).encode()
     answer = b"".join([chunk async for chunk in transport.post(credentials.token_uri, headers, body, explain)])
     try:
-        return msgspec.json.decode(answer, type=_Token)
+        return msgspec.json.decode(answer, type=described(_Token))
     except ValueError:
         raise AuthenticationError("Google's response has no access token") from None
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from outrider.struct_types import described
+
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
     """A pattern of a provider's model names, the profile of these models, and fields that differ from it."""
@@ -107,4 +109,4 @@ def _without_note(fields: dict[str, Any]) -> dict[str, Any]:
 @cache
 def known_models() -> KnownModels:
     """Return the facts about models."""
-    return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=KnownModels)
+    return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=described(KnownModels))

@@ -23,6 +23,7 @@ from outrider.filesystem import make_private
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.environment import without_password
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport
+from outrider.struct_types import described
 
 SWITCH = "OUTRIDER_MODEL_LOOKUP"
 FILE = "models-seen.json"
@@ -148,7 +149,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _read() -> dict[str, Facts]:
     try:
-        return msgspec.json.decode((data_folder() / FILE).read_bytes(), type=dict[str, Facts])
+        return msgspec.json.decode((data_folder() / FILE).read_bytes(), type=described(dict[str, Facts]))
     except (OSError, ValueError, RecursionError):
         return {}
 

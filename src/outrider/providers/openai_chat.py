@@ -27,6 +27,7 @@ from outrider.providers.chat_stream import (
     IncomingReply,
 )
 from outrider.providers.deltas import Delta, Notice
+from outrider.providers.keys import KEY_VARIABLES
 from outrider.providers.known_models import known_models
 from outrider.providers.message_parts import (
     NO_FILES,
@@ -65,7 +66,7 @@ class OpenAIChat(ApiProvider):
 
     prefix = "openai-chat"
     label = "OpenAI Chat"
-    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["openai"]
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}

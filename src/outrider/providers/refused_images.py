@@ -15,24 +15,22 @@ REFUSALS = frozenset({400, 404, 415, 422})
 BROKEN = frozenset({500, 501})
 """Local servers without image support fail with these instead of refusing."""
 
+# These are compiled when the first error is seen.
 _SUBJECT = r"(?:\bimages?\b|image_url|input_image|\bvision\b|\bpictures?\b|\bmulti-?modal\b)"
-_MENTIONS_IMAGES = re.compile(_SUBJECT, re.IGNORECASE)
-_ONE_IMAGE = re.compile(
+_ONE_IMAGE = (
     r"format|media.?type|mime|too (?:large|many|big|small)|exceed|at least|dimension|pixel|corrupt|decod|base64|"
-    r"could not process|unable to process|invalid image|unsupported image|download",
-    re.IGNORECASE,
+    r"could not process|unable to process|invalid image|unsupported image|download"
 )
-_NO_IMAGES = re.compile(
+_NO_IMAGES = (
     rf"{_SUBJECT}[^.;]{{0,80}}(?:\bnot\b[^.;]{{0,20}}(?:support|enabled|allowed|accept|available)|unsupported|"
     rf"only supported|n't support)|"
     rf"(?:\bnot\b|n't|cannot|no endpoints)[^.;]{{0,40}}(?:support|accept|handle|take|have)[^.;]{{0,40}}{_SUBJECT}|"
     r"not a multi-?modal model|missing data required for image|at most 0 image|"
     r"unknown variant\W{0,3}(?:image|input_image)|"
-    r"content\b[^.;]{0,40}\b(?:must|should) be a (?:valid )?string",
-    re.IGNORECASE,
+    r"content\b[^.;]{0,40}\b(?:must|should) be a (?:valid )?string"
 )
 
-_URL_WORDS = re.compile(r"\burls?\b|download|fetch|_url\b", re.IGNORECASE)
+_URL_WORDS = r"\burls?\b|download|fetch|_url\b"
 """Words in the error of an API that could not fetch a file."""
 
 
@@ -47,11 +45,11 @@ def image_fault(status: int | None, message: str) -> ImageFault | None:
     """
     if status not in REFUSALS | BROKEN:
         return None
-    if _NO_IMAGES.search(message) and not _ONE_IMAGE.search(message):
+    if re.search(_NO_IMAGES, message, re.I) and not re.search(_ONE_IMAGE, message, re.I):
         return "model"
-    return "image" if status in REFUSALS and _MENTIONS_IMAGES.search(message) else None
+    return "image" if status in REFUSALS and re.search(_SUBJECT, message, re.I) else None
 
 
 def is_about_url(status: int | None, message: str) -> bool:
     """Return whether an API refused a request because it could not fetch a file by its URL."""
-    return status in (400, 404, 422) and bool(_URL_WORDS.search(message))
+    return status in (400, 404, 422) and bool(re.search(_URL_WORDS, message, re.I))

@@ -16,6 +16,7 @@ import msgspec
 from outrider.environment import data_folder
 from outrider.errors import OutriderError
 from outrider.filesystem import replace_private
+from outrider.struct_types import described
 
 FILE = "keys.json"
 SERVICE = "outrider"
@@ -96,7 +97,7 @@ def _cached_values(file: Path, changed: int) -> dict[str, str]:
 def _read() -> dict[str, _Stored]:
     file = data_folder() / FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, _Stored])
+        return msgspec.json.decode(file.read_bytes(), type=described(dict[str, _Stored]))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, msgspec.DecodeError, RecursionError) as error:

@@ -6,8 +6,8 @@ import re
 
 from outrider.errors import ContextExceededError, ProviderError
 
-_WORDS = re.compile(
-    r"""
+# These are compiled when the first error is seen: compiling takes milliseconds, and most programs see none.
+_WORDS = r"""
     prompt\ is\ too\ long                                   # Anthropic: "prompt is too long: 2 tokens > 1 maximum"
     | exceeds?\ (the\ )?context\ (limit|window|length)      # Anthropic: "… exceed context limit: 1 + 2 > 2"
     | context[_ ](length|window)[_ ](is\ )?exceeded         # OpenAI: context_length_exceeded
@@ -25,19 +25,14 @@ _WORDS = re.compile(
     | range\ of\ input\ length\ should\ be                  # Alibaba
     | greater\ than\ the\ context\ length                   # LM Studio
     | exceeds\ maximum\ context\ length                     # Ollama
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_RATE_WORDS = re.compile(r"per[ _]min|\bTPM\b|rate[ _]limit|quota|too many requests", re.IGNORECASE)
-_LIMIT = re.compile(
-    r"""
+    """
+_RATE_WORDS = r"per[ _]min|\bTPM\b|rate[ _]limit|quota|too many requests"
+_LIMIT = r"""
     >\ (\d[\d,]*)
     | maximum\ (?:context|prompt|model)\ (?:length|limit)\ (?:is|of)\ (\d[\d,]*)
     | maximum\ (?:context\ length|number\ of\ tokens\ allowed)\ \(?(\d[\d,]*)
     | (?:context\ size|token\ limit|limit|window|model)\ ?(?::|\(|of|with|is)\ ?\(?(\d[\d,]*)(?![\d,]*\ \+)
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+    """
 ADVICE = "send less at once, or choose a model with a larger context window"
 LEAST_WINDOW = 512
 """A smaller number in an error is not a context window."""
@@ -53,7 +48,11 @@ def too_long(error: ProviderError) -> ContextExceededError | None:
     text = str(error)
     if isinstance(error, ContextExceededError):
         return error
-    if error.status in (401, 403, 404, 429) or _RATE_WORDS.search(text) or not _WORDS.search(text):
+    if (
+        error.status in (401, 403, 404, 429)
+        or re.search(_RATE_WORDS, text, re.I)
+        or not re.search(_WORDS, text, re.I | re.X)
+    ):
         return None
     said = text.partition("; `outrider wire`")[0]
     found = ContextExceededError(f"{said}; {ADVICE}", status=error.status)
@@ -64,6 +63,6 @@ def too_long(error: ProviderError) -> ContextExceededError | None:
 
 def limit_in(text: str) -> int | None:
     """Return the context window that an error names, or None."""
-    numbers = (group for match in _LIMIT.finditer(text) for group in match.groups() if group)
+    numbers = (group for match in re.finditer(_LIMIT, text, re.I | re.X) for group in match.groups() if group)
     windows = (int(number.replace(",", "")) for number in numbers)
     return next((window for window in windows if window >= LEAST_WINDOW), None)

@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 import ssl
+import sys
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -317,6 +318,8 @@ def tls_context() -> ssl.SSLContext | bool:
 
 def environment_proxies() -> dict[str, str]:
     """Return the proxies in the usual environment variables, by scheme."""
+    if sys.platform not in ("darwin", "win32") and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return {}  # elsewhere the system has no settings of its own, and the module below is slow to import
     from urllib.request import getproxies
 
     return getproxies()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from outrider.conversation.codec import MessageLike
@@ -23,6 +22,8 @@ from outrider.tools.approval import Approver
 from outrider.tools.server_tool import ServerTool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.runtime.session_servers import Mcp
     from outrider.skills.skill import Skill
 

@@ -95,16 +95,21 @@ class AgentLoop:
         self._record.progress = progress
         try:
             async with asyncio.timeout(seconds):
-                status = await self._turns(prompt, progress, before)
+                await self._begin(prompt, before)
+                status = await self._turns(progress)
                 await deliver_cancel()  # still inside the time-out, which it may be
                 return status
         finally:
             self._record.progress = None
 
-    async def _turns(self, prompt: Prompt, progress: Progress, before: Callable[[], Awaitable[None]]) -> RunStatus:
+    async def _begin(self, prompt: Prompt, before: Callable[[], Awaitable[None]]) -> None:
+        """Add the prompt, and run the calls that an earlier run left open."""
         await self._add(await self.submitted(prompt))
         await before()
-        await self._act_if_called()
+        if uses := self._record.history.pending:
+            await self._act(uses)
+
+    async def _turns(self, progress: Progress) -> RunStatus:
         while True:
             reached = progress.limit_reached()
             if not reached and self._record.steering.has_any:
@@ -125,7 +130,8 @@ class AgentLoop:
                 self._record.emit(
                     Notice(f"the price of {self.model.provider.name} is not known: the cost limit cannot be kept")
                 )
-            await self._act_if_called()
+            if uses := self._record.history.pending:
+                await self._act(uses)
             if (last := self._record.history.last) is not None:
                 progress.count_calls(reply.message.tool_calls, last.tool_results)
 
@@ -199,7 +205,8 @@ class AgentLoop:
             await record.load()
         if model.tools.servers:
             await model.join_servers()
-        await self.compactor.make_room()
+        if self.compactor.may_be_full:
+            await self.compactor.make_room()
         settings = model.agent.settings
         settings = self.compactor.bounded(settings if first else settings.after_first)
         try:
@@ -212,7 +219,8 @@ class AgentLoop:
         record.usage += reply.usage
         record.calls.forget()
         try:
-            await record.store_reply(reply, model.provider.name, self._intents(reply) if acting else ())
+            if record.journal:
+                await record.store_reply(reply, model.provider.name, self._intents(reply) if acting else ())
         except LogError as error:
             record.emit(ReplyDiscarded(str(error)))
             raise
@@ -224,17 +232,11 @@ class AgentLoop:
         return reply
 
     def _intents(self, reply: Reply) -> Sequence[Intent]:
-        """Return the intents of the calls that start at once, if there is a log to store them in."""
-        if self.environment.journal is None:
-            return ()
+        """Return the intents of the calls that start at once."""
         return first_intents(self._make_calls(reply.message.tool_calls))
 
     def _make_calls(self, uses: Sequence[ToolUseBlock]) -> list[Call]:
         return self._record.calls.make(uses, self.model.tools.callable, self.environment)
-
-    async def _act_if_called(self) -> None:
-        if uses := self._record.history.pending:
-            await self._act(uses)
 
     async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
         known = self.model.tools.callable
@@ -257,7 +259,9 @@ class AgentLoop:
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
-        limits = self.model.agent.limits.within(window_of(self.model.provider))
+        limits, window = self.model.agent.limits, window_of(self.model.provider)
+        if window is not None:
+            limits = limits.within(window)
         if limits is not self.environment.limits and limits != self.environment.limits:
             self.environment = msgspec.structs.replace(self.environment, limits=limits)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,8 +12,12 @@ from outrider.log.entries import SessionSettings
 from outrider.providers.base import EFFORTS, Effort
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.limits import FORMER_NAMES, Limits
+from outrider.struct_types import described
 from outrider.text import clean
 from outrider.tools.tool import make_tools
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEPT = ("max_turns", "max_total_tokens", "max_cost", "max_seconds")
 
@@ -45,7 +49,7 @@ def limits_of(settings: SessionSettings) -> Limits:
     """Return the stored limits, or the defaults if they cannot be used."""
     try:
         stored = {FORMER_NAMES.get(name, name): value for name, value in (settings.limits or {}).items()}
-        return msgspec.convert(stored, Limits)
+        return msgspec.convert(stored, described(Limits))
     except (msgspec.ValidationError, ValueError):
         return Limits()
 
@@ -59,4 +63,4 @@ def kept_limits(settings: SessionSettings) -> dict[str, Any]:
 
 def cwd_of(settings: SessionSettings) -> str | None:
     """Return the working directory of the session, if it still exists."""
-    return settings.cwd if settings.cwd and Path(settings.cwd).is_dir() else None
+    return settings.cwd if settings.cwd and os.path.isdir(settings.cwd) else None

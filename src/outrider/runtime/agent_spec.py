@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,7 +12,6 @@ import msgspec
 from outrider.prompts import prompt as prompt_text
 from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
-from outrider.runtime.answer_schema import AnswerSchema
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
@@ -21,10 +20,13 @@ from outrider.tools.server_tool import ServerTool, separate
 from outrider.tools.tool import Tool, check_tool_list, make_tools
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outrider.runtime.answer_schema import AnswerSchema
     from outrider.runtime.session_servers import Mcp
     from outrider.skills.skill import Skill
 else:
-    Mcp = Skill = Any  # tools that evaluate annotations, such as help(), need not import MCP
+    AnswerSchema = Mcp = Skill = Any  # tools that evaluate annotations, such as help(), need not import these
 
 Self = TypeVar("Self", bound="AgentSpec")
 
@@ -143,7 +145,7 @@ def _skills_with_tools(
     from outrider.skills.reading import INDEX, skill_tools
     from outrider.skills.skill import Skill
 
-    if isinstance(skills, str | Path):
+    if isinstance(skills, str | os.PathLike):
         raise TypeError("skills must be a list of folders, as in skills=['skills/pdf']")
     found = tuple(map(Skill.of, skills))
     return found, [tool for tool in skill_tools(found, list_skills(found, INDEX).unlisted) if tool.name not in names]

@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from outrider.errors import LogError
 from outrider.log.entries import Entry, Intent
 from outrider.runtime.calls import CANCELLED, Call
+
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
 
 MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more runs in batches."""
@@ -39,9 +43,12 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
 
 async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
     # With an approver or hooks each call starts once it is approved, so that it cannot change meanwhile.
-    for together in [[call] for call in batch] if batch[0].around.decides else [batch]:
-        await together[0].ask()
-        await _record_intents(together)
+    around = batch[0].around
+    for together in [[call] for call in batch] if around.decides else [batch]:
+        if around.decides:
+            await together[0].ask()
+        if around.journal:
+            await _record_intents(together, around.journal)
         for call in together:
             call.start(tools)
     for call in batch:
@@ -61,15 +68,14 @@ def first_intents(calls: Sequence[Call]) -> list[Intent]:
     return []
 
 
-async def _record_intents(calls: Sequence[Call]) -> None:
+async def _record_intents(calls: Sequence[Call], journal: Journal) -> None:
     """Store what is about to be done, after the state of the working folder before it."""
-    around = calls[0].around
-    if around.journal:
-        entries: list[Entry] = [intent for call in calls if not call.begun and (intent := call.intent())]
-        if around.watch and any(call.may_write for call in calls) and (snapshot := await around.watch.begin()):
-            entries.insert(0, snapshot)
-        if entries:
-            await around.journal.write(*entries).finished()
+    watch = calls[0].around.watch
+    entries: list[Entry] = [intent for call in calls if not call.begun and (intent := call.intent())]
+    if watch and any(call.may_write for call in calls) and (snapshot := await watch.begin()):
+        entries.insert(0, snapshot)
+    if entries:
+        await journal.write(*entries).finished()
 
 
 def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +16,8 @@ from outrider.tools.context import OpenChild
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.log.journal import Journal
     from outrider.runtime.folder_watch import FolderWatch
 

@@ -25,7 +25,6 @@ from outrider.runtime.events import (
     SubagentEvent,
     SubagentStarted,
 )
-from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import EarlierTurns
 from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
@@ -34,6 +33,7 @@ from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
+    from outrider.runtime.record import SessionRecord
     from outrider.runtime.session import Session
 
 LONGEST_TITLE = 80

@@ -15,7 +15,6 @@ from outrider.errors import ContextExceededError, ConversationError, RequestRefu
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry
 from outrider.providers.base import ModelSettings, Reply
 from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, window_of
-from outrider.runtime.compaction import WORTH_CLEARING, Room, clearing, kept_messages
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
 from outrider.runtime.events import (
     Compacted,
@@ -27,6 +26,7 @@ from outrider.runtime.events import (
 from outrider.runtime.hooks import BeforeCompaction, run_hooks
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
+from outrider.runtime.room import WORTH_CLEARING, Room, clearing, kept_messages
 
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
@@ -104,9 +104,14 @@ class Compactor:
 
     # Making room
 
+    @property
+    def may_be_full(self) -> bool:
+        """Whether the next request may not fit into the context window. Without a known window, it never is."""
+        return not self._surely_fits() and self._known_window() is not None
+
     async def make_room(self) -> None:
         """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is."""
-        if self._surely_fits() or (room := self._room()) is None:
+        if (room := self._room()) is None:
             return
         used = self.tokens()
         if used < min(room.clear_at, room.full):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from outrider.conversation.history import History
 from outrider.conversation.messages import Message, Usage, files_in
 from outrider.providers.base import ToolSpec
 from outrider.providers.windows import file_tokens, json_tokens, message_tokens
+
+if TYPE_CHECKING:
+    from outrider.conversation.history import History
 
 HIGHEST_SCALE = 2.5
 """How many times more tokens than estimated a text may have. More is a count of something else."""

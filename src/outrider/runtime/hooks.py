@@ -6,12 +6,16 @@ A session without hooks pays nothing for them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from outrider.tools.tool import is_async
+
+if TYPE_CHECKING:
+    from pathlib import Path
+else:
+    from os import PathLike as Path  # pathlib is slow to import; help() evaluates annotations
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from outrider.errors import UnknownSessionError
@@ -14,6 +13,8 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.log.journal import Journal
     from outrider.log.log import Log
     from outrider.runtime.session import Session

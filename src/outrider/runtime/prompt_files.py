@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.conversation.prompt import Part
-from outrider.runtime.call_environment import CallEnvironment
+
+if TYPE_CHECKING:
+    from outrider.runtime.call_environment import CallEnvironment
 
 
 async def stored_message(parts: Sequence[Part], environment: CallEnvironment) -> Message:

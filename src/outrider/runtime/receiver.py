@@ -79,9 +79,16 @@ class Receiver:
         attempts: Attempts | None = None
         while True:
             try:
-                return await self._attempt(request)
+                return await self._receive(self._provider.stream(request))
             except ProviderError as error:
                 failure = error
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                failure = self._failed(error)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider may break its contract
+                failure = self._failed(error)
             attempts = attempts or Attempts(self._retry)
             await self._retry_after(failure, attempts)
 
@@ -99,19 +106,6 @@ class Receiver:
             raise attempts.give_up(error)
         self._emit(Retrying(attempts.number, delay, reason))
         await attempts.wait(delay)
-
-    async def _attempt(self, request: Request) -> Reply:
-        try:
-            return await self._receive(self._provider.stream(request))
-        except ProviderError:
-            raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise self._failed(error) from error
-        except (Exception, SystemExit) as error:
-            raise self._failed(error) from error
 
     async def _receive(self, stream: AsyncIterator[Any]) -> Reply:
         reply: Reply | None = None
@@ -154,7 +148,9 @@ class Receiver:
         return msgspec.structs.replace(reply, usage=usage, message=message)
 
     def _failed(self, error: BaseException) -> ProviderError:
-        return ProviderError(f"{self._provider.name} failed: {type(error).__name__}: {error}")
+        failure = ProviderError(f"{self._provider.name} failed: {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return failure
 
 
 def _shallow(message: Message) -> Message:

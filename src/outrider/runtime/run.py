@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.items import ByItem
-from outrider.conversation.late import as_list
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import OutriderError, RunError
@@ -60,6 +59,8 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     @property
     def conversation(self) -> list[Message]:
         """All messages as a list, which is read from the log on first use if need be."""
+        from outrider.conversation.late import as_list
+
         return self.messages if isinstance(self.messages, list) else as_list(self.messages)
 
     def keys(self) -> tuple[str, ...]:

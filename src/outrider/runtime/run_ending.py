@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from outrider.errors import HookBlockedError, LogError, ProviderError, SessionCancelledError
 from outrider.runtime.events import RunFinished, RunStatus
-from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import BudgetSpentError, Progress, RunResult
+
+if TYPE_CHECKING:
+    from outrider.runtime.record import SessionRecord
 
 
 class RunEnding:

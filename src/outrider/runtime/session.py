@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from outrider.conversation.codec import MessageLike
-from outrider.conversation.history import History
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.conversation.prompt import Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
@@ -21,11 +19,8 @@ from outrider.errors import (
 )
 from outrider.log.entries import SessionSettings
 from outrider.providers.base import Provider, Reply, ToolSpec
-from outrider.runtime.agent_loop import AgentLoop, Results
 from outrider.runtime.agent_settings import settings_of
 from outrider.runtime.agent_spec import AgentSpec
-from outrider.runtime.call_environment import CallEnvironment
-from outrider.runtime.children import Children, open_child
 from outrider.runtime.context import ContextUsage
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import (
@@ -36,19 +31,21 @@ from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import AnyObserver, Observers
 from outrider.runtime.opening import SessionOpening, opened_session
-from outrider.runtime.prompt_files import stored_message
-from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import NO_EARLIER_TURNS, Progress, RunResult
 from outrider.runtime.run_ending import RunEnding
-from outrider.runtime.steering import QueuedMessage
 from outrider.tools.approval import Approver
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outrider.conversation.history import History
     from outrider.log.journal import Journal
     from outrider.log.log import Log
+    from outrider.runtime.agent_loop import Results
     from outrider.runtime.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
+    from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.working_folder import WorkingFolder
 
 T = TypeVar("T")
@@ -77,6 +74,14 @@ class Session:
         observer: AnyObserver | None = None,
         approve: Approver | None = None,
     ) -> None:
+        # These are imported here: a program that only names the type need not load the loop.
+        from pathlib import Path
+
+        from outrider.runtime.agent_loop import AgentLoop
+        from outrider.runtime.call_environment import CallEnvironment
+        from outrider.runtime.children import Children, open_child
+        from outrider.runtime.record import SessionRecord
+
         _check_agent(agent)
         self._observers = Observers()
         self._emit = emit = self._observers.emit
@@ -335,6 +340,8 @@ class Session:
         queued, also if the process is killed: the next `run` or `think` begins with it. Raises ConversationError if
         nothing runs; then send it with `run`.
         """
+        from outrider.runtime.prompt_files import stored_message
+
         if self._record.progress is None:
             raise ConversationError("no run is under way that could take a message; send it with run()")
         if not parts_of(prompt):

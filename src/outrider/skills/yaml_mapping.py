@@ -11,13 +11,11 @@ from typing import TypeAlias
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 
 MAX_DEPTH = 20
-_KEY = re.compile(
-    r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#&*!|>%@`,\[\]{}-][^\n]*?|-[^\s][^\n]*?):(?:[ \t]+(.*))?$"""
-)
-_UNPRINTABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
-_END = re.compile(r"^\.\.\.(?=[ \t\n]|\Z)", re.MULTILINE)
-_BLOCK = re.compile(r"([|>])(?:([+-])?([1-9])?|([1-9])([+-]))(?:[ \t]+#.*)?")
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_KEY = r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#&*!|>%@`,\[\]{}-][^\n]*?|-[^\s][^\n]*?):(?:[ \t]+(.*))?$"""
+_UNPRINTABLE = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
+_END = r"^\.\.\.(?=[ \t\n]|\Z)"
+_BLOCK = r"([|>])(?:([+-])?([1-9])?|([1-9])([+-]))(?:[ \t]+#.*)?"
+_ESCAPE = r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
 _ESCAPES = {
     "0": "\0",
     "a": "\a",
@@ -52,10 +50,10 @@ def parse_mapping(text: str) -> dict[str, Value]:
     >>> parse_mapping("name: pdf\\nmetadata:\\n  version: 1.0")
     {'name': 'pdf', 'metadata': {'version': '1.0'}}
     """
-    if found := _UNPRINTABLE.search(text):
+    if found := re.search(_UNPRINTABLE, text):
         line = text.count("\n", 0, found.start()) + 1
         raise ValueError(f"line {line}: the character U+{ord(found[0]):04X} is not allowed")
-    if found := _END.search(text):
+    if found := re.search(_END, text, re.MULTILINE):
         if text[found.end() :].strip():
             raise ValueError(f"line {text.count(chr(10), 0, found.start()) + 1}: there is more after the end, `...`")
         text = text[: found.start()]
@@ -106,7 +104,7 @@ class _Parser:
         return self._scalar(line, indent - 1, depth)
 
     def _key_of(self, line: str) -> re.Match[str] | None:
-        found = _KEY.match(line)
+        found = re.match(_KEY, line)
         if not found:
             return None
         key = found[1]
@@ -236,7 +234,7 @@ class _Parser:
         return value
 
     def _literal(self, header: str, indent: int) -> str:
-        found = _BLOCK.fullmatch(header)
+        found = re.fullmatch(_BLOCK, header)
         if not found:
             raise self.error(f"{header[:20]!r} is not the beginning of a block of text")
         self.at += 1
@@ -315,7 +313,7 @@ def _unquoted(text: str, parser: _Parser) -> str:
             return chr(int(code[1:], 16))
         raise parser.error(f"unknown escape \\{code}")
 
-    return _ESCAPE.sub(replaced, inside)
+    return re.sub(_ESCAPE, replaced, inside, flags=re.DOTALL)
 
 
 def _fold_lines(text: str, *, is_double: bool) -> str:

@@ -12,9 +12,9 @@ from outrider.subagents.models import describe_model
 from outrider.subagents.profile import Profile
 from outrider.tools.tool import make_tools
 
-_FOR_TOOLS = re.compile(r"\[([\w|]+)\] (.*)")
+_FOR_TOOLS = r"\[([\w|]+)\] (.*)"
 """A line for agents that have one of these tools; `{tools}` is replaced by the ones that they have."""
-_PROFILE = re.compile(r"\{(\w+)\}")
+_PROFILE = r"\{(\w+)\}"
 
 
 def guidance(profiles: Sequence[Profile], agent: Agent) -> str:
@@ -22,13 +22,13 @@ def guidance(profiles: Sequence[Profile], agent: Agent) -> str:
     tools = [tool.name for tool in make_tools(agent.tools)]
     lines = _for_tools(prompt("task").splitlines(), tools)
     names = {profile.name for profile in profiles}
-    filled = (_PROFILE.sub(lambda found: f" ({found[1]})" if found[1] in names else "", line) for line in lines)
+    filled = (re.sub(_PROFILE, lambda found: f" ({found[1]})" if found[1] in names else "", line) for line in lines)
     return "\n".join([*filled, "", *_profile_lines(profiles, agent.provider)])
 
 
 def _for_tools(lines: Iterable[str], tools: Collection[str]) -> Iterator[str]:
     for line in lines:
-        condition = _FOR_TOOLS.fullmatch(line)
+        condition = re.fullmatch(_FOR_TOOLS, line)
         if not condition:
             yield line
         elif present := [name for name in condition[1].split("|") if name in tools]:

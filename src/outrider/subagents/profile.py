@@ -12,7 +12,7 @@ from outrider.prompts import prompt
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.tools.tool import Tool
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 READ_TOOLS = ("Read", "Glob", "Grep", "WebFetch")
 
 
@@ -42,7 +42,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the profile comes from a project. It then cannot choose another vendor's model."""
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not re.fullmatch(NAME, self.name):
             raise ValueError(f"{self.name!r} is not a valid profile name: use letters, digits, '-' and '_'")
         if not self.description.strip():
             raise ValueError(f"the profile {self.name} needs a description that says when to use it")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.session import Session
 from outrider.tools.approval import Approver
 from outrider.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 async def spawn(

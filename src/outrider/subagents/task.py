@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -27,6 +26,8 @@ from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, make_tool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.runtime.structured_output import Report
 
 TOOL = "Task"

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
-INSTALL = "pip install 'outrider[otel]'"
 _EXPORTERS = ("otlp", "console", "none")
 
 

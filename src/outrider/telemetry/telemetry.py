@@ -6,10 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from outrider.errors import ConfigError
-from outrider.providers.secrets import configured
-from outrider.telemetry.exporting import INSTALL
-from outrider.telemetry.exporting import meter_provider as new_meter_provider
-from outrider.telemetry.exporting import tracer_provider as new_tracer_provider
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -18,6 +14,9 @@ if TYPE_CHECKING:
     from outrider.runtime.observers import Observer
     from outrider.runtime.session import Session
     from outrider.telemetry.session_trace import Subject
+
+
+INSTALL = "pip install 'outrider[otel]'"
 
 
 class Telemetry:
@@ -39,6 +38,7 @@ class Telemetry:
         meter_provider: MeterProvider | None = None,
     ) -> None:
         _check_installed()
+        from outrider.providers.secrets import configured
         from outrider.telemetry.content import Content
         from outrider.telemetry.signals import Signals
 
@@ -74,18 +74,22 @@ class Telemetry:
     def _tracers(self) -> TracerProvider:
         from opentelemetry import trace
 
+        from outrider.telemetry.exporting import tracer_provider
+
         if not isinstance(found := trace.get_tracer_provider(), trace.ProxyTracerProvider):
             return found
-        self._own.append(made := new_tracer_provider(at_exit=self.ends_with_process))
+        self._own.append(made := tracer_provider(at_exit=self.ends_with_process))
         return made
 
     def _meters(self) -> MeterProvider:
         from opentelemetry import metrics
 
+        from outrider.telemetry.exporting import meter_provider
+
         found = metrics.get_meter_provider()
         if type(found).__name__ != "_ProxyMeterProvider":  # it has no public name
             return found
-        self._own.append(made := new_meter_provider(at_exit=self.ends_with_process))
+        self._own.append(made := meter_provider(at_exit=self.ends_with_process))
         return made
 
 

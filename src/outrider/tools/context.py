@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import msgspec
@@ -16,6 +15,8 @@ from outrider.tools.result import as_attachment
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from typing_extensions import TypeVar
 
     DepsT = TypeVar("DepsT", default=None)
@@ -38,7 +39,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     """Return whether the call has its result; observers then see no more events of the sub-agent."""
 
 
-OpenChild: TypeAlias = Callable[[SubagentTask, Any, Any, Path | None], Awaitable[Any]]
+OpenChild: TypeAlias = Callable[[SubagentTask, Any, Any, "Path | None"], Awaitable[Any]]
 """Open a sub-agent's session: task, agent, approver, folder. `outrider.subagents.spawn` is the typed API."""
 
 

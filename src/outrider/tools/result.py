@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outrider.conversation.attachments import Attachment, sniff
 from outrider.conversation.encodings import decoded, encoding_of
 from outrider.text import clean_value
+
+if TYPE_CHECKING:
+    pass
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -50,7 +53,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         files: Any = self.attachments
         if files == ():
             return
-        files = [files] if isinstance(files, str | Path | Attachment) else files
+        files = [files] if isinstance(files, str | os.PathLike | Attachment) else files
         msgspec.structs.force_setattr(self, "attachments", tuple(map(as_attachment, files)))
 
 
@@ -115,7 +118,7 @@ def as_attachment(value: Any) -> Attachment:
     """Return an attachment as it is, or read the file at a path."""
     if isinstance(value, Attachment):
         return value
-    if isinstance(value, str | Path):
+    if isinstance(value, str | os.PathLike):
         return Attachment.from_path(value)
     raise TypeError(f"an attachment of a result must be an Attachment or a path, not {type(value).__name__}")
 

@@ -40,7 +40,7 @@ Guidance: TypeAlias = str | Callable[[Any], str]
 
 StandsFor: TypeAlias = "Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None]"
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+NAME = r"[a-zA-Z0-9_-]{1,64}"
 _MODEL_INTERNAL = "models use it for a purpose of their own"
 RESERVED_NAMES = {
     "final": _MODEL_INTERNAL,
@@ -84,7 +84,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     recorded and run as that tool's."""
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not re.fullmatch(NAME, self.name):
             raise ToolDefinitionError(
                 f"{self.name!r} is not a valid tool name: use 1 to 64 letters, digits, '_' and '-'; "
                 "choose another with @tool(name=…)"
@@ -180,7 +180,9 @@ def make_tool(
     if schema is None:
         signature = Signature.of(function, inject=ToolContext, namespace=namespace)
     else:
-        signature = Signature.with_schema(function, Schema.of(schema), inject=ToolContext, namespace=namespace)
+        is_ours = more.get("built_in", False)
+        made = Schema(dict(schema)) if is_ours else Schema.of(schema)  # ours is not checked, which is slow to import
+        signature = Signature.with_schema(function, made, inject=ToolContext, namespace=namespace)
     return Tool(
         function,
         signature.name if name is None else name,

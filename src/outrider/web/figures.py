@@ -18,8 +18,10 @@ from outrider.web.visible import visible
 
 Json = dict[str, Any]
 DIMENSIONS: dict[str, Dimension] = {"day": "quarter", "model": "model", "folder": "folder"}
-INDEX_SECONDS = 0.1
+INDEX_SECONDS = 0.05
 """How long one request indexes what is new. The page shows what there is, and asks again for the rest."""
+PREPARE_SECONDS = 0.5
+"""How long the server indexes at once when it starts."""
 MOST_POINTS = 2_000
 """Turns in the plot of a session, and rows in its table."""
 
@@ -49,7 +51,7 @@ class Figures:
     def prepare(self) -> None:
         """Index the log in steps, so that the first plots are complete."""
         with suppress(LogError):  # the page says so when it asks
-            while not self._is_closed.is_set() and not self.by("model", seconds=INDEX_SECONDS)["complete"]:
+            while not self._is_closed.is_set() and not self.by("model", seconds=PREPARE_SECONDS)["complete"]:
                 pass
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from aiohttp import web
 from outrider.errors import AttachmentError, OutriderError, SessionHeldError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.questions import Say
+from outrider.struct_types import described
 from outrider.web.access import Access, add_headers, refused
 from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
 from outrider.web.files import file_response, pdf_page_response
@@ -231,14 +232,14 @@ def csv_response(rows: Iterable[Mapping[str, Any]], name: str) -> web.Response:
 def query(request: web.Request, form: type[T]) -> T:
     """Return the query of a request. Empty values count as not given."""
     given: Mapping[str, str] = {name: value for name, value in request.query.items() if value}
-    return msgspec.convert(given, form, strict=False)
+    return msgspec.convert(given, described(form), strict=False)
 
 
 async def body(request: web.Request, form: type[T]) -> T:
     """Return the body of a request, which must be JSON."""
     if request.content_type != "application/json":
         raise ValueError("send JSON")
-    return msgspec.json.decode(await request.read(), type=form)
+    return msgspec.json.decode(await request.read(), type=described(form))
 
 
 def id_in(request: web.Request) -> str:

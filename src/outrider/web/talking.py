@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 
 
+TAKE_SECONDS = 10.0
+"""How long to wait until another process takes a message. It looks twice a second."""
+LOOK_SECONDS = 0.05
+
+
 class Talks:
     """Sends what someone says on the page to the process that has the session open, or opens it here."""
 
@@ -37,16 +42,40 @@ class Talks:
         """Held while a session is opened or released, so that no message is lost between both."""
 
     async def say(self, id: str, said: Say) -> None:
-        """Send a message. A session that no process has open works here until its turn ends."""
+        """Send a message. A session that no process has open works here until its turn ends.
+
+        It returns when the message was taken. If a process ends before it takes it, the session works here.
+        """
         check_signal(said)
+        session = (await asyncio.to_thread(self._log.session, id)).id
+        while (number := await self._send(session, said)) is not None:
+            if await self._is_taken(number):
+                return
+
+    async def _send(self, session: str, said: Say) -> int | None:
+        """Send a message. Return its number if it goes to another process."""
         async with self._changing:
-            session = (await asyncio.to_thread(self._log.session, id)).id
             if talk := self._open.get(session):
                 talk.say(said.text)
-            elif await asyncio.to_thread(self._log.inbox.is_listening, session):
-                await asyncio.to_thread(self._log.inbox.send, session, said)
-            else:
-                await self._begin(session, said.text)
+                return None
+            inbox = self._log.inbox
+            if await asyncio.to_thread(inbox.is_listening, session):
+                try:
+                    return await asyncio.to_thread(inbox.send, session, said)
+                except LogError:
+                    if await asyncio.to_thread(inbox.is_listening, session):
+                        raise  # else it was closed just now
+            await self._begin(session, said.text)
+            return None
+
+    async def _is_taken(self, number: int) -> bool:
+        """Wait until a message was taken. Return False if the process that it was for has closed the session before."""
+        deadline = asyncio.get_running_loop().time() + TAKE_SECONDS
+        while (taken := await asyncio.to_thread(self._log.inbox.is_taken, number)) is False:
+            if asyncio.get_running_loop().time() > deadline:
+                raise LogError("the program that has the session open does not respond; it may take the message later")
+            await asyncio.sleep(LOOK_SECONDS)
+        return taken is True
 
     async def _begin(self, id: str, text: str) -> None:
         front = TalkFront()

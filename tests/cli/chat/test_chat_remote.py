@@ -144,7 +144,7 @@ async def test_stopping_elsewhere_cancels_the_turn_and_its_question(project: Pat
         number = log.inbox.send(question.session, Stop())
         await terminal.wait_for("Interrupted.")
         await terminal.wait_for_prompt()
-        assert log.inbox.is_taken(number)
+        await until(lambda: log.inbox.is_taken(number))
         await until(lambda: not log.inbox.questions())
         terminal.say("Are you there?")
         await terminal.wait_for("Here.")

@@ -111,18 +111,19 @@ WORKING_FOLDERS = {"elsewhere": "project", "above": ".", "the data": "data", "th
 CASES = pytest.mark.parametrize("folder", WORKING_FOLDERS.values(), ids=WORKING_FOLDERS)
 
 
-def attack(waiting: Waiting, path: Path) -> str:
-    """Write the attack to a file. Return the command that runs it."""
-    path.write_text(
-        ATTACK.replace("LOG", repr(str(waiting.log.folder / "log.db"))).replace("LIVE", repr(str(waiting.live)))
-    )
-    return shlex.join([PYTHON, str(path)])
+def attack(waiting: Waiting) -> str:
+    """Return the command that attacks. A sandbox may let it read no file outside its working folder."""
+    places = {"LOG": waiting.log.folder / "log.db", "LIVE": waiting.live}
+    code = ATTACK
+    for name, place in places.items():
+        code = code.replace(name, repr(str(place)))
+    return shlex.join([PYTHON, "-c", code])
 
 
 @pytest.mark.parametrize("access", ["read", "write", "network"])
 @CASES
 async def test_a_command_cannot_answer_nor_watch(waiting: Waiting, base: Path, folder: str, access: str) -> None:
-    command = attack(waiting, base / "project" / "attack.py")
+    command = attack(waiting)
     bench = bench_in(base / folder)
     if bench.sandbox is None:
         pytest.skip("no sandbox works here")
@@ -136,7 +137,7 @@ async def test_a_command_cannot_answer_nor_watch(waiting: Waiting, base: Path, f
 async def test_the_attack_works_without_a_sandbox(waiting: Waiting, base: Path) -> None:
     """So that the test above can fail."""
     bench = bench_in(base / "project")
-    command = attack(waiting, base / "project" / "attack.py")
+    command = attack(waiting)
     said = await output_of(bench, "Bash", approved=True, command=command, access="full")
     for name in ("answer", "overwrite", "move_away", "watch", "stand_in"):
         assert f"{name} WORKED" in said

@@ -14,6 +14,7 @@ import msgspec
 
 from outrider.coding.config.private_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.coding.config.widening import Widening
+from outrider.struct_types import described
 
 MAX_CONTENTS = 20
 """Contents of one file that are remembered, so that switching back to an older branch does not ask again."""
@@ -69,7 +70,7 @@ class Consents:
 
     def _digests(self, project_file: Path) -> Sequence[str]:
         try:
-            stored = msgspec.json.decode(read_private(self._path(project_file)), type=_Stored)
+            stored = msgspec.json.decode(read_private(self._path(project_file)), type=described(_Stored))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return ()
         return stored.sha256 if stored.file == _name(project_file) else ()

@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.coding.config.private_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.coding.config.value_types import rule_problem
+from outrider.struct_types import described
 
 
 class _Rules(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class RememberedRules:
     def rules(self) -> tuple[str, ...]:
         """Return the rules, oldest first. A file or a rule that cannot be read is ignored."""
         try:
-            found = msgspec.json.decode(read_private(self.path), type=_Rules)
+            found = msgspec.json.decode(read_private(self.path), type=described(_Rules))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return ()
         if found.project != self._project:

@@ -195,7 +195,7 @@ def _check_tool(text: str, tool: str) -> None:
         raise ConfigError(f"{text!r}: a rule names one tool; use the mode `all` to allow every tool")
     if _SERVER_TOOLS.fullmatch(tool):
         return
-    if not NAME.fullmatch(tool):
+    if not re.fullmatch(NAME, tool):
         raise ConfigError(f"{text!r} is not a rule: {tool!r} is not a valid tool name")
     if tool in ALL_NAMES:
         return

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from outrider.struct_types import described
+
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 _NAME = r"^(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?\Z"
 
@@ -62,7 +64,7 @@ def read_manifest(data: Any) -> tuple[Manifest, list[str]]:
         remarks.append("extensions is not a table; it is ignored")
         data = {name: value for name, value in data.items() if name != "extensions"}
     try:
-        manifest = msgspec.convert({name: value for name, value in data.items() if name in known}, Manifest)
+        manifest = msgspec.convert({name: value for name, value in data.items() if name in known}, described(Manifest))
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     if manifest.schema != SCHEMA:

@@ -13,6 +13,7 @@ import msgspec
 
 from outrider.errors import ConfigError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
+from outrider.struct_types import described
 
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json"
 _CWD = r"^(?:\./|\$\{PLUGIN_ROOT\}(?:/|\Z)|\$\{PLUGIN_DATA\}(?:/|\Z))"
@@ -42,7 +43,7 @@ class SseEntry(HttpEntry, frozen=True, forbid_unknown_fields=True, tag_field="ty
 def read_entry(fields: Any) -> StdioEntry | HttpEntry | SseEntry:
     """Return the entry of one server. Raises ValueError if it does not have the form of the specification."""
     try:
-        entry = msgspec.convert(fields, StdioEntry | HttpEntry | SseEntry)
+        entry = msgspec.convert(fields, described(StdioEntry | HttpEntry | SseEntry))
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     if isinstance(entry, StdioEntry) and (reserved := [name for name in _RESERVED if name in entry.env]):

@@ -13,7 +13,7 @@ from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import LogError
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
-from outrider.log.questions import Say
+from outrider.log.questions import Say, Signal
 from outrider.runtime.events import Event, RunFinished
 from outrider.runtime.session import Session
 
@@ -100,11 +100,13 @@ class RemoteControl:
         if inbox is None:
             return
         with suppress(LogError):  # the session was lost; its next write says so
-            for signal in await inbox.take_signals():
-                if isinstance(signal, Say):
-                    self._front.say(signal.text)
-                else:
-                    self._front.stop()
+            await inbox.take_signals(self._deliver)
+
+    def _deliver(self, signal: Signal) -> None:
+        if isinstance(signal, Say):
+            self._front.say(signal.text)
+        else:
+            self._front.stop()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

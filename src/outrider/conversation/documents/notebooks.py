@@ -12,6 +12,7 @@ import msgspec
 from outrider.conversation.documents.block import Block
 from outrider.conversation.documents.budget import BYTES, Budget
 from outrider.errors import AttachmentError
+from outrider.struct_types import described
 from outrider.text import shorten
 
 OUTPUT_CHARACTERS = 5_000
@@ -46,7 +47,7 @@ class _Notebook(msgspec.Struct, frozen=True):
 def cells_of(data: bytes) -> Sequence[Cell] | None:
     """Return the cells; None if the data is not a notebook."""
     try:
-        return msgspec.json.decode(data, type=_Notebook).cells
+        return msgspec.json.decode(data, type=described(_Notebook)).cells
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

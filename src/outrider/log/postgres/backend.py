@@ -17,7 +17,7 @@ from outrider.log.copying import Fork, Import
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.files import remove_unreferenced
 from outrider.log.holder import STALE_SECONDS, Holder
-from outrider.log.inbox_tables import InboxTables
+from outrider.log.inbox_tables import ANSWERED_SECONDS, InboxTables
 from outrider.log.passage_tables import PassageTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.postgres.address import Address
@@ -366,7 +366,7 @@ class PostgresBackend:
                 )
                 if len(gone) < len(doomed) and not (attempts > 1 and not gone):
                     raise SessionHeldError(f"the session {doomed[0].summary.id[:8]} was just opened; try again")
-                for table in ("event", "reference"):
+                for table in ("event", "reference", "signal"):
                     await connection.execute(f"DELETE FROM {table} WHERE session = ANY($1)", numbers)
                 await _forget_inbox(connection, numbers)
 
@@ -406,12 +406,16 @@ def _condition(where: SessionFilter, first: int) -> tuple[str, list[str | float]
 
 
 async def _forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete the questions of sessions and the messages to them: their holders are gone."""
+    """Delete the questions of sessions and the messages to them: their holders are gone.
+
+    What they have taken stays for a while: senders must be able to tell it from what was lost.
+    """
     gone = "session = ANY($1)"
     await connection.execute(
-        f"WITH question AS (DELETE FROM question WHERE {gone}), signal AS (DELETE FROM signal WHERE {gone}) "
+        f"WITH question AS (DELETE FROM question WHERE {gone}), "
+        f"signal AS (DELETE FROM signal WHERE {gone} AND (taken IS NULL OR taken < $2)) "
         f"DELETE FROM listener WHERE {gone}",
-        numbers,
+        *(numbers, time.time() - ANSWERED_SECONDS),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -128,22 +128,27 @@ class PostgresInboxTables:
         await self._writer.submit_work(work).finished()
         return found[0]
 
-    async def take(self, number: int, fence: int) -> list[str]:
-        """Take the messages that wait. If an answer is lost, the next attempt finds what this one took."""
-        taken: list[str] = []
-        now = time.time()  # tells what this call takes
+    async def signals(self, number: int, fence: int) -> list[tuple[int, str]]:
+        """Return the messages that wait."""
+        found: list[tuple[int, str]] = []
+        query = "SELECT number, body FROM signal WHERE session = $1 AND fence = $2 AND taken IS NULL ORDER BY number"
 
         async def work(connection: Connection) -> None:
             await _check_fence(connection, number, fence)
-            scope = "session = $1 AND fence = $2"
-            await connection.execute(
-                f"UPDATE signal SET taken = $3 WHERE {scope} AND taken IS NULL", number, fence, now
-            )
-            query = f"SELECT body FROM signal WHERE {scope} AND taken = $3 ORDER BY number"
-            taken[:] = [body for (body,) in await connection.fetch(query, number, fence, now)]
+            found[:] = [(row[0], row[1]) for row in await connection.fetch(query, number, fence)]
 
         await self._writer.submit_work(work).finished()
-        return taken
+        return found
+
+    async def mark_taken(self, signals: Sequence[int]) -> None:
+        """Store that messages were taken."""
+        now = time.time()
+
+        async def work(connection: Connection) -> None:
+            taken = "UPDATE signal SET taken = $1, body = '' WHERE number = ANY($2)"
+            await connection.execute(taken, now, list(signals))
+
+        await self._writer.submit_work(work).finished()
 
     def watcher(self) -> PostgresWatcher:
         """Return a watcher of the database."""
@@ -203,13 +208,16 @@ class PostgresWatcher:
         self._watches: list[_Watch] = []
         self._hurried: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
-        self._version = ""
+        self._asked = 0
+        """Counts the wishes to look, whether or not the log has changed."""
+        self._seen: tuple[str, int] = "", -1
+        """The version of the log, and the wishes, at the last look."""
 
     def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
         """Call `look` soon, and after every change."""
         watch = _Watch(look, is_busy, asyncio.get_running_loop())
         self._watches.append(watch)
-        self._version = ""
+        self._asked += 1
         self._thread.call(self._start)
 
         def stop() -> None:
@@ -220,7 +228,7 @@ class PostgresWatcher:
 
     def look_soon(self) -> None:
         """Look again, whether or not the log has changed."""
-        self._version = ""
+        self._asked += 1
         if self._watches:
             self._thread.call(self._start)
 
@@ -250,9 +258,9 @@ class PostgresWatcher:
         assert self._hurried
         try:
             while self._watches:
+                self._hurried.clear()  # before the look: a wish that comes meanwhile is for the next one
                 with contextlib.suppress(LogError):  # Postgres may be restarting: look again later
                     await self._line.use(self._look, seconds=0)
-                self._hurried.clear()
                 busy = any(watch.is_busy() for watch in self._watches)
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._hurried.wait(), BUSY_SECONDS if busy else IDLE_SECONDS)
@@ -262,8 +270,9 @@ class PostgresWatcher:
 
     async def _look(self, connection: Connection) -> None:
         # The snapshot changes with every transaction that writes.
-        version = await connection.fetchval("SELECT pg_current_snapshot()::text")
-        if version == self._version:
+        asked = self._asked
+        found = await connection.fetchval("SELECT pg_current_snapshot()::text"), asked
+        if found == self._seen:
             return
         seen = _Seen({}, set())
         if await connection.fetchval("SELECT to_regclass('outrider.signal')"):
@@ -273,7 +282,7 @@ class PostgresWatcher:
         for watch in list(self._watches):
             with contextlib.suppress(RuntimeError):  # its loop was closed
                 watch.loop.call_soon_threadsafe(self._call, watch, seen)
-        self._version = version
+        self._seen = found
 
     def _call(self, watch: _Watch, seen: _Seen) -> None:
         if watch in self._watches:

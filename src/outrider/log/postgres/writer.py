@@ -32,6 +32,8 @@ BATCH_JOBS, BATCH_BYTES = 512, 4_000_000
 """The largest number of jobs in one commit, and of bytes after which no more join."""
 IDLE_SECONDS = 60.0
 """Connections that were not used for so long are closed, unless a session is held."""
+WRITER_SETTINGS = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
+"""An append must find its session by the index, however few sessions there were when it was planned."""
 CLOSED = "the log was closed before Postgres could be reached"
 BEHIND = "the log has a write whose answer was lost; open the session again to continue from the database"
 STOP_SECONDS = 15.0
@@ -70,8 +72,7 @@ class PostgresWriter:
 
     def __init__(self, thread: LoopThread, database: Database, held: Mapping[int, int]) -> None:
         self._thread, self._database, self._held = thread, database, held
-        # An append must find its session by the index, however few sessions there were when it was planned.
-        self._line = Line(database, enable_seqscan="off", plan_cache_mode="force_generic_plan")
+        self._line = Line(database, **WRITER_SETTINGS)
         self._jobs: deque[_Write | _Other] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._heart: asyncio.TimerHandle | None = None

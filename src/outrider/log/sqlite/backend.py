@@ -42,6 +42,7 @@ from outrider.log.sqlite.writer import Writer
 from outrider.log.summary import Indexable, SessionRow
 from outrider.log.usage_tables import UsageTables
 
+_TABLES_OF_SESSIONS = (("event", "session"), ("reference", "session"), ("signal", "session"), ("session", "number"))
 _FOLDER = "json_extract(settings, '$.cwd')"
 
 
@@ -233,7 +234,7 @@ class SqliteBackend:
             for each in doomed:
                 if not find(connection, "number = ? AND fence = ?", each.number, each.fence):
                     raise SessionHeldError(f"the session {each.summary.id[:8]} was just opened; try again")
-                for table, column in (("event", "session"), ("reference", "session"), ("session", "number")):
+                for table, column in _TABLES_OF_SESSIONS:
                     connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
                 forget_inbox(connection, each.number)
 

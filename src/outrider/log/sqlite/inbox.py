@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.errors import SessionLostError
@@ -121,19 +122,27 @@ class SqliteInboxTables:
         await self._writer.submit(work).finished()
         return found[0]
 
-    async def take(self, number: int, fence: int) -> list[str]:
-        """Take the messages that wait."""
-        taken: list[str] = []
+    async def signals(self, number: int, fence: int) -> list[tuple[int, str]]:
+        """Return the messages that wait."""
+        found: list[tuple[int, str]] = []
+        query = "SELECT number, body FROM signal WHERE session = ? AND fence = ? AND taken IS NULL ORDER BY number"
 
         def work(connection: sqlite3.Connection) -> None:
             _check_fence(connection, number, fence)
-            waiting = "session = ? AND fence = ? AND taken IS NULL"
-            rows = connection.execute(f"SELECT body FROM signal WHERE {waiting} ORDER BY number", (number, fence))
-            taken.extend(body for (body,) in rows.fetchall())
-            connection.execute(f"UPDATE signal SET taken = ? WHERE {waiting}", (time.time(), number, fence))
+            found.extend(connection.execute(query, (number, fence)).fetchall())
 
         await self._writer.submit(work).finished()
-        return taken
+        return found
+
+    async def mark_taken(self, signals: Sequence[int]) -> None:
+        """Store that messages were taken."""
+        now = time.time()
+
+        def work(connection: sqlite3.Connection) -> None:
+            taken = [(now, number) for number in signals]
+            connection.executemany("UPDATE signal SET taken = ?, body = '' WHERE number = ?", taken)
+
+        await self._writer.submit(work).finished()
 
     def watcher(self) -> SqliteWatcher:
         """Return a watcher of the file."""

@@ -111,9 +111,9 @@ class SqliteWatcher:
         version: int = connection.execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return
+        self._version = version  # before the looks, which may ask for another one
         for watch in list(self._watches):
             watch.look(_View(connection))
-        self._version = version
 
     def _connect(self) -> sqlite3.Connection | None:
         """Return a connection to the file that is at the path now; a recovery may have replaced it."""

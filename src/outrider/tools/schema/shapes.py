@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from outrider.errors import SchemaError
+from outrider.struct_types import described
 from outrider.tools.schema import conversions, records
 from outrider.tools.schema.scalars import (
     ANYTHING,
@@ -99,7 +100,7 @@ class Shapes:
         if hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate"):
             return self._foreign(kind, kind.model_json_schema(), kind.model_validate)
         if _is_array_like(kind):
-            return self._foreign(kind, msgspec.json.schema(kind), lambda value: msgspec.convert(value, kind))
+            return self._foreign(kind, msgspec.json.schema(kind), lambda value: msgspec.convert(value, described(kind)))
         if issubclass(kind, os.PathLike) and kind.__module__.startswith("pathlib"):
             return Shape({"type": "string", "format": "path"}, conversions.made_by(kind))
         raise _unsupported(kind, where)

@@ -16,22 +16,19 @@ from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
 LAST_LINES = 8
 """Lines at the end of the output in which the cause of a failure is expected."""
 
-_NETWORK = re.compile(
+# These are compiled when a command fails in the sandbox.
+_NETWORK = (
     r"could not resolve (?:host|proxy)|temporary failure in name resolution|temporary failure resolving"
     r"|name or service not known|network is unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND"
-    r"|failed to lookup address|nodename nor servname|dial tcp: lookup|unable to resolve host",
-    re.IGNORECASE,
+    r"|failed to lookup address|nodename nor servname|dial tcp: lookup|unable to resolve host"
 )
-_READ_ONLY = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
-_REFUSED = re.compile(r"permission denied|operation not permitted|EACCES|EPERM", re.IGNORECASE)
-_CHANGE = re.compile(
+_READ_ONLY = r"read-only file system|EROFS"
+_REFUSED = r"permission denied|operation not permitted|EACCES|EPERM"
+_CHANGE = (
     r"cannot (?:create|touch|remove|move|stat .* for writing)|(?:unable|failed|could not|cannot) .{0,40}"
-    r"(?:creat|writ|remov|renam|lock|unlink|mkdir|open .* for writing)|mkdir|unlink|rename|rmdir",
-    re.IGNORECASE,
+    r"(?:creat|writ|remov|renam|lock|unlink|mkdir|open .* for writing)|mkdir|unlink|rename|rmdir"
 )
-_PATHS = re.compile(
-    r"['\"‘“`]([^'\"’”`\s]+)['\"’”`]|(?:^|\s)([\w.~/@+-]+)(?=: (?:read-only|permission|operation))", re.I
-)
+_PATHS = r"['\"‘“`]([^'\"’”`\s]+)['\"’”`]|(?:^|\s)([\w.~/@+-]+)(?=: (?:read-only|permission|operation))"
 
 
 def missing_access(access: Access, exit_code: int | None, output: str, cwd: Path, folders: Sequence[Path]) -> str:
@@ -44,10 +41,10 @@ def missing_access(access: Access, exit_code: int | None, output: str, cwd: Path
 
 def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> Access | None:
     for line in [line for line in output.splitlines() if line.strip()][: -LAST_LINES - 1 : -1]:
-        if _NETWORK.search(line):
+        if re.search(_NETWORK, line, re.I):
             return "network"
-        if _READ_ONLY.search(line) or _REFUSED.search(line):
-            found = [quoted or bare for quoted, bare in _PATHS.findall(line)]
+        if re.search(_READ_ONLY, line, re.I) or re.search(_REFUSED, line, re.I):
+            found = [quoted or bare for quoted, bare in re.findall(_PATHS, line, re.I)]
             paths = [cwd / Path(name) for name in found if "/" in name or not name.isspace()]
             if level := _for_file(access, line, paths, folders):
                 return level
@@ -55,9 +52,9 @@ def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> 
 
 
 def _for_file(access: Access, line: str, paths: Sequence[Path], folders: Sequence[Path]) -> Access | None:
-    read_only = bool(_READ_ONLY.search(line))
+    read_only = bool(re.search(_READ_ONLY, line, re.I))
     for path in paths:
-        changes = read_only or _CHANGE.search(line) or not os.path.lexists(path)
+        changes = read_only or re.search(_CHANGE, line, re.I) or not os.path.lexists(path)
         if changes and _could_change(path):
             inside = any(path.is_relative_to(folder) for folder in folders) and ".git" not in path.parts
             is_protected = access != "read"  # `write` can change the rest of the folder
