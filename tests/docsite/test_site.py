@@ -36,6 +36,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "bench/RESULTS.md",
     ):
         shutil.copyfile(ROOT / name, tree / name)
+    (tree / "tests").symlink_to(ROOT / "tests")  # pages name files in it
     return tree
 
 
@@ -103,7 +104,7 @@ async def test_its_search_finds_a_name(address: str) -> None:
 
 def test_a_page_that_leads_nowhere_fails_the_build(tree: Path) -> None:
     broken = tree.with_name("broken")
-    shutil.copytree(tree, broken, ignore=shutil.ignore_patterns("build", ".cache"))
+    shutil.copytree(tree, broken, symlinks=True, ignore=shutil.ignore_patterns("build", ".cache"))
     page = broken / "docs" / "testing.md"
     page.write_text(page.read_text() + "\nSee [what is not there](guide.md#not-there).\n")
     ended = build(broken)
