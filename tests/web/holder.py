@@ -18,11 +18,13 @@ from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import Message, TextBlock, Usage
 from outrider.errors import ConversationError
+from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import Delta, TextDelta
 from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.session import Session
 from outrider.sync import default_log
+from tests.mcp.starting import scripted
 
 GATE = "\0"
 """In a text: the model waits here for `go`."""
@@ -36,8 +38,21 @@ SCRIPTS: dict[str, list[Any]] = {
     "stream": [f"The first half, {GATE}and the second half."],
     "steer": [f"Thinking about it. {GATE}Done with the first.", "I have read the steering."],
     "long": [["Working.", call("Bash", command="echo begun; sleep 60; echo never")], "Never said."],
+    "form": [[call("mcp__shop__ask", text="How shall we send it?")], "It is on its way."],
     "chat": ["Hello.", "Hello again.", "And again."],
 }
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "count": {"type": "integer", "default": 7},
+        "speed": {"type": "string", "enum": ["slow", "fast"]},
+        "gift": {"type": "boolean", "title": "As a gift"},
+        "note": {"type": "string"},
+    },
+    "required": ["name", "speed"],
+}
+"""What the MCP server of the script `form` asks for."""
 
 
 class GatedModel(ScriptedModel):
@@ -74,13 +89,20 @@ class Holder:
         self.answers: asyncio.Queue[Answer] = asyncio.Queue()
         self.model = GatedModel(SCRIPTS[script], self.gate)
         settings = Settings(permissions=PermissionSettings(mode=mode), tools=("Bash", "Read", "Write", "Edit"))
-        self.bench = Workbench(settings, Path.cwd(), front_end=FrontEnd(self.ask, remote=self))
+        servers = [scripted("shop", form=FORM)] if script == "form" else []
+        front_end = FrontEnd(self.ask, self.elicit, remote=self)
+        self.bench = Workbench(settings, Path.cwd(), servers=servers, front_end=front_end, start_seconds=60)
         self.session: Session | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def ask(self, question: Question) -> Answer:
         show(f"asks {question.tool}")
         return await self.answers.get()
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        show(f"elicits {question.message}")
+        never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
+        return await never
 
     def answered(self, text: str) -> None:
         show(f"answered {text}")

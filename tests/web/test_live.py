@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from outrider.log.entries import SessionSettings
+from outrider.log.entries import CallResult, SessionSettings
 from outrider.sync import default_log
 from tests.web.logs import again, session
 from tests.web.pages import PATIENCE, Server, holder, started, visitor, web_server
@@ -58,6 +59,51 @@ async def test_a_call_is_denied_with_a_reason_and_another_is_answered_in_the_ter
             await expect(guest.page.locator(".settled")).to_contain_text("Allowed in the terminal: Bash(touch")
             await expect(guest.page.locator(".settled")).to_be_visible()
             await expect(guest.page.get_by_role("button", name="Allow", exact=True)).to_have_count(0)
+
+
+async def test_the_form_of_a_server_is_filled_in(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("form", "Send it", mode="all", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        await program.line("^elicits How shall we send it")
+        async with visitor(browser, server) as guest:
+            page = guest.page
+            await page.get_by_role("link", name="Inbox 1").click()
+            form = page.get_by_role("article", name="Question of shop")
+            await expect(form).to_contain_text("How shall we send it?")
+            await expect(form.get_by_label("count")).to_have_value("7")
+            await form.get_by_role("button", name="Send").click()
+            await expect(form.locator("input:invalid")).to_have_count(1)  # the name is required, so nothing was sent
+            await form.get_by_label("Your name").fill("<b>Ada</b>")
+            await form.get_by_label("count").fill("12")
+            await form.get_by_label("speed").select_option("fast")
+            await form.get_by_label("As a gift").check()
+            await form.get_by_role("button", name="Send").click()
+            await program.line("^answered Answered on the web page")
+            await program.line("^finished done It is on its way.")
+            await expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+            await guest.open_session(name)
+            await expect(page.get_by_text("It is on its way.")).to_be_visible()
+    with default_log() as log:
+        [result] = [each.entry.result for each in log.records(name) if isinstance(each.entry, CallResult)]
+        answer = json.loads(result.text)["answers"]["who"]
+        assert answer == {
+            "action": "accept",
+            "content": {"name": "<b>Ada</b>", "count": 12, "speed": "fast", "gift": True},
+        }
+
+
+async def test_the_form_of_a_server_is_declined(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("form", "Send it", mode="all", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        await program.line("^elicits How shall we send it")
+        async with visitor(browser, server) as guest:
+            await guest.open_session(name)
+            await guest.page.get_by_role("button", name="Decline").click()
+            await program.line("^answered Declined on the web page")
+            await program.line("^finished done It is on its way.")
+    with default_log() as log:
+        [result] = [each.entry.result for each in log.records(name) if isinstance(each.entry, CallResult)]
+        assert json.loads(result.text)["answers"]["who"] == {"action": "decline"}
 
 
 async def test_a_reply_grows_in_two_browsers_at_once(browser: Browser, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from outrider.providers.testing.scripted import call
 from outrider.sync import default_log
 from tests.lengths import only_long
 from tests.web.logs import prints, session
-from tests.web.pages import NARROW, PATIENCE, Visitor, visitor, web_server
+from tests.web.pages import NARROW, PATIENCE, WIDE, Visitor, visitor, web_server
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 expect.set_options(timeout=PATIENCE)
@@ -82,6 +82,10 @@ async def test_a_session_is_forked_and_its_request_is_shown(browser: Browser) ->
         panel = page.get_by_role("dialog", name="Request")
         await expect(panel.get_by_role("region", name="Body")).to_contain_text("What is 2+2?")
         await expect(panel.get_by_role("region", name="Body")).not_to_contain_text("It is **4**.")
+        await page.set_viewport_size(NARROW)
+        header = await panel.locator("header").evaluate("each => [each.scrollWidth, each.clientWidth]")
+        assert header[0] <= header[1], "a part of the header is beyond the edge of a phone"
+        await page.set_viewport_size(WIDE)
         await page.keyboard.press("Escape")
         await expect(panel).to_have_count(0)
         await reply.get_by_role("button", name="Fork from here").click()

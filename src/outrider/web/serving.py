@@ -27,6 +27,8 @@ async def serve(port: int, *, lan: bool) -> None:
                 listening = await _listen(runner, host, port)
                 port = listening
             access.origins = [f"http://{host}:{port}" for host in (*hosts, "localhost")]
+            if lan and len(hosts) == 1:
+                print("This machine has no address in a local network; only it can open the page.", file=sys.stderr)
             _announce(access, hosts, port)
             await _until_stopped(access, hosts, port)
         finally:

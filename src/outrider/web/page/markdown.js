@@ -37,9 +37,10 @@ export function Code({ text, language, label }) {
 export function Copy({ text }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
-    await navigator.clipboard?.writeText(text).then(() => setDone(true), () => {});
+    await navigator.clipboard.writeText(text).then(() => setDone(true), () => {});
     setTimeout(() => setDone(false), 1500);
   };
+  if (!navigator.clipboard) return null; // browsers have none without encryption, as with --lan
   return html`<button type="button" class="quiet small" onClick=${copy}>${done ? "Copied" : "Copy"}</button>`;
 }
 

@@ -9,6 +9,7 @@ const PERIODS = [["30", "Last 30 days"], ["7", "Last 7 days"], ["90", "Last 90 d
 /** Milliseconds until figures that are not complete are read again. */
 const AGAIN = 100;
 const percent = (share) => (share == null ? "–" : `${Math.round(share * 100)} %`);
+const shortDollars = (cost) => `$${Number(cost.toPrecision(3))}`;
 const seconds = (value) => (value == null ? "–" : `${value.toFixed(2)} s`);
 
 export function Plots({ query, go }) {
@@ -46,12 +47,12 @@ function Usage({ days, go }) {
     ${!found && !error && html`<p class="empty" role="status">Adding up…</p>`}
     ${found && !found.complete && html`<p class="muted" role="status">Still adding up: not all sessions are included yet.</p>`}
     ${found && html`<${Totals} rows=${found.day} />
-      <${Plot} title="Cost by day" rows=${found.day} file=${address("figures/day.csv", given)} value="cost" format=${dollars} />
+      <${Plot} title="Cost by day" rows=${found.day} file=${address("figures/day.csv", given)} value="cost" format=${dollars} tick=${shortDollars} />
       <${Plot} title="Tokens by day" rows=${found.day} file=${address("figures/day.csv", given)} value="input_tokens" second="output_tokens" format=${thousands} />
       <${Plot} title="Cache hits by day" rows=${found.day} file=${address("figures/day.csv", given)} value="cached_share" format=${percent} line />
       <${Plot} title="Time to the first token by day" rows=${found.day} file=${address("figures/day.csv", given)} value="first_token" format=${seconds} line />
-      <${Bars} title="By model" rows=${found.model} file=${address("figures/model.csv", given)} label=${shortModel} />
-      <${Bars} title="By folder" rows=${found.folder} file=${address("figures/folder.csv", given)} label=${lastPart} />`}
+      <${Bars} title="By model" first="Model" rows=${found.model} file=${address("figures/model.csv", given)} label=${shortModel} />
+      <${Bars} title="By folder" first="Folder" rows=${found.folder} file=${address("figures/folder.csv", given)} label=${lastPart} />`}
   </section>`;
 }
 
@@ -68,14 +69,14 @@ function Totals({ rows }) {
   </dl>`;
 }
 
-function Plot({ title, rows, file, value, second, format, line }) {
+function Plot({ title, rows, file, value, second, format, tick, line }) {
   if (!rows.length) return null;
   const days = everyDay(rows);
   const times = days.map((each) => noon(each.name) / 1000);
   const series = [value, second].filter(Boolean).map((name) => days.map((each) => each[name] ?? (line ? null : 0)));
   return html`<section class="plot" aria-label=${title}>
     <header><h2>${title}</h2><a href=${file} download>CSV</a></header>
-    <${Chart} xs=${times} series=${series} labels=${[value, second].filter(Boolean)} format=${format} line=${line} time />
+    <${Chart} xs=${times} series=${series} labels=${[value, second].filter(Boolean)} format=${format} tick=${tick} line=${line} time />
     <${Figures} rows=${rows} label=${(name) => name} first="Day" />
   </section>`;
 }
@@ -97,14 +98,14 @@ function everyDay(rows) {
   return days;
 }
 
-function Bars({ title, rows, file, label }) {
+function Bars({ title, first, rows, file, label }) {
   if (!rows.length) return null;
   const byCost = [...rows].sort((a, b) => b.cost - a.cost || b.input_tokens - a.input_tokens);
   const most = Math.max(...byCost.map((each) => each.cost)) || 1;
   return html`<section class="plot" aria-label=${title}>
     <header><h2>${title}</h2><a href=${file} download>CSV</a></header>
     <div class="bars" aria-hidden="true">${byCost.slice(0, 12).map((each) => html`<div class="bar-row"><span>${label(each.name)}</span><progress max=${most} value=${each.cost}></progress><span class="number">${dollars(each.cost)}</span></div>`)}</div>
-    <${Figures} rows=${byCost} label=${label} first=${title.replace("By ", "")} />
+    <${Figures} rows=${byCost} label=${label} first=${first} />
   </section>`;
 }
 
@@ -149,7 +150,7 @@ function resolved(name) {
   return value || colour(name);
 }
 
-function Chart({ xs, series, labels, format, line, time }) {
+function Chart({ xs, series, labels, format, tick = format, line, time }) {
   const place = useRef(null);
   const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
   useEffect(() => {
@@ -166,12 +167,12 @@ function Chart({ xs, series, labels, format, line, time }) {
       const axis = { stroke: soft, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: "12px system-ui" };
       const bars = line || xs.length < 2 ? {} : { paths: Chart.paths.bars({ size: [0.7, 40] }) };
       plot = new Chart({
-        width: place.current.clientWidth, height: HEIGHT, padding: [8, 8, 0, 0],
-        scales: { x: { time: Boolean(time), range: (_, low, high) => (time ? [low - 43_200, high + 43_200] : [low - 0.5, high + 0.5]) }, y: { range: (_, low, high) => [0, high || 1] } },
+        width: place.current.clientWidth, height: HEIGHT, padding: [8, 20, 0, 0],
+        scales: { x: { time: Boolean(time), range: (_, low, high) => (time ? [low - 43_200, high + 43_200] : [low - 0.5, high + 0.5]) }, y: { range: (_, low, high) => [0, high * 1.06 || 1] } },
         cursor: { points: { size: 6 } },
-        series: [{ value: (_, x) => (x == null ? "–" : time ? new Date(x * 1000).toLocaleDateString() : x) },
+        series: [{ label: time ? "Day" : "Turn", value: (_, x) => (x == null ? "–" : time ? new Date(x * 1000).toLocaleDateString() : x) },
           ...series.map((_, index) => ({ label: labels[index].replaceAll("_", " "), stroke: inks[index], fill: line ? null : inks[index].replace("rgb(", "rgba(").replace(")", ", 0.25)"), width: 1.5, points: { show: Boolean(line) && xs.length < 60, size: 5 }, value: (_, y) => (y == null ? "–" : format(y)), ...bars }))],
-        axes: [{ ...axis, space: 60 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(format) }],
+        axes: [{ ...axis, space: 60 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(tick) }],
       }, [xs, ...series], place.current);
     }
     const onSize = () => plot?.setSize({ width: place.current.clientWidth, height: HEIGHT });
