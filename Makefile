@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance demo bench bench-all bench-peers format clean
+.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo bench bench-all bench-peers format clean
 
 help:
 	@echo "make demo    run nine short demos, without a key"
@@ -14,6 +14,7 @@ help:
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
 	@echo "make mcp-servers   install the MCP servers that the tests use where they are there (about 300 MB below .venv)"
 	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
+	@echo "make docs    build the documentation site into build/site, and check its links"
 	@echo "make check   lint, types and import layers"
 	@echo "make bench   measure the promises about speed, and in a short form the peers that are there (under 15 minutes)"
 	@echo "make bench-all   measure everything beside every peer at full length, and write bench/RESULTS.md (over an hour)"
@@ -28,6 +29,11 @@ help:
 # The demo needs no development tools; where they are installed already, that will do.
 .venv/.runs: pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) sh scripts/setup run
+	@touch $@
+
+# The site needs Zensical beside Outrider; where the development tools are installed already, that will do.
+.venv/.docs: pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) sh scripts/setup docs
 	@touch $@
 
 check: .venv/.ready
@@ -62,6 +68,9 @@ mcp-servers: .venv/.ready
 conformance: .venv/.ready
 	-@$(BIN)/python scripts/mcp-servers
 	$(BIN)/python scripts/conformance
+
+docs: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.docs)
+	@$(BIN)/python -m docsite
 
 demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo

@@ -14,20 +14,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
-PAGES = ["README.md", "docs/guide.md", "docs/models.md", "docs/sessions.md", "docs/subagents.md", "docs/toolbox.md"]
-PAGES += [
-    "docs/context.md",
-    "docs/api.md",
-    "docs/stories/5-a-script-that-holds-its-conversation.md",
-    "docs/stories/4-a-typed-report.md",
-]
+OF_THE_PROJECT = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md", "bench/RESULTS.md"]
+ALL_PAGES = OF_THE_PROJECT + sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+RUN_ELSEWHERE = ("docs/tutorial.md", "docs/print.md")
+"""Pages whose examples run in tests of their own: test_tutorial.py, cli/test_prompt_page.py."""
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+PAGES = [page for page in ALL_PAGES if page not in RUN_ELSEWHERE and PYTHON.search((ROOT / page).read_text())]
 EXAMPLES_NEED = {"inspect_eval.py": "inspect_ai"}
 """Packages that the tests do without."""
-OTHER_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
-OTHER_PAGES += ["docs/chat.md", "docs/editors.md", "docs/print.md", "docs/permissions.md", "docs/configuration.md"]
-OTHER_PAGES += ["docs/acceptance.md", "docs/sandbox.md", "docs/security.md"]
-PAGES += ["docs/mcp.md", "docs/rewind.md", "docs/scale.md"]
-OTHER_PAGES += sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/stories/*.md"))
 MAPS = ["CONTRIBUTING.md", "docs/architecture.md"]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -53,15 +47,14 @@ def run_python(code: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
-    assert blocks
+    blocks = PYTHON.findall((ROOT / page).read_text())
     (tmp_path / "main.py").write_text("print('hello')\n")
     (tmp_path / "chart.png").write_bytes(PNG)
     run_python("\n".join(blocks), tmp_path)
 
 
 def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    blocks = PYTHON.findall((ROOT / "README.md").read_text())
     (tmp_path / "main.py").write_text("print('hello')\n")
     (tmp_path / "chart.png").write_bytes(PNG)
     printed = run_python("\n".join(blocks), tmp_path)
@@ -92,10 +85,22 @@ def test_the_examples_in_docstrings_are_true(module: str) -> None:
     assert outcome.failed == 0
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in [*PAGES, *OTHER_PAGES]:
-        for target in re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text()):
-            assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page: of its headings, as GitHub and the site make them, and its own."""
+    text = re.sub(r"^(`{3,})[^`\n]*\n.*?^\1$", "", page.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ +(.*)$", text, re.M)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", ALL_PAGES)
+def test_links_between_the_pages_lead_somewhere(page: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.M | re.S)
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        led_to = (ROOT / page).parent / path if path else ROOT / page
+        assert led_to.exists(), f"{page} links to {target}"
+        assert not anchor or anchor in anchors_of(led_to), f"{page} links to {target}"
 
 
 @pytest.mark.parametrize("page", MAPS)

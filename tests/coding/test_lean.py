@@ -25,7 +25,7 @@ from tests.cli.asking import MODEL, ask
 from tests.modelserver import Answer, ModelServer
 from tests.smallmodel import SmallModel, running
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "providers" / "local.md"
 FEW = ["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
 
 

@@ -308,6 +308,23 @@ def test_a_long_session_is_indexed_in_steps_and_an_interruption_loses_none(
     assert seen[-1] == (501, 501)
 
 
+def test_an_index_that_is_emptied_while_it_is_built_is_built_from_the_start(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "STEP_ROWS", 10)
+    name = written(log, [entry for number in range(10) for entry in turn(number)])
+    steps: list[int] = []
+
+    def empty_once(done: int, total: int) -> None:
+        steps.append(done)
+        if len(steps) == 2:
+            log._index._tables.run(lambda index: index.clear())  # as another process does
+
+    list(log.search("answer", name, progress=empty_once))
+    assert len(found(log, "question", name, limit=100)) == 10
+    assert found(log, "question 0", name)[0] == "#1"
+
+
 def test_many_search_at_the_same_time(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "STEP_ROWS", 50)
     name = written(log, [entry for number in range(200) for entry in turn(number)])

@@ -1,4 +1,4 @@
-"""Calls that small models write as text and that the server did not parse. docs/models.md has the rules."""
+"""Calls that small models write as text and that the server did not parse. docs/providers/local.md has the rules."""
 
 from __future__ import annotations
 

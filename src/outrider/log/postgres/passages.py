@@ -97,9 +97,10 @@ async def _add(
         # The row of the session is locked, so that one process at a time indexes it, and nobody deletes it meanwhile.
         if not await connection.fetchval("SELECT true FROM session WHERE number = $1 FOR NO KEY UPDATE", number):
             return new
-        found = await connection.fetchrow(f"SELECT {STATE} FROM indexed WHERE session = $1", number)
-        if found and IndexState(*found) != old:  # another process was quicker
-            return IndexState(*found)
+        row = await connection.fetchrow(f"SELECT {STATE} FROM indexed WHERE session = $1", number)
+        found = IndexState(*row) if row else IndexState(new.id)
+        if found != old:  # another process was quicker, or has emptied the index
+            return found
         await connection.executemany(
             f"INSERT INTO passage ({PASSAGE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
             [_columns(each) for each in passages],

@@ -55,9 +55,10 @@ class _SqlitePassages:
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         index = self._index
         with transaction(index):
-            found = index.execute("SELECT * FROM session WHERE number = ?", (number,)).fetchone()
-            if found and IndexState(*found[1:]) != old:  # another process was quicker
-                return IndexState(*found[1:])
+            row = index.execute("SELECT * FROM session WHERE number = ?", (number,)).fetchone()
+            found = IndexState(*row[1:]) if row else IndexState(new.id)
+            if found != old:  # another process was quicker, or has emptied the index
+                return found
             for each in passages:
                 self._insert(each)
             values = number, new.id, new.seq, new.checksum, new.messages, new.calls
