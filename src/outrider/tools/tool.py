@@ -38,8 +38,6 @@ Effect: TypeAlias = Literal["read", "idempotent", "write"]
 Guidance: TypeAlias = str | Callable[[Any], str]
 """Text for the system prompt, or a function that returns it for an agent."""
 
-StandsFor: TypeAlias = "Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None]"
-
 NAME = r"[a-zA-Z0-9_-]{1,64}"
 _MODEL_INTERNAL = "models use it for a purpose of their own"
 RESERVED_NAMES = {
@@ -79,7 +77,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     """Whether the newest result describes the state of the work, such as a plan: it outlives a compaction."""
     shown: dict[str, Any] | None = None
     """The JSON Schema that the model sees, if it leaves something out; the tool takes all of its arguments."""
-    stands_for: StandsFor | None = None
+    stands_for: Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None] | None = None
     """Returns the tool and the arguments that a call stands for, if it is another tool's: the call is then approved,
     recorded and run as that tool's."""
 
