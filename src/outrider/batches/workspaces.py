@@ -126,18 +126,22 @@ async def _check_out(repository: str, revision: str, folder: Path) -> None:
     await _git(folder, "init", "--quiet")
     await _git(folder, "remote", "add", "--", "origin", repository)
     fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
+    names = ["FETCH_HEAD"]
     try:
         await _git(folder, *fetch, "--depth=1", "origin", revision or "HEAD")
-        found = "FETCH_HEAD"
     except CheckoutError:
-        if not revision:
-            raise
-        await _git(folder, *fetch, "origin", "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-        found = revision
-    try:
-        await _git(folder, "checkout", "--quiet", "--detach", found, "--")
-    except CheckoutError:
-        raise CheckoutError(f"{repository} has no revision {revision!r}") from None
+        if revision:
+            names = [f"refs/remotes/origin/{revision}", revision]
+            await _git(folder, *fetch, "origin", "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+        else:
+            await _git(folder, *fetch, "origin", "HEAD")
+    for name in names:
+        with suppress(CheckoutError):
+            await _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+            break
+    else:
+        raise CheckoutError(f"{repository} has no revision {revision!r}")
+    await _git(folder, "checkout", "--quiet", "--detach", name, "--")
     await asyncio.to_thread(_check_size, folder)
 
 
