@@ -112,6 +112,22 @@ async def test_a_server_of_plain_files_will_do(tmp_path: Path, repository: Path,
             await serving
 
 
+@pytest.mark.parametrize(
+    "name", ["GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE"]
+)
+async def test_a_workspace_is_whole_where_a_git_hook_started_the_worker(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    async with Workspaces(tmp_path / "workspaces").checkout(str(repository), "", "s") as usual:
+        expected = git(usual.folder, "log", "--oneline")
+    monkeypatch.setenv(name, str(tmp_path / "other"))
+    async with Workspaces(tmp_path / "workspaces").checkout(str(repository), "", "s") as workspace:
+        monkeypatch.delenv(name)
+        assert git(workspace.folder, "log", "--oneline") == expected
+    assert list((tmp_path / "other").iterdir()) == []
+
+
 async def test_a_stopped_task_keeps_its_workspace_and_one_process_works_in_it(tmp_path: Path, repository: Path) -> None:
     places = Workspaces(tmp_path / "workspaces")
     with suppress(RuntimeError):

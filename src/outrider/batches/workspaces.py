@@ -28,6 +28,11 @@ _URL = re.compile(rf"(?:{'|'.join(PROTOCOLS)})://(?:(?P<user>[^/@\s]*)@)?[^/\s@]
 _SCP = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\s:]\S*")
 _REVISION = re.compile(r"[\w.][\w./+-]*")
 _SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+_OTHER_REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
+)
+"""Variables that lead git to another repository. A worker that a git hook has started has some."""
 
 
 class CheckoutError(OutriderError):
@@ -154,7 +159,7 @@ async def _git(folder: Path, *arguments: str) -> None:
         "GIT_LFS_SKIP_SMUDGE": "1",
         "LC_ALL": "C",
     }
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+    for name in _OTHER_REPOSITORY:
         environment.pop(name, None)
     try:
         process = await asyncio.create_subprocess_exec(
