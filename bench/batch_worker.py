@@ -20,7 +20,7 @@ async def work(place: str, batch: str, seconds: float) -> None:
         queue = open_queue(log)
         stop = asyncio.Event()
         agent = Agent(ScriptedModel(lambda request: Delay(seconds, "done")))
-        runner = TaskRunner(AgentSessions(agent, log), queue, log.folder)
+        runner = TaskRunner(AgentSessions(agent, log), queue, log.folder / "workspaces")
         working = asyncio.ensure_future(queue.work(runner, stop, batch=batch))
         await asyncio.to_thread(sys.stdin.read)
         stop.set()

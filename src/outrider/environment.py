@@ -19,6 +19,18 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     return user_data_path("outrider")
 
 
+def workspaces_folder() -> Path:
+    """Return the folder with the checkouts of a batch's tasks: beside `OUTRIDER_HOME`, else in the user's cache folder.
+
+    It is not in the data folder, which no agent may change.
+    """
+    if home := os.environ.get("OUTRIDER_HOME"):
+        return _path(f"{_path(home).absolute()}-workspaces")
+    from platformdirs import user_cache_path
+
+    return user_cache_path("outrider") / "workspaces"
+
+
 LOG_VARIABLE = "OUTRIDER_LOG"
 
 

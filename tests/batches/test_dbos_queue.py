@@ -172,7 +172,7 @@ async def works(owner: DbosQueue, url: str, seconds: float) -> bool:
     mine = DbosQueue(url, lease=0.5)
     with Log(url) as log:
         agent = Agent(ScriptedModel(lambda request: "done", usage=Usage(cost=0.5)))
-        worker = mine.work(TaskRunner(AgentSessions(agent, log), mine, log.folder), stop, batch=id)
+        worker = mine.work(TaskRunner(AgentSessions(agent, log), mine, log.folder / "workspaces"), stop, batch=id)
         try:
             await asyncio.wait_for(asyncio.gather(watch(stop), worker), seconds)
         except (OutriderError, TimeoutError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from outrider.batches.task import Task, session_of
@@ -57,3 +58,13 @@ def test_lines_are_filled_with_defaults() -> None:
 def test_the_session_of_a_task_is_the_same_for_every_attempt() -> None:
     assert session_of("b", "t") == session_of("b", "t")
     assert len({session_of("b", "t"), session_of("b", "u"), session_of("c", "t"), session_of("bt", "")}) == 4
+
+
+def test_all_text_of_a_task_can_be_encoded() -> None:
+    text = r'"x\ud800"'
+    names = ("id", "model", "cwd", "system_prompt", "metadata")
+    line = ", ".join([f'"{name}": {text}' for name in names]) + f', "allow": [{text}]'
+    (task,) = read_tasks([f'{{"prompt": {text}, {line}}}'.encode()], "tasks.jsonl")
+    again = msgspec.json.decode(msgspec.json.encode(task), type=Task)
+    assert again == task
+    assert (task.id, task.allow) == ("x\ufffd", ("x\ufffd",))

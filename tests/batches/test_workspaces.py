@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import subprocess
 from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,42 @@ async def test_the_revision_is_checked_out_and_removed_afterwards(tmp_path: Path
             assert (workspace.folder / "a.txt").read_text() == text
             assert workspace.folder.stat().st_mode & 0o777 == 0o700
         assert list((tmp_path / "workspaces").iterdir()) == []
+
+
+@pytest.mark.parametrize("revision", ["", "main", "release/1", "v1"])
+async def test_a_server_of_plain_files_will_do(tmp_path: Path, repository: Path, revision: str) -> None:
+    """Such a server gives out no single commits."""
+    git(repository, "branch", "-M", "main")
+    git(repository, "branch", "release/1")
+    git(repository, "tag", "v1")
+    git(tmp_path, "clone", "--quiet", "--bare", "repository", "served.git")
+    git(tmp_path / "served.git", "update-server-info")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = asyncio.ensure_future(asyncio.to_thread(server.serve_forever, 0.01))
+        try:
+            address = f"http://127.0.0.1:{server.server_port}/served.git"
+            async with Workspaces(tmp_path / "workspaces").checkout(address, revision, "s") as workspace:
+                assert (workspace.folder / "a.txt").read_text() == "two"
+        finally:
+            await asyncio.to_thread(server.shutdown)
+            await serving
+
+
+@pytest.mark.parametrize(
+    "name", ["GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE"]
+)
+async def test_a_workspace_is_whole_where_a_git_hook_started_the_worker(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    async with Workspaces(tmp_path / "workspaces").checkout(str(repository), "", "s") as usual:
+        expected = git(usual.folder, "log", "--oneline")
+    monkeypatch.setenv(name, str(tmp_path / "other"))
+    async with Workspaces(tmp_path / "workspaces").checkout(str(repository), "", "s") as workspace:
+        monkeypatch.delenv(name)
+        assert git(workspace.folder, "log", "--oneline") == expected
+    assert list((tmp_path / "other").iterdir()) == []
 
 
 async def test_a_stopped_task_keeps_its_workspace_and_one_process_works_in_it(tmp_path: Path, repository: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +148,35 @@ async def test_model_schema_limits_and_tools_travel_with_the_task(tmp_path: Path
     assert (found["a"]["status"], found["a"]["structured_output"]) == ("done", {"name": "x"})
     assert (found["b"]["status"], found["b"]["turns"]) == ("max_turns", 1)
     assert sorted((tmp_path / "stamps.txt").read_text().split()) == ["alpha", "beta"]
+
+
+def new_repository(folder: Path) -> None:
+    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "commit.gpgSign=false")
+    folder.mkdir()
+    (folder / "a.txt").write_text("one")
+    for command in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "one")):
+        subprocess.run(["git", *identity, *command], cwd=folder, check=True)
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+async def test_a_task_may_edit_the_repository_that_it_names(tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    new_repository(folder)
+
+    def answer(request: Recorded) -> Step:
+        messages = request.json["messages"]
+        if messages[-1]["role"] == "user":
+            return Answer(calls=(("c1", "Write", {"file_path": "b.txt", "content": "two"}),))
+        return Answer(messages[-1]["content"])
+
+    async with ModelServer(answer) as server:
+        write_tasks(tmp_path, {"id": "a", "prompt": "Write b.txt.", "repository": str(folder), "permissions": "edits"})
+        options = ("--model", f"{server.url}/v1#tester", "--workers", "1")
+        async with Program(tmp_path, *options) as program:
+            code, errors = await program.ended()
+    assert code == 0, errors
+    assert "not permitted" not in (said := results_in(tmp_path / "results.jsonl")["a"]["text"]), said
+    assert "b.txt" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

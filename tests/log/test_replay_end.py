@@ -68,6 +68,18 @@ def test_a_page_goes_back_as_far_as_its_rewinds(log: Log) -> None:
         assert joined(pages(log, name, upto, 3)) == log.messages(name, upto), upto
 
 
+def test_a_page_begins_with_a_reply_though_a_rewind_dropped_all_before_its_prompt(log: Log) -> None:
+    """What sends a page leaves out the message that is put in front of a reply; it must not be a real one."""
+    entries: list[Entry] = [MessageEntry(Message.user("Hello.")), MessageEntry(Message.assistant("Hello."))] * 6
+    entries += [RewindEntry(4, dropped=5), MessageEntry(Message.user("And?")), MessageEntry(Message.assistant("No."))]
+    name = written(log, entries)
+    last = log.session(name).last
+    for count in range(3, 12):
+        found = pages(log, name, last, count)
+        assert joined(found) == log.messages(name, last)
+        assert all(page[0].role == "assistant" for page in found[:-1]), count
+
+
 def test_a_compacted_session_has_its_summary_and_what_follows(log: Log) -> None:
     entries = [entry for number in range(30) for entry in exchange(number)]
     entries += [CompactionEntry(Message.user("A summary."), kept=6), *exchange(8)]

@@ -200,3 +200,14 @@ def test_damaged_entries_are_left_out(log: Log) -> None:
     connection.close()
     assert requests(log) == 3
     assert requests(Log(log.folder)) == len(log.turns(name)) == 3
+
+
+def test_numbers_that_no_model_reports_do_not_break_the_sums(log: Log) -> None:
+    """An imported session may name any number of tokens; a database adds up to 2**63 - 1."""
+    huge = MessageEntry(Message.assistant("Yes."), model="fast", usage=Usage(2**62, 2**62, cost=1e308))
+    names = [imported(log, "/a", {NOON: huge}) for _ in range(3)]
+    imported(log, "/a", {NOON: reply(10, "slow")})
+    found = sums(log, "model")
+    assert (found["fast"].requests, found["slow"].input_tokens) == (3, 10)
+    assert found["fast"].input_tokens > 10**9
+    assert [turn.tokens > 10**9 for turn in log.turns(names[0])] == [True]

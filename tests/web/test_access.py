@@ -193,10 +193,15 @@ async def test_a_session_shows_only_its_own_files(client: Client, log: Log) -> N
     assert (await client.get(path.format(other))).status == 404
 
 
-async def test_bad_requests_are_explained(client: Client) -> None:
+async def test_bad_requests_are_explained(client: Client, log: Log) -> None:
+    name = await session(log, "Hello", ["Hello."])
     await client.enter()
     api = f"{client.access.path}/api"
-    for path in (f"{api}/sessions?offset=x", f"{api}/figures/colour"):
+    one = f"{api}/sessions/{name}"
+    for path in (
+        *(f"{api}/sessions?offset=x", f"{api}/figures/colour"),
+        *(f"{api}/sessions?offset={10**30}", f"{one}/entries?before={10**30}"),
+    ):
         assert (await client.get(path)).status == 400
     response: Any = await client.get(f"{api}/sessions/doesnotexist")
     assert response.status == 404

@@ -86,7 +86,7 @@ async def _work(agent: Agent, log: Log, approve: Approver | None, queue: Queue, 
     """Run tasks of the batch until this is cancelled."""
     from outrider.batches.running import AgentSessions, TaskRunner  # few programs run batches
 
-    runner = TaskRunner(AgentSessions(agent, log, approve), queue, log.folder)
+    runner = TaskRunner(AgentSessions(agent, log, approve), queue, log.folder / "workspaces")
     await queue.work(runner, asyncio.Event(), batch=batch, tools=[tool.name for tool in agent.tools])
 
 

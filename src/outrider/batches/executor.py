@@ -49,10 +49,12 @@ class Executor:
         """
         await patiently(self._queue.register, self.id)
         self._create(asyncio.get_running_loop())
+        launching = asyncio.ensure_future(asyncio.to_thread(self._queue.launch))
         try:
-            await asyncio.to_thread(self._queue.launch)
-        except LogError:
-            await self._abandon()
+            await asyncio.shield(launching)
+        except BaseException:
+            await asyncio.wait([launching])  # DBOS would go on without a heartbeat
+            await asyncio.shield(self._abandon())
             raise
         beating = asyncio.ensure_future(self._beat())
         try:

@@ -71,10 +71,10 @@ class AgentSessions:
 class TaskRunner:
     """Runs tasks that a queue hands out."""
 
-    def __init__(self, sessions: Sessions, ledger: Ledger, folder: Path) -> None:
-        """`folder` is that of the log on this machine: it gets the workspaces of tasks with a repository."""
+    def __init__(self, sessions: Sessions, ledger: Ledger, workspaces: Path) -> None:
+        """`workspaces` is a folder of this machine, for the workspaces of tasks with a repository."""
         self._sessions, self._ledger = sessions, ledger
-        self._workspaces = Workspaces(folder / "workspaces")
+        self._workspaces = Workspaces(workspaces)
         self._looked: dict[str, float] = {}
 
     async def __call__(self, claim: Claim) -> TaskResult:

@@ -11,7 +11,7 @@ from outrider.conversation.messages import Usage
 from outrider.providers.base import EFFORTS
 from outrider.runtime.limits import Limits
 from outrider.struct_types import described
-from outrider.text import clean, clean_value
+from outrider.text import clean_value
 
 LONGEST_ID = 200
 """Characters of a task's id."""
@@ -73,8 +73,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             from outrider.runtime.structured_output import Report  # few programs have tasks with a schema
 
             Report(self.schema)
-        metadata = clean_value(self.metadata)
-        return msgspec.structs.replace(self, prompt=clean(self.prompt), id=clean(self.id), metadata=metadata)
+        fields = msgspec.structs.asdict(self)
+        cleaned = clean_value(fields)
+        return self if cleaned is fields else msgspec.convert(cleaned, described(Task))
 
     def run_limits(self, usual: Limits) -> Limits:
         """Return the limits of the task's run. Raises ValueError."""

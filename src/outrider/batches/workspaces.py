@@ -27,7 +27,16 @@ PROTOCOLS = ("https", "http", "ssh", "git", "file")
 _URL = re.compile(rf"(?:{'|'.join(PROTOCOLS)})://(?:(?P<user>[^/@\s]*)@)?[^/\s@]*/\S*")
 _SCP = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\s:]\S*")
 _REVISION = re.compile(r"[\w.][\w./+-]*")
-_SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+MESSAGE_BYTES = 64 * 1024
+_SAFE = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # they would outlive the command
+)
+_OTHER_REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
+)
+"""Variables that lead git to another repository. A worker that a git hook has started has some."""
 
 
 class CheckoutError(OutriderError):
@@ -126,18 +135,22 @@ async def _check_out(repository: str, revision: str, folder: Path) -> None:
     await _git(folder, "init", "--quiet")
     await _git(folder, "remote", "add", "--", "origin", repository)
     fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
+    names = ["FETCH_HEAD"]
     try:
         await _git(folder, *fetch, "--depth=1", "origin", revision or "HEAD")
-        found = "FETCH_HEAD"
     except CheckoutError:
-        if not revision:
-            raise
-        await _git(folder, *fetch, "origin", "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-        found = revision
-    try:
-        await _git(folder, "checkout", "--quiet", "--detach", found, "--")
-    except CheckoutError:
-        raise CheckoutError(f"{repository} has no revision {revision!r}") from None
+        if revision:
+            names = [f"refs/remotes/origin/{revision}", revision]
+            await _git(folder, *fetch, "origin", "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+        else:
+            await _git(folder, *fetch, "origin", "HEAD")
+    for name in names:
+        with suppress(CheckoutError):
+            await _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+            break
+    else:
+        raise CheckoutError(f"{repository} has no revision {revision!r}")
+    await _git(folder, "checkout", "--quiet", "--detach", name, "--")
     await asyncio.to_thread(_check_size, folder)
 
 
@@ -150,7 +163,7 @@ async def _git(folder: Path, *arguments: str) -> None:
         "GIT_LFS_SKIP_SMUDGE": "1",
         "LC_ALL": "C",
     }
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+    for name in _OTHER_REPOSITORY:
         environment.pop(name, None)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -164,7 +177,7 @@ async def _git(folder: Path, *arguments: str) -> None:
         )
     except FileNotFoundError:
         raise ConfigError("a task with a repository needs git, which is not installed on this machine") from None
-    said = asyncio.ensure_future(process.communicate())
+    said = asyncio.ensure_future(_last_words(process))
     try:
         while not (await asyncio.wait([said], timeout=LOOK_SECONDS))[0]:
             await asyncio.to_thread(_check_size, folder)
@@ -174,9 +187,17 @@ async def _git(folder: Path, *arguments: str) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
             await said
     if process.returncode:
-        raise CheckoutError(
-            f"git {arguments[0]} failed: {_reason((said.result()[1] or b'').decode('utf-8', 'replace'))}"
-        )
+        raise CheckoutError(f"git {arguments[0]} failed: {_reason(said.result().decode('utf-8', 'replace'))}")
+
+
+async def _last_words(process: asyncio.subprocess.Process) -> bytes:
+    """Wait for the end of a process, and return the end of its messages. A server can send any number of them."""
+    assert process.stderr
+    said = b""
+    while part := await process.stderr.read(MESSAGE_BYTES):
+        said = (said + part)[-MESSAGE_BYTES:]
+    await process.wait()
+    return said
 
 
 def _check_size(folder: Path) -> None:

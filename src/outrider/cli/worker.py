@@ -74,13 +74,14 @@ async def _work(options: argparse.Namespace) -> None:
     from outrider.batches.running import TaskRunner
     from outrider.coding.batch_sessions import CodingSessions
     from outrider.coding.tool_files import load_tools
+    from outrider.environment import workspaces_folder
     from outrider.sync import default_log
 
     tools = load_tools(options.tools)
     log = default_log()
     queue = open_queue(log)
     try:
-        run: Run = TaskRunner(CodingSessions(log, tools), queue, log.folder)
+        run: Run = TaskRunner(CodingSessions(log, tools), queue, workspaces_folder())
         if not options.quiet:
             print("outrider worker: ready", file=sys.stderr, flush=True)
             run = _Reporting(run)

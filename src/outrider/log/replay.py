@@ -75,7 +75,7 @@ class Replay:
         self.queued: dict[str, SteeringQueued] = {}
         """The messages that wait to be delivered, by their ids, the oldest first."""
         self.needs_earlier = False
-        """Whether a rewind goes back to before the first entry: then the entries before it are needed, too."""
+        """Whether a rewind goes back to the first entry or before it: then earlier entries are needed, too."""
         self._calls: tuple[ToolUseBlock, ...] = ()
         self._lost_entries = False
         for entry in entries:
@@ -179,7 +179,7 @@ class Replay:
             return
         state = (self.messages, self.seqs, self._views, self._calls, self.intents, self.answers, self.final)
         self._saved.append(_Saved(*state))
-        self.needs_earlier |= entry.dropped > len(self.messages)
+        self.needs_earlier |= 0 < entry.dropped >= len(self.messages)
         cut = max(0, len(self.messages) - entry.dropped)
         self._reserve(self.messages[cut:])
         self.messages, self.seqs = messages_before(self.messages, cut), self.seqs[: cut + 1]

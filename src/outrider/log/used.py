@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,6 +11,7 @@ from outrider.conversation.messages import Usage
 from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, Record, TitleEntry
 from outrider.log.rows import Row
 
+N = TypeVar("N", int, float)
 USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind, TitleEntry.kind)
 
 
@@ -38,6 +40,8 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(_Part).decode
+MOST = 10**12
+"""Tokens, dollars and seconds of a request that count at most: an imported entry may name any number."""
 
 
 def used_in(rows: Iterable[Row]) -> Iterator[Used]:
@@ -48,7 +52,19 @@ def used_in(rows: Iterable[Row]) -> Iterator[Used]:
         except (msgspec.MsgspecError, TypeError):
             continue
         if part.usage is not None:
-            yield Used(seq, time, kind, part.model, part.usage, part.first_token, part.tokens_after)
+            first_token = None if part.first_token is None else _bounded(part.first_token)
+            yield Used(seq, time, kind, part.model, _plausible(part.usage), first_token, _bounded(part.tokens_after))
+
+
+def _plausible(usage: Usage) -> Usage:
+    """Return a usage whose sums a database can keep."""
+    given: dict[str, Any] = msgspec.structs.asdict(usage)
+    changed = {name: _bounded(number) for name, number in given.items() if number is not None and abs(number) > MOST}
+    return msgspec.structs.replace(usage, **changed) if changed else usage
+
+
+def _bounded(number: N) -> N:
+    return number if abs(number) <= MOST else type(number)(MOST if number > 0 else -MOST)
 
 
 def context_used(newest: Sequence[Record]) -> int | None:

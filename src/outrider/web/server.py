@@ -208,7 +208,7 @@ async def explain_errors(request: web.Request, handler: Handler) -> web.StreamRe
         return refused(404, str(error))
     except SessionHeldError as error:
         return refused(409, str(error))
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:  # the latter for a number that no log has
         return refused(400, f"the request cannot be read: {error}")
     except AttachmentError as error:
         return refused(404, str(error))
