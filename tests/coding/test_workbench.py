@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -278,14 +280,51 @@ def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: 
     assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
 
 
-def test_a_sandbox_that_works_decides_about_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", NoSandbox)
+async def test_a_sandbox_that_works_decides_about_the_first_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials: list[NoSandbox] = []
+
+    def find() -> NoSandbox:
+        trials.append(NoSandbox())
+        return trials[-1]
+
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", find)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
-    assert not bench.permissions.sandboxed, "it is not in force before it is found"
     assert bench.tools
+    assert not trials, "it is tried when a command needs it"
+    assert not bench.permissions.sandboxed, "it is not in force before it is found"
+    (ran,) = await results(bench, ("Bash", {"command": "for each in a b; do echo $each; done"}))
+    assert ran.text == "a\nb", "without a sandbox, the user would have been asked about such a loop"
     assert bench.permissions.sandboxed
     assert bench.sandbox_note == ""
+    assert len(trials) == 1
+
+
+def test_a_sandbox_that_is_needed_during_its_trial_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    trials: list[NoSandbox] = []
+
+    def find() -> NoSandbox:
+        begun.set()
+        assert may_end.wait(60)
+        trials.append(NoSandbox())
+        return trials[-1]
+
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", find)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    bench = bench_in(folder)
+    with ThreadPoolExecutor() as threads:
+        note = threads.submit(lambda: bench.sandbox_note)
+        assert begun.wait(60)
+        verdict = threads.submit(lambda: bench.permissions.verdict("Bash"))
+        assert not bench.permissions.sandboxed
+        may_end.set()
+        assert note.result() == ""
+        verdict.result()
+    assert bench.permissions.sandboxed
+    assert len(trials) == 1
 
 
 @pytest.mark.parametrize("file", ["mine/plugins/evil/plugin.json", "checks.json"])

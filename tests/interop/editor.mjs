@@ -13,12 +13,18 @@ export class Editor {
     this.permissions = [];
     this.files = [];
     this.answer = "allow_once";
+    this.forms = [];
+    this.form = { action: "decline" };
     this.watch = () => {};
     this.process = startAgent(acp);
     const app = acp
       .client({ name: "interop" })
       .onNotification(hears.session.update, ({ params }) => this.hear(params))
       .onRequest(hears.session.requestPermission, ({ params }) => this.permit(params))
+      .onRequest(hears.elicitation.create, ({ params }) => {
+        this.forms.push(params);
+        return this.form;
+      })
       .onRequest(hears.fs.readTextFile, async ({ params }) => {
         this.files.push(["read", params.path]);
         return { content: await readFile(params.path, "utf8") };

@@ -293,7 +293,6 @@ class EditorAgent:
             )
         notes = [
             *loaded.notes,
-            *filter(None, [session.bench.sandbox_note]),
             *session.bench.notes,
             *unused,
             *found.notes,

@@ -101,6 +101,7 @@ class EditorSession:
         """Notices to send right after the session was opened."""
         self._restore_mode(mode)
         self._announcing: asyncio.Future[None] | None = None
+        self._trying: asyncio.Future[None] | None = None
 
     def _front_end(self, folder: Path, *, with_servers: bool) -> FrontEnd:
         """Return what the workbench uses of the editor: its dialogues and notices."""
@@ -269,10 +270,17 @@ class EditorSession:
         self.sender.send(AvailableCommandsUpdate(self._commands()))
         for note in self.notes:
             self.sender.send_notice(note)
+        self._trying = asyncio.ensure_future(self._try_sandbox())
         if self.model != "demo":  # it needs no transport
             preload(FOR_PROMPTS)
         if self.bench.servers:
             self._announcing = asyncio.ensure_future(self._announce_prompts(self.bench.servers))
+
+    async def _try_sandbox(self) -> None:
+        """Find the sandbox while the user types, and tell the user if there is none."""
+        with suppress(OSError):  # the first command raises it again
+            if note := await asyncio.to_thread(lambda: self.bench.sandbox_note):
+                self.sender.send_notice(note)
 
     async def _announce_prompts(self, servers: RunningServers) -> None:
         """Send the commands again, with the prompts of the MCP servers, when these have started."""
@@ -293,8 +301,8 @@ class EditorSession:
         await self.turns.close()
         self.translator.end()
         self.engine.close()
-        if self._announcing:
-            self._announcing.cancel()
+        for task in filter(None, (self._announcing, self._trying)):
+            task.cancel()
         self.session.close()
         await asyncio.to_thread(self.bench.close)  # servers have a moment to end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -33,17 +34,21 @@ class SessionTools:
         self._folder = folder
         self._permissions = permissions
         self._own = own
+        self._trial = threading.Lock()
+        permissions.before_command = self.use_sandbox
         self.enabled: Sequence[str] = ALL_NAMES if settings.tools is None else settings.tools
         """The names of the built-in tools that agents may have, with Task and web search."""
         self.names = [*TOOL_NAMES, *(tool.name for tool in own)]
         """The names of the tools that `in_workspace` can make."""
 
     def in_workspace(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
-        """Return the enabled tools with these names, for a workspace."""
+        """Return the enabled tools with these names, for a workspace. Raises ConfigError as `sandbox` does."""
+        if "Bash" in self.enabled and self._settings.sandbox.use == "require":
+            self.use_sandbox()
         toolbox = standard_tools(
             workspace,
             [name for name in self.enabled if name in names],
-            sandbox=self.sandbox if "Bash" in self.enabled else None,
+            sandbox=(lambda: self.sandbox) if "Bash" in self.enabled else None,
             environment=self.environment,
             private_addresses=self._settings.web.private_addresses,
             hidden=lambda path: is_hidden(self._permissions.policy, path),
@@ -54,16 +59,28 @@ class SessionTools:
 
     def shell(self, workspace: Workspace) -> Shell:
         """Return a shell in a workspace, with the sandbox and the environment that the tools have."""
-        return Shell(workspace, self.sandbox, self.environment, **self._confinement)
+        return Shell(workspace, lambda: self.sandbox, self.environment, **self._confinement)
 
     @property
     def offers_search(self) -> bool:
         """Whether web search is enabled, and no tool of the user has its name."""
         return WEB_SEARCH in self.enabled and all(tool.name != WEB_SEARCH for tool in self._own)
 
-    @cached_property
+    def use_sandbox(self) -> None:
+        """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""
+        self._permissions.sandboxed = self.sandbox is not None
+
+    @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
+        """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one.
+
+        It is tried when it is first needed, which may be in a thread: whoever needs it meanwhile waits.
+        """
+        with self._trial:
+            return self._tried_sandbox
+
+    @cached_property
+    def _tried_sandbox(self) -> Sandbox | None:
         wanted = self._settings.sandbox
         found = None if wanted.use == "off" else find_sandbox()
         found = found and filter_hosts(found, wanted.allow_hosts)[0]
@@ -72,7 +89,6 @@ class SessionTools:
                 'sandbox.use is "require", but no sandbox works here: run `outrider doctor` to see why, or set '
                 'sandbox.use to "auto"'
             )
-        self._permissions.sandboxed = found is not None
         return found
 
     @property

@@ -140,4 +140,4 @@ def quarter_of(time: float) -> int:
     >>> quarter_of(0.0), quarter_of(1_800.5), quarter_of(float("inf")) == quarter_of(1e300)
     (0, 2, True)
     """
-    return int(max(0, min(time // QUARTER_SECONDS, _LAST_QUARTER)))
+    return int(min(max(0.0, time), _LAST_QUARTER * QUARTER_SECONDS) // QUARTER_SECONDS)

@@ -22,8 +22,8 @@ class Bounds(msgspec.Struct, frozen=True):
     """Such lines a second that a server may send for ever."""
     server_requests: int = 16
     """Requests of the server that are being answered at the same time."""
-    answers: int = 64
-    """Answers to the server that are on their way, each a POST. More are dropped: it does not take them."""
+    answers: int = 1_000
+    """Answers to the server that are on their way, each a POST. It takes none, so more are dropped."""
     stderr_bytes: int = 8 * 1024
     """The end of what the program writes to standard error, kept for error texts."""
     rounds: int = 10

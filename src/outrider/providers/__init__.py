@@ -9,7 +9,7 @@ http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
 demo                           the built-in demo model
 
 To add a provider, write an adapter in a file of its own, a subclass of `api.ApiProvider` with a function
-`provider(model)`; add its prefix to `_MODULES` below, and what its models accept to `capabilities.py`.
+`provider(model)`; add its prefix to `_MODULES` below, and what its models accept to `models.json`.
 """
 
 from __future__ import annotations

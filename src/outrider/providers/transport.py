@@ -1,4 +1,4 @@
-"""HTTP to model APIs and MCP servers. Only this file uses the HTTP library, which it imports on the first request."""
+"""HTTP to model APIs and MCP servers. The HTTP library is imported on the first request."""
 
 from __future__ import annotations
 

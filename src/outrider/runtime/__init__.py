@@ -1,5 +1,6 @@
 """The runtime: agents, sessions and the loop.
 
-`session.py` is the loop: `Session.run` repeats `think` and `act`. `Session.open` starts or resumes a session in a log.
+`agent_loop.py` is the loop: it repeats `think` and `act`. `session.py` has the verbs; `Session.open` starts
+or resumes one in a log.
 `calls.py` runs one tool call, `receiver.py` receives one reply, `run.py` has the limits and the result of a run.
 """

@@ -153,7 +153,7 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     text: str = ""
     error: str = ""
     stop_reason: str = "end"
-    """Why the last reply ended; see `provider.StopReason`."""
+    """Why the last reply ended; see `providers.base.StopReason`."""
     structured_output: Any = None
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False

@@ -47,14 +47,15 @@ class ExclusiveTask:
         if task := self._task:
             self._cancelling = True
             loop = task.get_loop()
-            if loop is _running_loop():
+            if loop is running_loop():
                 task.cancel()
             else:
                 with suppress(RuntimeError):  # the loop was closed, and the task will never run again
                     loop.call_soon_threadsafe(task.cancel)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of this thread, or None if none is running."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

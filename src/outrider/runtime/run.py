@@ -1,4 +1,4 @@
-"""`RunResult`, and the progress of a run against its limits. The loop itself is in `session.py`."""
+"""`RunResult`, and the progress of a run against its limits. The loop itself is in `agent_loop.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: `think` asks the model once, `act` runs its calls, `run` repeats both until no calls are left."""
+"""A session, the handle of a conversation: its verbs, its log and its observers. The loop is in `agent_loop.py`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, An
     user, found = _user_layer(environment)
     path = find_project_file(folder)
     label = os.path.relpath(path, folder)
-    file = None if found and _is_same_file(path, config_file(environment)) else read_settings_file(path, label)
+    file = None if found and is_same_file(path, config_file(environment)) else read_settings_file(path, label)
     project, waiting = _project_layer(file, path, folder, user, environment) if file else (Layer(), None)
     merged = layers.merge(
         [user, project, layers.from_environment(environment, folder), layers.from_flags(flags, folder)]
@@ -142,7 +142,8 @@ def _is_file(path: Path, root: Path) -> bool:
         return False
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
+def is_same_file(one: Path, other: Path) -> bool:
+    """Return whether both paths lead to one file. False if one is missing."""
     try:
         return one.samefile(other)
     except OSError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.config.consent import Consents
-from outrider.coding.config.loading import digests_of, label_of
+from outrider.coding.config.loading import digests_of, is_same_file, label_of
 from outrider.coding.mcp.entries import ServerEntry
 from outrider.coding.mcp.files import ServersFile, find_project_servers, user_file
 from outrider.environment import data_folder
@@ -63,7 +63,7 @@ def find_servers(
     if own:
         found.add_file(own, label_of(own), folder, is_users=True)
     project = find_project_servers(folder.resolve())
-    if own is None or not _is_same_file(project, own):
+    if own is None or not is_same_file(project, own):
         label = os.path.relpath(project, folder.resolve())
         found.add_project(project, label, trust=trust_project)
     return FoundServers(tuple(found.servers.values()), found.waiting, tuple(found.notes), found.origins)
@@ -121,10 +121,3 @@ class _Finding:
 def _fingerprint(entries: list[ServerEntry], root: Path) -> bytes:
     """Return the digests of the project's own programs: a changed script is a changed server."""
     return digests_of({word for entry in entries for word in entry.words}, root)
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False

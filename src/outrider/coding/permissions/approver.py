@@ -58,6 +58,8 @@ class PermissionApprover:
         self._ask = ask
         self._remember = remember
         self._cwd = cwd or (lambda: self._policy.folder)
+        self.before_command: Callable[[], object] = bool
+        """Called before a command is decided on, so that the sandbox has been tried by then."""
         self._one_at_a_time = asyncio.Lock()
         self._answered: dict[tuple[str, str], tuple[str, ...]] = {}
         """The resolved paths that the user agreed to, by sub-agent and call."""
@@ -197,6 +199,8 @@ class PermissionApprover:
         from outrider.coding.permissions.decision import Call, decide  # not needed before the first call
 
         use = call.use
+        if use.name == "Bash":
+            self.before_command()
         return decide(policy or self._policy, Call(use.name, call.effect, use.input, call.cwd(), call.built_in))
 
     def _denial_without_user(self, call: PendingCall, decision: Decision) -> str:

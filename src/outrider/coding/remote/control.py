@@ -15,6 +15,7 @@ from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
 from outrider.log.questions import Say, Signal
 from outrider.runtime.events import Event, RunFinished
+from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
 
 
@@ -66,7 +67,7 @@ class RemoteControl:
         loop, self._loop = self._loop, None
         if loop is None:
             return
-        if not loop.is_running() or _running_loop() is loop:
+        if not loop.is_running() or running_loop() is loop:
             self._end()
             return
         with suppress(RuntimeError):  # the loop has just ended
@@ -107,10 +108,3 @@ class RemoteControl:
             self._front.say(signal.text)
         else:
             self._front.stop()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -82,3 +82,7 @@ class Sandbox(Protocol):
         The result must work from any parent process, also an editor's terminal: it inherits no descriptor.
         """
         ...
+
+
+FindSandbox = Callable[[], Sandbox | None]
+"""Returns the sandbox, which may be tried only now."""

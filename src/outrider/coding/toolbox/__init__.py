@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outrider.coding.sandbox.sandbox import Sandbox
+    from outrider.coding.sandbox.sandbox import FindSandbox, Sandbox
     from outrider.coding.toolbox.workspace import Workspace
     from outrider.tools.tool import Tool
 
@@ -22,7 +22,7 @@ def standard_tools(
     workspace: Workspace,
     names: Iterable[str] = TOOL_NAMES,
     *,
-    sandbox: Sandbox | None = None,
+    sandbox: Sandbox | FindSandbox | None = None,
     environment: Mapping[str, str] | None = None,
     private_addresses: bool = False,
     hidden: Callable[[str], bool] | None = None,
@@ -33,9 +33,10 @@ def standard_tools(
 ) -> list[Tool]:
     """Return the named tools for one session.
 
-    `hidden` returns True for a path that searches must leave out. Variables in `unset` are removed from the environment
-    of commands. In a sandbox, commands may also change the folders in `writable`, cannot read the files that the
-    patterns of `masked` match, and cannot change those in `kept`.
+    A `sandbox` that is a function is called when a command runs. `hidden` returns True for a path that searches must
+    leave out. Variables in `unset` are removed from the environment of commands. In a sandbox, commands may also
+    change the folders in `writable`, cannot read the files that the patterns of `masked` match, and cannot change those
+    in `kept`.
     """
     from msgspec.structs import replace
 

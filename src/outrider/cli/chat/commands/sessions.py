@@ -1,4 +1,4 @@
-"""Commands about sessions: resume, _rename, copy, rewind and leave one."""
+"""Commands about sessions: resume, rename, copy, rewind and leave one."""
 
 from __future__ import annotations
 

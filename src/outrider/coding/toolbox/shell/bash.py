@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.sandbox.sandbox import FindSandbox, Sandbox
 from outrider.coding.toolbox.shell.background import start_in_background
 from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
 from outrider.coding.toolbox.shell.outcomes import to_result
@@ -32,7 +32,7 @@ _TOOL_TIMEOUT = 630.0
 
 def bash(
     workspace: Workspace,
-    sandbox: Sandbox | None = None,
+    sandbox: Sandbox | FindSandbox | None = None,
     environment: Mapping[str, str] | None = None,
     unset: Sequence[str] = (),
     *,

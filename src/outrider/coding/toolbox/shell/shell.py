@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.coding.sandbox.sandbox import Confinement, FindSandbox, Sandbox
 from outrider.coding.toolbox.shell.missing_access import missing_access
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
@@ -96,7 +96,7 @@ class Shell:
     def __init__(
         self,
         workspace: Workspace,
-        sandbox: Sandbox | None = None,
+        sandbox: Sandbox | FindSandbox | None = None,
         environment: Mapping[str, str] | None = None,
         unset: Sequence[str] = (),
         *,
@@ -105,7 +105,7 @@ class Shell:
         kept: Sequence[Path] = (),
     ) -> None:
         self.workspace = workspace
-        self.sandbox = sandbox
+        self._sandbox = sandbox
         self._writable = tuple(writable)
         self._masked = masked or tuple
         self._kept = tuple(kept)
@@ -113,6 +113,11 @@ class Shell:
         """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
         self._spool: Path | None = None
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox of commands, if they have one."""
+        return self._sandbox() if callable(self._sandbox) else self._sandbox
 
     @property
     def folder(self) -> Path:
@@ -231,7 +236,8 @@ class Shell:
         raise ToolCallError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
     def _sandboxed(self, argv: list[str], access: Access) -> list[str]:
-        if self.sandbox is None:
+        sandbox = self.sandbox
+        if sandbox is None:
             return argv
         places = Confinement(
             folder=self.workspace.folder,
@@ -241,7 +247,7 @@ class Shell:
             secrets=tuple(self._masked()),
             kept=self._kept,
         )
-        return self.sandbox.wrap(argv, access, places)
+        return sandbox.wrap(argv, access, places)
 
     def _start_error(self, error: OSError, command: str) -> ToolCallError:
         if error.errno == errno.E2BIG:
