@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from playwright.async_api import Browser, expect
 from outrider.log.entries import CallResult, SessionSettings
 from outrider.sync import default_log
 from tests.web.logs import again, session
-from tests.web.pages import PATIENCE, Server, holder, started, visitor, web_server
+from tests.web.pages import NARROW, PATIENCE, Server, holder, started, visitor, web_server
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 expect.set_options(timeout=PATIENCE)
@@ -192,3 +193,26 @@ async def test_someone_talks_to_a_session_that_no_process_has_open(browser: Brow
         await expect(guest.page.locator(".mine")).to_have_count(2)
         await expect(guest.page.locator("article.message").last).to_contain_text("4")
         await expect(guest.page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+async def test_a_session_begins_in_a_folder_that_had_one(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "outrider").mkdir()
+    (tmp_path / "outrider" / "config.toml").write_text('model = "demo"\n')
+    with default_log() as log:
+        first = await session(log, "Hello", ["Hello."], cwd=tmp_path)
+    async with web_server() as server, visitor(browser, server) as guest:
+        page = guest.page
+        await page.get_by_role("button", name="New session").click()
+        await page.set_viewport_size(NARROW)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        await page.get_by_label("First message").fill("What is 2+2?")
+        await page.get_by_role("button", name="Start").click()
+        await expect(page.locator(".mine")).to_have_text(re.compile("What is 2\\+2"))
+        await expect(page.locator("article.message").last).to_contain_text("4")
+        assert first not in page.url
+    with default_log() as log:
+        [new] = [each for each in log.sessions() if each.id != first]
+        assert (log.settings(new.id).cwd, log.settings(new.id).model) == (str(tmp_path), "demo")

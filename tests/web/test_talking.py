@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from outrider import Agent
+from outrider.errors import LogError, ValidationError
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.questions import Say, Signal
@@ -30,7 +33,31 @@ async def test_a_message_between_the_end_of_a_turn_and_the_release_keeps_no_sess
         messages = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
         said = [message.text for message in messages if message.role == "user"]
         assert said == ["Hello", "One", "Two"]
-        assert log.session(session.id).holder is None
+        await until_so(lambda: log.session(session.id).holder is None)  # it is closed after it left the list
+        await talks.close()
+
+
+async def test_a_session_begins_only_in_a_folder_that_had_one(tmp_path: Path) -> None:
+    known, gone, other = (tmp_path / name for name in ("known", "gone", "other"))
+    with default_log() as log:
+        for folder in (known, gone, other):
+            folder.mkdir()
+        for folder in (known, gone):
+            with Session.open(log, None, Agent("demo"), cwd=folder).now() as session:
+                await session.run("Hello")
+        gone.rmdir()
+        talks = Talks(log)
+        for folder, reason in ((other, "no session was in"), (gone, "does not exist")):
+            with pytest.raises(LogError, match=reason):
+                await talks.begin(str(folder), Say("One"))
+        with pytest.raises(ValidationError):
+            await talks.begin(str(known), Say(" "))
+        assert len(log.sessions()) == 2
+        new = await talks.begin(str(known), Say("One"))
+        await until_so(lambda: not talks._open)
+        assert log.settings(new).cwd == str(known)
+        assert said_in(log, new) == ["One"]
+        await until_so(lambda: log.session(new).holder is None)
         await talks.close()
 
 

@@ -69,6 +69,7 @@ class Server:
     def _add_changing(self, router: web.UrlDispatcher, api: str) -> None:
         """Add the routes that change something."""
         router.add_post(f"{api}/links", self._new_link)
+        router.add_post(f"{api}/sessions", self._begin)
         router.add_post(f"{api}/sessions/{{id}}/fork", self._fork)
         router.add_post(f"{api}/sessions/{{id}}/say", self._say)
         router.add_post(f"{api}/sessions/{{id}}/stop", self._stop)
@@ -168,6 +169,10 @@ class Server:
         given = await body(request, GivenAnswer)
         return json_response(await asyncio.to_thread(answer_question, self.log, id_in(request), given.answer))
 
+    async def _begin(self, request: web.Request) -> web.Response:
+        wanted = await body(request, _NewSession)
+        return json_response({"id": await self.talks.begin(wanted.folder, Say(wanted.text))})
+
     async def _say(self, request: web.Request) -> web.Response:
         await self.talks.say(id_in(request), Say((await body(request, _Said)).text))
         return json_response({})
@@ -178,6 +183,11 @@ class Server:
 
 
 class _Said(msgspec.Struct, frozen=True):
+    text: str
+
+
+class _NewSession(msgspec.Struct, frozen=True):
+    folder: str
     text: str
 
 

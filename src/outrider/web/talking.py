@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.coding.config.loading import load
 from outrider.coding.front_end import FrontEnd
@@ -77,18 +77,32 @@ class Talks:
             await asyncio.sleep(LOOK_SECONDS)
         return taken is True
 
+    async def begin(self, folder: str, said: Say) -> str:
+        """Begin a session in a folder that the log knows, with the settings of a chat there. Return its id."""
+        check_signal(said)
+        async with self._changing:
+            front = TalkFront()
+            bench = await asyncio.to_thread(_known_folder_bench, self._log, folder, front)
+            return self._start(bench, None, front, said.text)
+
     async def _begin(self, id: str, text: str) -> None:
         front = TalkFront()
-        bench = await asyncio.to_thread(_new_bench, self._log, id, front)
+        bench = await asyncio.to_thread(_session_bench, self._log, id, front)
+        self._start(bench, id, front, text)
+
+    def _start(self, bench: Workbench, id: str | None, front: TalkFront, text: str) -> str:
+        """Open a session, or a new one without an id, and let it work. Return its id."""
         try:
             session = bench.open(self._log, id)
-            bench.restore_mode(self._log, id)
+            if id is not None:
+                bench.restore_mode(self._log, id)
             talk = Talk(bench, session, front, text)
         except BaseException:
             bench.close()
             raise
-        self._open[id] = talk
-        talk.on_end = lambda: asyncio.ensure_future(self._release(id, talk))
+        self._open[session.id] = talk
+        talk.on_end = lambda: asyncio.ensure_future(self._release(session.id, talk))
+        return session.id
 
     async def _release(self, id: str, talk: Talk) -> None:
         async with self._changing:
@@ -214,7 +228,7 @@ class TalkFront:
             self.talk.stop()
 
 
-def _new_bench(log: Log, id: str, front: TalkFront) -> Workbench:
+def _session_bench(log: Log, id: str, front: TalkFront) -> Workbench:
     """Return the workbench of a session in its folder, with the settings that a chat there has."""
     recorded = log.settings(id)
     if log.session(id).parent:
@@ -222,12 +236,25 @@ def _new_bench(log: Log, id: str, front: TalkFront) -> Workbench:
     folder = cwd_of(recorded)
     if folder is None:
         raise LogError(f"the folder of this session, {recorded.cwd or '(none)'}, does not exist on this machine")
-    loaded = load(Path(folder), environment=os.environ, flags=kept_limits(recorded))
+    return _bench(Path(folder), front, kept_limits(recorded))
+
+
+def _known_folder_bench(log: Log, folder: str, front: TalkFront) -> Workbench:
+    """Return the workbench of a new session. Whoever has the page must not choose any folder of the machine."""
+    if folder not in log.folders_and_models()[0]:
+        raise LogError(f"no session was in {folder} yet; begin the first one there with `outrider`")
+    if not Path(folder).is_dir():
+        raise LogError(f"the folder {folder} does not exist on this machine")
+    return _bench(Path(folder), front, {})
+
+
+def _bench(folder: Path, front: TalkFront, flags: Mapping[str, Any]) -> Workbench:
+    loaded = load(folder, environment=os.environ, flags=flags)
     return Workbench(
         loaded.settings,
         folder,
         tools=load_tools(loaded.settings.tool_files),
-        servers=find_servers(Path(folder)).servers,
+        servers=find_servers(folder).servers,
         front_end=FrontEnd(_wait_for_inbox, _wait_for_form, remote=front),
     )
 

@@ -1,7 +1,7 @@
 // The list of sessions: search, filters, pages.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm/htm-preact.js";
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { counted, dollars, exactly, isoTime, lastPart, shortModel, thousands, when } from "./format.js";
 
 const DAY = 86400;
@@ -55,6 +55,7 @@ export function Sessions({ live, query, go }) {
 
   return html`<section class="sessions" aria-busy=${busy}>
     <h1>Sessions</h1>
+    ${facets.folders.length > 0 && html`<${NewSession} folders=${facets.folders} chosen=${query.folder} />`}
     <form role="search" onSubmit=${(event) => { event.preventDefault(); go({ ...query, search: words }); }}>
       <input id="search" type="search" role="searchbox" aria-label="Search sessions" placeholder="Search everything that was said" value=${words}
         onInput=${(event) => setWords(event.target.value)} autocomplete="off" spellcheck=${false} />
@@ -72,6 +73,34 @@ export function Sessions({ live, query, go }) {
     ${shown.more && html`<button type="button" class="more" onClick=${more}>More sessions</button>`}
     ${shown.full && html`<p class="muted">These are the newest matches. Add a word to find older ones.</p>`}
   </section>`;
+}
+
+/** Begin a session in a folder that had one before, with the model and the permissions of a chat there. */
+function NewSession({ folders, chosen }) {
+  const [open, setOpen] = useState(false);
+  const [folder, setFolder] = useState("");
+  const [text, setText] = useState("");
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  const now = folder || chosen || folders[0];
+  const begin = (event) => {
+    event.preventDefault();
+    setBusy(true);
+    setError("");
+    post("sessions", { folder: now, text }).then(
+      ({ id }) => { location.hash = `#/session/${id}`; },
+      (problem) => { setError(problem.message); setBusy(false); },
+    );
+  };
+  return html`<div class="new-session">
+    <button type="button" aria-expanded=${open} onClick=${() => setOpen(!open)}>New session</button>
+    ${open && html`<form onSubmit=${begin}>
+      <label>Folder<br /><select onChange=${(event) => setFolder(event.target.value)}>${folders.map((each) => html`<option value=${each} selected=${each === now}>${each}</option>`)}</select></label>
+      <label>First message<br /><textarea rows="3" required value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
+      <button class="main" disabled=${!text.trim() || busy}>Start</button>
+      ${error && html`<p role="alert" class="error">${error}</p>`}
+    </form>`}
+  </div>`;
 }
 
 function updated(sessions, changed, isWholeList) {
