@@ -10,6 +10,8 @@ import pytest
 
 from outrider.acp.tool_calls import fenced
 from tests.acp.editor import introduced
+from tests.acp.seen import Seen
+from tests.acp.test_editor_terminals import Terminals
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
 
@@ -58,40 +60,49 @@ WITHIN = 0.5
 """Seconds from the moment when a line is printed to that when an editor has it."""
 MOST_LATE = 2
 """Lines that may come later: a busy machine may stop a process for longer than that."""
+CAPABILITIES: dict[str, dict[str, Any]] = {
+    "appended": {"_meta": {"terminal_output": True}},
+    "in a terminal": {"terminal": True},
+}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["replaced", "whole updates", "appended"])
+@pytest.mark.parametrize("kind", ["replaced", "whole updates", "appended", "in a terminal"])
 async def test_a_line_a_second_is_seen_within_half_a_second(tmp_path: Path, kind: str) -> None:
-    flags = ("--full-updates",) if kind == "whole updates" else ()
-    capabilities = {"_meta": {"terminal_output": True}} if kind == "appended" else {}
+    flags = ("--permissions", "all", *(("--full-updates",) if kind == "whole updates" else ()))
     replies = [Answer("", (("b", "Bash", {"command": EACH_SECOND}),)), Answer("Done.")]
+    terminals = Terminals()
     came: list[float] = []
+    options = {"capabilities": CAPABILITIES.get(kind, {}), "handlers": terminals.handlers()}
     async with (
         ModelServer(replies) as server,
-        introduced("--permissions", "all", *flags, capabilities=capabilities, **everywhere(server)) as editor,
+        introduced(*flags, **options, **everywhere(server)) as editor,
     ):
         session = await editor.new(tmp_path)
         request = editor.say(session, "Run it")
         seen = editor.seen(session)
         for line in range(1, LINES + 1):
-            await editor.until(
-                lambda: (
-                    f"line {line}\n"  # noqa: B023
-                    in (seen.terminals.get("b", "") if kind == "appended" else _text(seen.calls.get("b", {})))
-                ),
-                f"line {line}",
-            )
+            await editor.until(lambda: f"line {line}\n" in _shown(seen, terminals))  # noqa: B023
             came.append(time.time())
             assert seen.calls["b"]["status"] == "in_progress"
         assert await editor.answer(request) == {"stopReason": "end_turn"}
+        await terminals.close()
     printed = [float(each) for each in (tmp_path / "printed").read_text().split()]
     late = [seconds for seconds in map(float.__sub__, came, printed) if seconds > WITHIN]
     assert len(late) <= MOST_LATE, late
+    assert bool(terminals.created) == (kind == "in a terminal")
+
+
+def _shown(seen: Seen, terminals: Terminals) -> str:
+    """What a person can read of the call: its text, what was appended, and the terminals that it names."""
+    call = seen.calls.get("b", {})
+    named = [each["terminalId"] for each in call.get("content", ()) if each["type"] == "terminal"]
+    in_terminals = (terminals.output[name].decode() for name in named if name in terminals.output)
+    return "".join((_text(call), seen.terminals.get("b", ""), *in_terminals))
 
 
 def _text(call: dict[str, Any]) -> str:
-    return "".join(each["content"]["text"] for each in call.get("content", ()))
+    return "".join(each["content"]["text"] for each in call.get("content", ()) if each["type"] == "content")
 
 
 async def test_what_was_said_for_a_question_is_not_sent_with_each_line(tmp_path: Path) -> None:

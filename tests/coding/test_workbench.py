@@ -247,6 +247,19 @@ def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
     assert capsys.readouterr().err == ""
 
 
+def test_the_sandbox_of_a_prompt_is_tried_after_its_request(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", lambda: os.write(1, b"TRIED\n") and None)
+    monkeypatch.delenv("OUTRIDER_SANDBOX")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["-p", "What is 2+2?", "--model", "demo", "--output-format", "stream-json"]) == 0
+    said = capfd.readouterr()
+    assert said.out.count("TRIED") == 1
+    assert said.out.index('"turn_started"') < said.out.index("TRIED")
+    assert said.err.count(NO_SANDBOX) == 1
+
+
 def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.coding.session_tools.find_sandbox", lambda: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from outrider.errors import (
 from outrider.log.entries import SessionSettings as Recorded
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
-from outrider.runtime.events import Event, RunFinished
+from outrider.runtime.events import Event, RunFinished, TurnStarted
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import TOOL, Report, run_to_report
@@ -53,6 +53,9 @@ class PromptRun:
         self._interrupts = interrupts
         self._report: Report | None = None
         self._session: Session | None = None
+        self._has_asked = False
+        self._is_answered = asyncio.Event()
+        """Set when the model begins to answer the first request, and at the end."""
         self._turns = 0
         self._usage = Usage()
         self._text = ""
@@ -163,7 +166,7 @@ class PromptRun:
                 f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
             )
             return Outcome("done", session=session.id)
-        result = self._interrupts.run(self._work(session, bench, parts))
+        result = self._interrupts.run(self._work_and_tell(session, bench, parts))
         if result is None:
             raise UsageError("standard input has no message; write one JSON object per line, or give a prompt")
         if self._output.show_progress:
@@ -172,6 +175,21 @@ class PromptRun:
         return msgspec.structs.replace(
             outcome, text=result.text, stop_reason=result.stop_reason, citations=result.citations
         )
+
+    async def _work_and_tell(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult | None:
+        """Run the prompt, and say once if there is no sandbox. Its trial would delay the first request."""
+        telling = asyncio.create_task(self._tell_of_sandbox(bench))
+        try:
+            return await self._work(session, bench, parts)
+        finally:
+            self._is_answered.set()
+            await telling
+
+    async def _tell_of_sandbox(self, bench: Workbench) -> None:
+        await self._is_answered.wait()
+        with suppress(OSError):  # the first command raises it again
+            if note := await asyncio.to_thread(lambda: bench.sandbox_note):
+                self._print_note(safe_line(f"outrider: {note}"))
 
     async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult | None:
         """Run the prompt, with the resources of MCP servers that it mentions. None if the input had no message."""
@@ -183,6 +201,9 @@ class PromptRun:
         return await (run_to_report(session, self._report, parts) if self._report else session.run(parts))
 
     def _observe(self, event: Event) -> None:
+        if self._has_asked:
+            self._is_answered.set()
+        self._has_asked = self._has_asked or isinstance(event, TurnStarted)
         if isinstance(event, RunFinished):
             self._turns += event.turns
             self._usage += event.usage
@@ -199,7 +220,7 @@ class PromptRun:
     def _print_notes(self, loaded: Loaded, recorded: Recorded, bench: Workbench, session: Session) -> None:
         for note in loaded.notes:
             self._print_note(safe_line(f"outrider: {note}"))
-        for note in filter(None, (bench.sandbox_note, *bench.notes)):
+        for note in bench.notes:
             self._print_note(safe_line(f"outrider: {note}"))
         if loaded.waiting:
             self._print_note(f"outrider: {loaded.waiting}")
