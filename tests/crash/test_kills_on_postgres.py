@@ -19,7 +19,7 @@ from tests.postgres import Server, new_database, own_server
 
 PARTS = 4
 MUST_BE_THERE = {
-    "after INSERT INTO session",
+    "after WITH created AS",
     "after MessageAdded is shown",
     "after WITH held AS",
     "after WITH given AS",
@@ -31,7 +31,7 @@ MUST_BE_THERE = {
 
 
 CHOSEN = (
-    "after INSERT INTO session:1",
+    "after WITH created AS:1",
     "before WITH held AS:2",
     "after WITH held AS:5",
     "put has acted:1",

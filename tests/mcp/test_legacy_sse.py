@@ -13,6 +13,7 @@ from aiohttp import web
 
 from outrider.errors import McpClosedError, McpError
 from outrider.mcp.bounds import Bounds
+from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.servers import HttpServer
 from tests.mcp.starting import connected, text_of
@@ -125,9 +126,10 @@ async def test_a_stream_that_ends_ends_the_open_requests() -> None:
 @pytest.mark.parametrize("elsewhere", ["http://example.org/messages", "//example.org/x", "", "http://[", "ftp://a"])
 async def test_messages_do_not_go_to_another_host(elsewhere: str) -> None:
     async with serving(SsePeer(elsewhere)) as server:
+        client = Client(HttpServer("peer", server.url, startup_timeout=2.0))  # an empty address is waited for
         with pytest.raises(McpError, match="status 405"):
-            async with connected(server):
-                pass
+            await client.connect()
+        await client.close()
 
 
 async def test_a_result_over_the_limit_ends_the_connection() -> None:

@@ -40,7 +40,10 @@ _FOLDER = "settings::json ->> 'cwd'"
 _RELEASE = """
     WITH released AS (UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING number),
         question AS (DELETE FROM question USING released WHERE session = number),
-        signal AS (DELETE FROM signal USING released WHERE session = released.number)
+        signal AS (
+            DELETE FROM signal USING released
+            WHERE session = released.number AND (taken IS NULL OR taken < $3)
+        )
     DELETE FROM listener USING released WHERE session = number
 """
 
@@ -279,7 +282,7 @@ class PostgresBackend:
         """Clear the holder if the fence is still this one."""
 
         async def work(connection: Connection) -> None:
-            await connection.execute(_RELEASE, number, fence)
+            await connection.execute(_RELEASE, number, fence, time.time() - ANSWERED_SECONDS)
 
         (self._writer.run_or_post if wait else self._writer.post)(work)
 
