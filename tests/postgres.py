@@ -261,6 +261,7 @@ def without(url: str, role: str, right: str, place: str) -> Iterator[None]:
 
 def keep(folder: Path, run: int) -> None:
     """Start a server, say where it is, and end it when the run of the tests is over."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server ends, too
     place = Path(tempfile.mkdtemp(prefix="outrider-postgres-"))
     server: Server | None = None
     try:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from outrider import Session
 from outrider.cli.options import UsageError, settings_from
 from outrider.cli.prompt_options import output_format, parse
 from outrider.coding.toolbox import ALL_NAMES, WEB_SEARCH
 from outrider.conversation.messages import AttachmentBlock
+from outrider.sync import default_log
 from tests.cli.asking import Ended, ask, in_shell, latest, messages, sessions
 from tests.cli.program import clean_environment, outrider
 from tests.modelserver import ModelServer
@@ -202,6 +204,20 @@ async def test_the_mode_says_what_may_run_and_nobody_is_asked(
     assert (write.is_error, bash.is_error, glob.is_error) == (not written, not made, False)
     if mode in (None, "ask"):
         assert "--permissions" in write.text, "the refusal names the flag"
+
+
+@pytest.mark.parametrize(("flags", "runs"), [((), False), (("--permissions", "edits"), True)])
+async def test_a_session_in_plan_mode_stays_in_it_unless_a_flag_says_otherwise(
+    flags: tuple[str, ...], runs: bool, tmp_path: Path
+) -> None:
+    async with ModelServer([Answer("A plan."), use("Write", **WRITE), Answer("Done.")]) as server:
+        await ask(server, "-p", "Plan it.", cwd=tmp_path)
+        with default_log() as log, Session.open(log, latest()) as session:
+            session.store_mode("plan")
+        settings = {"OUTRIDER_PERMISSIONS": "edits"}
+        ended = await ask(server, "-p", "Do it.", "--continue", *flags, cwd=tmp_path, **settings)
+    assert ended.stdout == "Done.\n"
+    assert (tmp_path / "new.txt").exists() is runs
 
 
 @pytest.mark.parametrize("mode", ["al", "", "Ask", "none"])

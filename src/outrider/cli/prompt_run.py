@@ -128,6 +128,8 @@ class PromptRun:
             log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
         )
         self._session = stack.enter_context(session)
+        if name and not loaded.origins["permissions.mode"].startswith("--"):
+            bench.restore_mode(log, name)
         front.use(bench, session)
         self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
