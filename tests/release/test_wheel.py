@@ -74,7 +74,7 @@ def test_in_an_environment_of_its_own_all_of_it_imports_and_the_demo_runs(
     found = _run(environment / "bin" / "python", "-c", IMPORT_ALL, cwd=elsewhere).strip()
     assert Path(found).is_relative_to(environment)
     said = _run(environment / "bin" / "outrider", "demo", cwd=elsewhere)
-    assert len(re.findall("^✓ ", said, re.M)) == 5
+    assert len(re.findall("^✓ ", said, re.M)) == 9
     assert not [*elsewhere.iterdir()]
 
 
