@@ -119,6 +119,7 @@ def test_files_that_are_not_sent_are_not_held(case: Case, tmp_path: Path) -> Non
     messages = repair([*messages, Message.user("Well?")])
     can = msgspec.structs.replace(capabilities_of(case.prefix, case.model), request_bytes=3 * MEGABYTE)
     memory: dict[str, object] = {}
+    case.adapter(capabilities=can).render(Request(messages, store))  # imports what it needs
     tracemalloc.start()
     try:
         body = case.adapter(capabilities=can).render(Request(messages, store, memory=memory))
