@@ -1,4 +1,7 @@
-"""An editor on the official Python SDK: it loads a session and prints what it hears. Run by the Python that has it."""
+"""An editor on the official Python SDK: it loads a session, sends prompts, and prints what it heard as JSON.
+
+Run by the Python that has the SDK: loading_client.py AGENT SESSION FOLDER PROMPTS, where AGENT and PROMPTS are JSON.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Editor(acp.Client):
         pass
 
 
-async def main(agent: list[str], session: str, folder: str) -> None:
+async def main(agent: list[str], session: str, folder: str, prompts: list[str]) -> None:
     editor = Editor()
     options = {"stderr": None, "limit": 16 * 1024 * 1024}
     spawned = acp.spawn_agent_process(editor, *agent, env=dict(os.environ), transport_kwargs=options)
@@ -34,7 +37,11 @@ async def main(agent: list[str], session: str, folder: str) -> None:
         info = Implementation(name="sdk", version="1")
         await connection.initialize(acp.PROTOCOL_VERSION, ClientCapabilities(), info)
         await connection.load_session(cwd=folder, session_id=session, mcp_servers=[])
-    print(json.dumps(editor.told))
+        stops = []
+        for prompt in prompts:
+            ended = await connection.prompt(session_id=session, prompt=[acp.text_block(prompt)])
+            stops.append(ended.stop_reason)
+    print(json.dumps({"stops": stops, "told": editor.told}))
 
 
-asyncio.run(main(json.loads(sys.argv[1]), *sys.argv[2:]))
+asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], json.loads(sys.argv[4])))

@@ -158,7 +158,7 @@ async def finish_with_the_official_sdk(day: Day, server: ModelServer, session: s
     python = installing.pypi_client("agent-client-protocol==0.12.1")
     agent = json.dumps([sys.executable, "-m", "outrider", "acp", "--permissions", "all", "--lean"])
     prompts = json.dumps([EVENING, "/compact", LAST])
-    client = [str(python), str(HERE / "finishing_client.py"), agent, session, str(day.project), prompts]
+    client = [str(python), str(HERE / "loading_client.py"), agent, session, str(day.project), prompts]
     ended = await asyncio.to_thread(
         subprocess.run,
         client,

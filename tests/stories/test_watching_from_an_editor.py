@@ -90,13 +90,13 @@ async def test_an_editor_of_another_maker_sees_the_same_later(project: Path) -> 
         await cancels_a_server(editor, session, project)
         assert await editor.close() == 0
     agent = json.dumps([sys.executable, "-m", "outrider", "acp"])
-    client = [str(python), str(HERE / "loading_client.py"), agent, session, str(project)]
+    client = [str(python), str(HERE / "loading_client.py"), agent, session, str(project), "[]"]
     ended = await asyncio.to_thread(
         subprocess.run, client, env=clean_environment(), capture_output=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
     again = Seen()
-    for update in json.loads(ended.stdout):
+    for update in json.loads(ended.stdout)["told"]:
         again.take(update)
     live = editor.seen(session)
     for call in live.calls.values():

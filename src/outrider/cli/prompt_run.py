@@ -34,6 +34,7 @@ from outrider.errors import (
     OutriderError,
 )
 from outrider.log.entries import SessionSettings as Recorded
+from outrider.log.log import Log
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.events import Event, RunFinished, TurnStarted
@@ -124,16 +125,18 @@ class PromptRun:
         for note in (*found.notes, *([f"{found.waiting}, or add --trust-mcp"] if found.waiting else [])):
             self._print_note(safe_line(f"outrider: {note}"))
         _check_command(options.prompt or "", bench)
-        session = bench.open(
-            log, name, model=options.model, effort=options.effort, report=self._report, observer=self._observe
-        )
-        self._session = stack.enter_context(session)
+        session = self._session = stack.enter_context(self._opened(bench, log, name))
         if name and not loaded.origins["permissions.mode"].startswith("--"):
             bench.restore_mode(log, name)
         front.use(bench, session)
         self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, bench, parts)
+
+    def _opened(self, bench: Workbench, log: Log, name: str | None) -> Session:
+        """Return the session that is continued, or a new one."""
+        model, effort = self._options.model, self._options.effort
+        return bench.open(log, name, model=model, effort=effort, report=self._report, observer=self._observe)
 
     def _prompt_parts(self, prompt: str, folder: Path, *, streaming: bool) -> list[str | Attachment]:
         """Return the prompt, followed by what was piped in, and the files that the prompt mentions with an @.

@@ -74,7 +74,7 @@ class SessionTools:
     def sandbox(self) -> Sandbox | None:
         """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one.
 
-        It is tried when it is first needed, which may be in a thread: whoever needs it meanwhile waits.
+        The first access tries it, and may come from a thread. A second access at that time waits for the result.
         """
         with self._trial:
             return self._tried_sandbox

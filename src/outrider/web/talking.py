@@ -240,7 +240,7 @@ def _session_bench(log: Log, id: str, front: TalkFront) -> Workbench:
 
 
 def _known_folder_bench(log: Log, folder: str, front: TalkFront) -> Workbench:
-    """Return the workbench of a new session. Whoever has the page must not choose any folder of the machine."""
+    """Return the workbench of a new session, in a folder that the log knows: a page must not open every folder."""
     if folder not in log.folders_and_models()[0]:
         raise LogError(f"no session was in {folder} yet; begin the first one there with `outrider`")
     if not Path(folder).is_dir():

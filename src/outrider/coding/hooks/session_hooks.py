@@ -1,4 +1,4 @@
-"""The hooks of a session: those that its folder has, run in the sandbox, and told of questions."""
+"""The hooks of a session. They come from its folder, run in the sandbox, and hear of questions to the user."""
 
 from __future__ import annotations
 

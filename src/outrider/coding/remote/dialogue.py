@@ -24,7 +24,7 @@ class Dialogue:
         mode: Callable[[], Mode],
         notify: Callable[[Question], None],
     ) -> None:
-        """`notify` is told of each question about a call, before the user sees it."""
+        """`notify` gets each question about a call before the user sees it."""
         self._front_end = front_end
         self._remote = remote
         self._mode = mode
