@@ -7,6 +7,7 @@ line, and ends as an interpreter ends. What differs is that the modules are ther
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import inspect
 import os
@@ -169,6 +170,7 @@ def take_terminal() -> None:
 def serve(requests: socket.socket) -> str:
     """Fork for each job that comes in, and say when and how the fork has ended. In a fork, return the job's module."""
     _import_everything()
+    faulthandler.enable()  # a program that hangs says where, on SIGABRT
     signal.signal(signal.SIGINT, signal.default_int_handler)
     living: dict[int, tuple[int, int]] = {}
     while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ FLAGS = (
 )
 PATIENCE = 120_000
 """Milliseconds. A busy machine is slow; nothing waits this long otherwise."""
+ENDING_SECONDS = 60
 WIDE, NARROW = {"width": 1200, "height": 850}, {"width": 360, "height": 740}
 
 
@@ -73,10 +75,16 @@ async def started(module: str, *arguments: str, cwd: Path = ROOT) -> AsyncIterat
         yield Program(process, output)
     finally:
         process.terminate()
-        await asyncio.to_thread(process.wait, PATIENCE / 1000)
-        pipe.close()
-        assert process.stdin
-        process.stdin.close()
+        try:
+            await asyncio.to_thread(process.wait, ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # prints where each thread is
+            await asyncio.to_thread(process.wait)
+            raise
+        finally:
+            pipe.close()
+            assert process.stdin
+            process.stdin.close()
 
 
 @asynccontextmanager

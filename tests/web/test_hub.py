@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -61,3 +62,28 @@ async def test_a_question_that_a_new_page_finds_reaches_the_others() -> None:
         await hub._look()
         assert "Bash(make)" in sent(page)
         journal.close()
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_it_closes_whatever_changes_at_that_moment(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    change = asyncio.Event()
+
+    async def changes() -> AsyncIterator[None]:
+        await change.wait()
+        yield
+
+    async def look() -> None:
+        pass
+
+    with default_log() as log:
+        hub = Hub(log)
+        monkeypatch.setattr(log.inbox, "changes", changes)
+        monkeypatch.setattr(hub, "_look", look)
+        hub._watching = asyncio.create_task(hub._watch())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        change.set()
+        for _ in range(steps):  # the log changes so many steps of the loop before the program is stopped
+            await asyncio.sleep(0)
+        closed, _ = await asyncio.wait([asyncio.create_task(hub.close())], timeout=10)
+        assert closed

@@ -76,7 +76,8 @@ class Writer:
             return
         self._drained = asyncio.Event()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._drained.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._drained.wait()
 
     def close(self) -> None:
         """Stop writing. The descriptor stays open: it belongs to the caller."""

@@ -85,7 +85,8 @@ class Workspaces:
         partial = folder.with_name(f"{folder.name}.partial")
         await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
         try:
-            await asyncio.wait_for(_check_out(repository, revision, partial), CHECKOUT_SECONDS)
+            async with asyncio.timeout(CHECKOUT_SECONDS):
+                await _check_out(repository, revision, partial)
             partial.rename(folder)
         except TimeoutError:
             raise CheckoutError(f"the checkout of {repository} took more than {CHECKOUT_SECONDS:g} seconds") from None

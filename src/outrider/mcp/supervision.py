@@ -161,7 +161,8 @@ class SupervisedServer:
 
     async def _wait_for(self, event: Awaitable[object]) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(event, CALL_WAIT)
+            async with asyncio.timeout(CALL_WAIT):
+                await event
 
     async def _supervise(self) -> None:
         failures = 0

@@ -132,7 +132,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         if leftovers:
             loop.run_until_complete(asyncio.wait(leftovers, timeout=GRACE))
-        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), GRACE))
+        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), GRACE))  # noqa: TID251 - nothing cancels it
         loop.close()
     for task in leftovers:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # abandoned on purpose

@@ -64,8 +64,7 @@ class Hub:
         self.disconnect()
         if self._watching:
             self._watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watching
+            await asyncio.wait([self._watching])
 
     def _feed(self, session: str) -> Feed:
         if session not in self._feeds:
@@ -95,7 +94,8 @@ class Hub:
         try:
             while True:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), LOOK_SECONDS)
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await changed.wait()
                 changed.clear()
                 await self._look()
         finally:

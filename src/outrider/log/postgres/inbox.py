@@ -262,8 +262,9 @@ class PostgresWatcher:
                 with contextlib.suppress(LogError):  # Postgres may be restarting: look again later
                     await self._line.use(self._look, seconds=0)
                 busy = any(watch.is_busy() for watch in self._watches)
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._hurried.wait(), BUSY_SECONDS if busy else IDLE_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BUSY_SECONDS if busy else IDLE_SECONDS):
+                        await self._hurried.wait()
         finally:
             self._task = None
             await self._line.close()

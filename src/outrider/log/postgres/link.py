@@ -66,7 +66,12 @@ class LoopThread:
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        ended = asyncio.run_coroutine_threadsafe(asyncio.wait_for(last(), seconds), loop)
+
+        async def end() -> None:
+            async with asyncio.timeout(seconds):
+                await last()
+
+        ended = asyncio.run_coroutine_threadsafe(end(), loop)
         with contextlib.suppress(Exception):
             ended.result()
         loop.call_soon_threadsafe(loop.stop)
