@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 IMPORTED_WHEN_NEEDED = (
     "PIL.Image",
     "aiohttp",
-    "genai_prices.data_snapshot",
+    "genai_prices.data",
     "jsonschema_rs",
     "pypdf",
     "rich.markdown",

@@ -308,6 +308,7 @@ def test_a_process_that_ended_without_closing_holds_nothing(log: Log) -> None:
 # Dead
 
 
+@pytest.mark.sampled(2)
 @linux
 @pytest.mark.parametrize("bury", [True, False], ids=["buried", "a zombie"])
 def test_a_killed_holder_is_taken_over_at_once(log: Log, bury: bool) -> None:

@@ -297,6 +297,7 @@ def test_a_reply_with_more_calls_than_a_page_has_room_for_is_taken_up_where_it_s
 # Many sessions
 
 
+@pytest.mark.long
 def test_a_list_of_many_sessions_is_quick_and_in_order(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
 

@@ -159,6 +159,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
 def test_any_text_is_a_query(log: Log, query: str) -> None:
     name = written(log, [*turn(1, 'a "quoted" OR b NEAR 😀 ab é'), MessageEntry(Message.user("text:abc % _ (x)"))])
@@ -203,6 +204,7 @@ def test_a_write_never_touches_the_index_and_only_the_owner_reads_it(log: Log) -
     assert found(log, "answer", name) == ["#8", "#4"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", ["garbage", "torn", "empty", "older", "missing", "table", "foreign"])
 @pytest.mark.folder_only
 def test_a_damaged_missing_or_old_index_is_built_again(log: Log, damage: str) -> None:

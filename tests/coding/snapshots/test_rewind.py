@@ -158,6 +158,7 @@ async def run_all(project: Project) -> list[dict[str, tuple[Any, ...]]]:
     return states
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", ["backwards", "to the first", "undone each time"])
 async def test_the_folder_is_byte_for_byte_as_it_was(project: Project, order: str) -> None:
     before = repository(project.folder)
