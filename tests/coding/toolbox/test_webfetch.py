@@ -22,7 +22,7 @@ from outrider.conversation.documents.charsets import decoded
 from outrider.conversation.documents.pages import read_page
 from outrider.providers import addresses, fetching
 from outrider.providers.addresses import is_local_name, why_private
-from outrider.providers.transport import CA_VARIABLES
+from outrider.providers.network import CA_VARIABLES
 from outrider.tools.result import ToolResult
 from tests.coding.toolbox.calling import call
 from tests.coding.toolbox.webserver import HANG_UP, Send, page, redirect, serving
