@@ -15,6 +15,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBasedTraceIdRatio, Sampler, SamplingResult
 
 from outrider import Agent, Message, ScriptedModel, Telemetry, Usage
@@ -192,6 +193,23 @@ async def test_spans_are_exported_while_the_run_goes_on(recorded: Recorded) -> N
 
     spans = await recorded.run(wait)
     assert spans["execute_tool wait"].status.is_unset
+
+
+async def test_a_failure_loses_one_span_and_not_the_rest() -> None:
+    class Faulty(RandomIdGenerator):
+        calls = 0
+
+        def generate_span_id(self) -> int:
+            self.calls += 1
+            if self.calls == 2:  # the first is that of the run
+                raise OSError("no randomness")
+            return super().generate_span_id()
+
+    recorded = Recorded(id_generator=Faulty())
+    spans = await recorded.run(look)
+    recorded.provider.shutdown()
+    assert len(spans) == 5
+    assert spans["invoke_agent agent"].attributes["outrider.run.status"] == "done"
 
 
 async def test_a_processor_of_the_program_sees_every_span_begin(recorded: Recorded) -> None:
