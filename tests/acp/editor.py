@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from tests.acp.official import check_message
 from tests.acp.seen import Seen
@@ -60,13 +60,13 @@ class Editor:
         self.closed = False
         """Whether the agent has closed its end."""
 
-    async def connect(self) -> None:
-        """Begin to read."""
+    async def connect(self, tap: Callable[[IO[bytes]], IO[bytes]] = lambda stdout: stdout) -> None:
+        """Begin to read; `tap` may put something between the agent and this editor."""
         assert self.process.stdout
         loop = asyncio.get_running_loop()
         self._reader = asyncio.StreamReader(limit=256 * 1024 * 1024)
         self._transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self._reader), self.process.stdout
+            lambda: asyncio.StreamReaderProtocol(self._reader), tap(self.process.stdout)
         )
         self._reading = asyncio.ensure_future(self._read())
 
@@ -271,6 +271,7 @@ async def running(
     handlers: dict[str, Handler] | None = None,
     from_scratch: bool = False,
     stderr: int = subprocess.DEVNULL,
+    tap: Callable[[IO[bytes]], IO[bytes]] = lambda stdout: stdout,
     **environment: str,
 ) -> AsyncIterator[Editor]:
     """The agent while it runs, not introduced yet. It does not outlive the block, in which nothing may be amiss."""
@@ -284,7 +285,7 @@ async def running(
         stderr=stderr,
     )
     editor = Editor(process, handlers)
-    await editor.connect()
+    await editor.connect(tap)
     try:
         yield editor
         if editor.broken and not isinstance(editor.broken, asyncio.CancelledError):
