@@ -487,11 +487,10 @@ class Log:
 def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
     if isinstance(place, str) and place.startswith(POSTGRES):
         try:
-            from outrider.log.postgres.backend import PostgresBackend
-        except ModuleNotFoundError as error:
-            if error.name != "asyncpg":
-                raise
+            import asyncpg  # noqa: F401  (whether it is installed)
+        except ModuleNotFoundError:
             raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
+        from outrider.log.postgres.backend import PostgresBackend
 
         return PostgresBackend(place, held)
     from outrider.log.sqlite.backend import SqliteBackend
