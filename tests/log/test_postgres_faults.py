@@ -250,6 +250,7 @@ async def test_who_stops_watching_is_not_called_any_more(log: Log) -> None:
     stop()
     await let_everything_happen()
     assert seen == []
+    await until_so(lambda: watcher(log)._task is None)  # no one watches any more
 
 
 async def test_a_log_that_is_watched_and_not_closed_ends_its_thread(url: str) -> None:
