@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -215,16 +214,6 @@ def test_a_session_that_is_deleted_while_it_is_read_is_unknown(log: Log, monkeyp
     log.delete(journal.id)
     with pytest.raises(UnknownSessionError, match="was just deleted"):
         list(reading)
-
-
-def test_a_process_that_was_forked_is_told_to_open_the_log_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = log.create()
-    with monkeypatch.context() as child:
-        child.setattr(os, "getpid", lambda: 0)
-        with pytest.raises(LogError, match="create a new Log in the child process"):
-            log.create()
-        log._backend.close()  # the thread is not there
-    journal.write_now(entry("the parent goes on"))
 
 
 def test_bytes_that_are_not_those_of_a_reference_are_refused(log: Log) -> None:

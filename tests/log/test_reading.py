@@ -1,14 +1,15 @@
-"""What front ends read from a log: lists of sessions, pages of entries, and what was left out."""
+"""What front ends read from a log: lists of sessions, pages of entries, what was left out; and refusals."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from outrider.conversation.messages import Message, Usage
-from outrider.errors import SessionHeldError, SessionLostError, UnknownSessionError
+from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.entries import (
     CompactionEntry,
     Entry,
@@ -123,3 +124,13 @@ async def test_settings_whose_write_fails_are_taken_back(log: Log) -> None:
         with pytest.raises(SessionLostError):
             await write.finished()
     assert (journal.settings.model, journal.settings.title) == ("second", None)
+
+
+def test_a_log_of_the_parent_process_cannot_be_used_or_closed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = log.create()
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: 0)
+        with pytest.raises(LogError, match="create a new Log in the child process"):
+            log.create()
+        log._backend.close()  # its thread is not there
+    journal.write_now(said("the parent goes on"))

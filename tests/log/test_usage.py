@@ -239,6 +239,7 @@ def test_the_context_is_that_of_the_newest_reply_or_compaction(log: Log) -> None
     assert context_used(log.newest(name)) == 101
     written(log, CompactionEntry(Message.user("A summary."), 0, tokens_after=20), name=name)
     assert context_used(log.newest(name)) == 20
+    assert requests(log) == 1  # messages of the user have used nothing
 
 
 def test_sums_are_merged_field_by_field() -> None:

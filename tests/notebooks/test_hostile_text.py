@@ -185,3 +185,10 @@ def test_a_live_view_has_the_newest_lines_and_no_text_of_a_discarded_reply(monke
     assert (view._text, len(view._lines), "c0" in view._lines) == ("", MOST_LINES, False)
     view(RunFinished("done", 1, Usage(), "All.", ""))
     assert shown[-1].startswith("All. c1 c2")
+
+
+def test_a_stored_picture_is_shown_and_one_that_is_missing_is_named() -> None:
+    store = MemoryStore()
+    picture = store.put(Attachment(b"\x89PNG\r\n\x1a\n", "image/png", name="a.png"))
+    assert 'src="data:image/png;base64,iVBORw0KGgo=' in message_html(Message.user(picture), store)
+    assert "is not in the attachment store" in message_html(Message.user(picture), MemoryStore())
