@@ -357,8 +357,12 @@ async def test_a_log_that_no_one_watches_has_no_timer_and_no_connection(held: He
     stop = held.watch(lambda _: None, lambda: False)
     await until_so(lambda: watcher(log)._connection)
     stop()
+    watcher(log).look_soon()
     assert watcher(log)._timer is None
     assert watcher(log)._connection is None
+    last = held.watch(lambda _: last(), lambda: False)
+    await until_so(lambda: not watcher(log)._watches)
+    assert watcher(log)._timer is None
 
 
 @pytest.mark.folder_only

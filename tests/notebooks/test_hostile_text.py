@@ -170,7 +170,7 @@ def test_long_texts_and_files_elsewhere_are_shown_as_text() -> None:
     assert "<strong>" not in long
     check(long)
     remote = Attachment.from_url("https://example.com/<b>.pdf", name="<i>a.pdf")._repr_html_()
-    assert "https://example.com/&lt;b&gt;.pdf" in remote
+    assert "<p>📎 &lt;i&gt;a.pdf <code>https://example.com/&lt;b&gt;.pdf</code></p>" in remote
     check(remote)
 
 

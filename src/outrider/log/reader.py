@@ -125,10 +125,7 @@ class LogReader:
 
     def after(self, id: str, seq: int, count: int = PAGE) -> list[Record]:
         """Return the next entries after one of them."""
-        extent = self._find(id).extent
-        if seq >= extent.last:
-            return []
-        return list(known_records(self._backend.rows_after(extent, seq, count)))
+        return list(known_records(self._backend.rows_after(self._find(id).extent, seq, count)))
 
     def rows(self, id: str) -> Iterator[Row]:
         """Iterate over the stored rows of a session."""
