@@ -19,7 +19,8 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, 
 from outrider.errors import LogError
 from outrider.log.copying import NOT_IN_THIS_COPY
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
-from outrider.log.log import PAGE, Log
+from outrider.log.log import Log
+from outrider.log.reader import PAGE
 from outrider.providers.testing.scripted import call
 from outrider.runtime.session import Session
 from tests.log import change, kinds_of, look, open_session
