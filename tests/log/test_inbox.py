@@ -18,7 +18,7 @@ from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.questions import Answer, ElicitationQuestion, Option, PermissionQuestion, Say, Stop
 from tests.lengths import only_long
-from tests.log import Process, change, let_everything_happen, look, until_so
+from tests.log import Process, change, let_everything_happen, look, patch_everywhere, until_so
 
 OPTIONS = (
     Option("once", "Yes, once", allows=True),
@@ -327,6 +327,19 @@ async def test_a_watcher_sees_every_change_until_it_stops(log: Log, other: Log) 
     last = held.watch(lambda _: last(), lambda: True)
     await until_so(lambda: not watcher(log)._watches)
     assert (looks, len(answers)) == seen
+
+
+async def test_a_look_that_is_asked_for_does_not_wait_for_the_next_poll(
+    held: HeldInbox, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch_everywhere(monkeypatch, BUSY_SECONDS=1_000.0, IDLE_SECONDS=1_000.0)
+    looks: list[object] = []
+    stop = held.watch(looks.append, lambda: True)
+    await until_so(lambda: looks)
+    await let_everything_happen()
+    held.look_soon()
+    await until_so(lambda: len(looks) > 1)
+    stop()
 
 
 @pytest.mark.folder_only
