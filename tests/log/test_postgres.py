@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -24,15 +23,17 @@ from outrider.cli import main
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.errors import LogError, NewerLogError, SessionHeldError, SessionLostError
-from outrider.log.entries import MessageEntry
+from outrider.log.entries import MessageEntry, SessionSettings
 from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
 from outrider.log.postgres.address import Address
 from outrider.log.postgres.inbox import PostgresWatcher, _Watch
 from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
+from outrider.log.transfer import export, import_session
 from tests.lengths import only_long
 from tests.log import Process, change, look, open_session, patch_everywhere, until, until_so
+from tests.log.proxy import Proxy
 from tests.postgres import Server, execute, new_database, own_server, rights_of, without, worker_role
 
 SECRET = "s3cr%40t%2Fword"
@@ -77,58 +78,6 @@ def entry(text: object) -> MessageEntry:
 # Broken connections
 
 
-class Proxy:
-    """A TCP proxy in front of a server. It can cut all connections, and swallow what the server answers."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
-        self.is_open = True
-        self.swallows = False
-        """Whether answers are lost: what is sent arrives, and then the connection ends."""
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                if not self.is_open:
-                    client.close()
-                    continue
-                server = socket.create_connection(("127.0.0.1", self._target))
-                self._pairs.append((client, server))
-                threading.Thread(target=self._copy, args=(client, server, False), daemon=True).start()
-                threading.Thread(target=self._copy, args=(server, client, True), daemon=True).start()
-
-    def _copy(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if is_answer and self.swallows:
-                    self.swallows = False
-                    break
-                target.sendall(data)
-        for each in (source, target):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def cut(self) -> None:
-        """End all connections, and accept no more until `is_open` is set."""
-        self.is_open = False
-        for pair in self._pairs:
-            for each in pair:
-                with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self.cut()
-        self._listener.close()
-        for pair in self._pairs:
-            for each in pair:
-                each.close()
-
-
 @pytest.fixture
 def proxy(url: str) -> Iterator[Proxy]:
     port = int(url.rpartition(":")[2].partition("/")[0])
@@ -149,9 +98,10 @@ async def test_a_commit_whose_answer_is_lost_is_not_written_twice(far: Log, prox
     journal = far.create()
     for number in range(30):
         if number % 3 == 0:
-            proxy.swallows = True
-        await journal.write(entry(number)).finished()
-    assert texts(far, journal.id) == [str(number) for number in range(30)]
+            proxy.unanswered = f"entry {number}".encode()
+        await journal.write(entry(f"entry {number}")).finished()
+        assert not proxy.unanswered
+    assert texts(far, journal.id) == [f"entry {number}" for number in range(30)]
 
 
 async def test_writes_wait_while_the_network_is_cut_and_come_in_order(far: Log, proxy: Proxy) -> None:
@@ -182,19 +132,35 @@ async def test_a_network_that_stays_away_is_an_error_and_the_session_goes_on_lat
     assert texts(far, journal.id) == ["one", "two"]
 
 
-async def test_a_lost_answer_of_creating_opening_and_forking_leaves_one_session(far: Log, proxy: Proxy) -> None:
+async def test_a_lost_answer_of_creating_opening_forking_and_importing_leaves_one_session(
+    far: Log, proxy: Proxy
+) -> None:
     assert far.sessions() == []  # a log that was never reached does not wait for Postgres
-    for _ in range(5):
-        proxy.swallows = True
-        journal = far.create()
+    for _ in range(2):
+        name = os.urandom(16).hex()
+        proxy.unanswered = name.encode()
+        journal = far.create(id=name)
         journal.write_now(entry("hello"))
+        assert not proxy.unanswered
+        proxy.unanswered = b"COMMIT;"
+        child = far.open_child(os.urandom(16).hex(), SessionSettings(), journal, "call_1")
+        assert not proxy.unanswered
+        child.close()
         journal.close()
-        proxy.swallows = True
+        proxy.unanswered = far._token.encode()  # it is in the name of the holder
         far.open(journal.id).close()
-        proxy.swallows = True
+        assert not proxy.unanswered
+        proxy.unanswered = b"COMMIT;"
         copy = far.fork(journal.id)
+        assert not proxy.unanswered
         assert texts(far, copy) == ["hello"]
-    assert len(look(far, "SELECT id FROM session")) == 10
+        exported = [*export(far, journal.id)]
+        proxy.unanswered = b"COMMIT;"
+        imported = import_session(far, exported).id
+        assert not proxy.unanswered
+        assert imported != journal.id
+        assert texts(far, imported) == ["hello"]
+    assert len(look(far, "SELECT id FROM session")) == 8
     assert look(far, "SELECT session FROM event WHERE session NOT IN (SELECT number FROM session)") == []
 
 

@@ -142,8 +142,10 @@ class PostgresWriter:
         if self._heart is None:
             self._heart = asyncio.get_running_loop().call_later(self.beat_seconds, self._tick)
 
-    async def _serve(self) -> None:
+    async def _serve(self, *, disconnect: bool = False) -> None:
         try:
+            if disconnect:
+                await self._line.close()
             while self._jobs:
                 job = self._jobs.popleft()
                 if isinstance(job, _Other):
@@ -206,17 +208,9 @@ class PostgresWriter:
         if self._held:
             self._put(_Other(self._beat, Future()))
         elif self._pump is None and loop.time() - self._used > IDLE_SECONDS:
-            self._pump = loop.create_task(self._rest())
+            self._pump = loop.create_task(self._serve(disconnect=True))
         else:
             self._heart = loop.call_later(self.beat_seconds, self._tick)
-
-    async def _rest(self) -> None:
-        try:
-            await self._line.close()
-        finally:
-            self._pump = None
-            if self._jobs:
-                self._pump = asyncio.get_running_loop().create_task(self._serve())
 
     async def _beat(self, connection: Connection) -> None:
         held = list(self._held.items())
@@ -242,7 +236,7 @@ class _Batch:
             await self._writer._database.prepare(connection)
             await self._check_doubts(connection)
             self._pending = self._additions()
-        elif self._pending:
+        else:
             await self._find_done(connection)
         if self._pending:
             await self._add(connection, list(self._pending.values()))
