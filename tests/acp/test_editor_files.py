@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,27 @@ async def test_what_is_not_saved_is_read_and_what_is_changed_is_saved_by_the_edi
     assert [calls[each]["status"] for each in "rew"] == ["completed"] * 3
     assert buffers.texts == {"notes.txt": "as edited\n", "new.txt": "fresh\n"}
     assert [name for verb, name in buffers.asked if verb == "write"] == ["notes.txt", "new.txt"]
+
+
+@pytest.mark.parametrize("response", [[], None, {"saved": True}], ids=json.dumps)
+async def test_any_response_but_an_error_confirms_that_a_file_was_saved(tmp_path: Path, response: Any) -> None:
+    """An empty table of Lua is an array in JSON."""
+    (tmp_path / "notes.txt").write_text("as unsaved\n")
+    buffers = Buffers()
+
+    def write(params: dict[str, Any]) -> Any:
+        buffers.handlers()["fs/write_text_file"](params)
+        return response
+
+    async with ModelServer([READ, CHANGE, Answer("Done.")]) as server:
+        handlers = buffers.handlers() | {"fs/write_text_file": write}
+        async with introduced(
+            *EDITS, capabilities=offering(False, True), handlers=handlers, **everywhere(server)
+        ) as it:
+            session = await it.new(tmp_path)
+            await it.prompt(session, "Change my notes")
+            assert [it.seen(session).calls[each]["status"] for each in "rew"] == ["completed"] * 3
+    assert buffers.texts == {"notes.txt": "as edited\n", "new.txt": "fresh\n"}
 
 
 async def test_an_editor_that_only_reads_has_its_files_saved_for_it(tmp_path: Path) -> None:

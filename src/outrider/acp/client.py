@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from outrider.acp.connection import Connection
 from outrider.acp.schema.client_requests import (
@@ -20,8 +21,11 @@ from outrider.acp.schema.client_requests import (
     WriteTextFileRequest,
 )
 from outrider.acp.schema.notifications import SessionNotification, SessionUpdate
-from outrider.acp.schema.requests import ClientCapabilities, Empty, Implementation
+from outrider.acp.schema.requests import ClientCapabilities, Implementation
 from outrider.acp.writer import STALL_SECONDS, Writer
+
+_Anything: Any = Any
+"""The result of a request that has none: clients in Lua send `[]`, which is how an empty table is encoded."""
 
 
 class Client:
@@ -101,7 +105,7 @@ class Client:
     async def write_text_file(self, session: str, path: str, text: str) -> None:
         """Save a file through the editor."""
         request = WriteTextFileRequest(session, path, text)
-        await self.connection.request("fs/write_text_file", request, Empty | None)
+        await self.connection.request("fs/write_text_file", request, _Anything)
 
     async def create_terminal(self, request: CreateTerminalRequest) -> str:
         """Start a command in a terminal of the editor and return the terminal's id."""
@@ -117,8 +121,8 @@ class Client:
 
     async def kill_terminal(self, terminal: TerminalRequest) -> None:
         """Kill the command of a terminal."""
-        await self.connection.request("terminal/kill", terminal, Empty | None)
+        await self.connection.request("terminal/kill", terminal, _Anything)
 
     async def release_terminal(self, terminal: TerminalRequest) -> None:
         """Release a terminal."""
-        await self.connection.request("terminal/release", terminal, Empty | None)
+        await self.connection.request("terminal/release", terminal, _Anything)
