@@ -17,7 +17,7 @@ from outrider.log.postgres.errors import BROKEN
 from outrider.log.postgres.jobs import Write
 from outrider.log.postgres.link import Database
 from outrider.log.postgres.schema import Connection
-from outrider.log.postgres.statements import Addition, Place, add, places
+from outrider.log.postgres.statements import Addition, AppendOne, Place, add, places
 
 BEHIND = "the log has a write whose answer was lost; open the session again to continue from the database"
 
@@ -41,8 +41,11 @@ class Positions:
 class Commit:
     """Writes of one commit, which may take several attempts."""
 
-    def __init__(self, writes: Sequence[Write], positions: Positions, database: Database) -> None:
+    def __init__(
+        self, writes: Sequence[Write], positions: Positions, database: Database, append_one: AppendOne | None = None
+    ) -> None:
         self.writes = writes
+        self._append_one = append_one
         self._positions, self._database = positions, database
         self._pending: dict[tuple[int, int], Addition] | None = None
         """What is not known to be done, by session and fence; None before the first attempt."""
@@ -69,7 +72,8 @@ class Commit:
         """Return the error of each write, or None if it is done."""
         if self._pending is None:
             await self._database.prepare(connection)
-            await self._check_doubts(connection)
+            if self._positions.doubts:
+                await self._check_doubts(connection)
             self._begin()
         elif self._pending:
             await self._find_done(connection)
@@ -95,7 +99,7 @@ class Commit:
                 return
             doubts |= {each.number: each.place for each in additions}
         try:
-            done = await add(connection, additions)
+            done = await add(connection, additions, self._append_one)
             lost = [each.number for each in additions if each.number not in done]
             found = await places(connection, lost) if lost else {}
         except asyncpg.PostgresError as error:

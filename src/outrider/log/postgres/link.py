@@ -126,8 +126,8 @@ class Database:
         self.was_reached = False
         """Whether a connection was made before: then Postgres may be restarting, and waiting makes sense."""
 
-    async def connect(self, settings: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> Connection:
-        """Return a new connection, which waits for answers for so many seconds."""
+    async def connect(self, settings: Mapping[str, str], seconds: float | None = COMMAND_SECONDS) -> Connection:
+        """Return a new connection, which waits for answers for so many seconds, or for as long as it takes."""
         address = self.address
         connection: Connection = await asyncpg.connect(
             address.url,

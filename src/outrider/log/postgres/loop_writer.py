@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 
@@ -18,11 +19,14 @@ from outrider.log.postgres.commit import Commit, Positions
 from outrider.log.postgres.jobs import Write, take_batch
 from outrider.log.postgres.link import WRITER_SETTINGS, Database, terminate
 from outrider.log.postgres.schema import Connection
+from outrider.log.postgres.statements import AppendOne, prepare
 
 APPENDS_BEFORE_CONNECTION = 20
 """A loop that has appended less often has no connection: connecting takes as long as many appends."""
 ANSWER_SECONDS = 10.0
-"""The longest wait for an answer, after which the writes go to the thread."""
+"""The wait for an answer after which the writes go to the thread. A heartbeat looks: a timer would cost each append."""
+LEAD_SECONDS = 0.002
+"""How long queued writes wait for a task that waits for them, which then sends them."""
 
 
 class LoopWriter:
@@ -43,12 +47,14 @@ class LoopWriter:
         self._appends = 0
         self._connecting: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
+        self._append_one: AppendOne | None = None
         self._lifeline: AsyncGenerator[None] | None = None
         self._jobs: deque[Write] = deque()
         self._commit: Commit | None = None
         """What is being written."""
         self._is_serving = False
-        self._start: asyncio.TimerHandle | None = None
+        self._began = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -67,8 +73,8 @@ class LoopWriter:
         if not self._is_serving:
             assert isinstance(write.waiting, PendingWrite)
             write.waiting.lead = self._lead
-            if self._start is None:  # a timer, because the loop forgets a cancelled one without a turn
-                self._start = self.loop.call_later(0, self._start_task)
+            if self._timer is None:
+                self._timer = self.loop.call_later(LEAD_SECONDS, self._lead_at_last)
 
     def take(self) -> list[Write | Commit]:
         """Remove and return what is not done, in order. The positions must be locked; from any thread."""
@@ -80,8 +86,14 @@ class LoopWriter:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether writes wait for a loop that does not run; from any thread."""
-        return bool(self._commit or self._jobs) and not self.loop.is_running()
+        """Whether writes wait for a loop that does not run, or for an answer that does not come; from any thread."""
+        if not self._commit and not self._jobs:
+            return False
+        return not self.loop.is_running() or self._is_silent
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._is_serving and time.monotonic() - self._began > ANSWER_SECONDS
 
     def close(self) -> None:
         """Disconnect, from any thread. The loop may be closed."""
@@ -91,8 +103,11 @@ class LoopWriter:
         else:
             self._end()
 
+    def _lead_at_last(self) -> None:
+        self._timer = None
+        self._start_task()
+
     def _start_task(self) -> None:
-        self._start = None
         if self._jobs and not self._is_serving:
             self._task = self.loop.create_task(self._serve_all(), context=self._context)
 
@@ -107,10 +122,7 @@ class LoopWriter:
 
     async def _serve(self) -> None:
         """Commit what is queued, together. Writes that cannot be committed here go to the thread."""
-        self._is_serving = True
-        if self._start:
-            self._start.cancel()
-            self._start = None
+        self._is_serving, self._began = True, time.monotonic()
         try:
             if commit := self._next():
                 self._settle(commit, await commit.write(self._connected()))
@@ -125,7 +137,7 @@ class LoopWriter:
     def _next(self) -> Commit | None:
         with self._positions.lock:
             writes = take_batch(self._jobs)
-            self._commit = Commit(writes, self._positions, self._database) if writes else None
+            self._commit = Commit(writes, self._positions, self._database, self._append_one) if writes else None
             return self._commit
 
     def _connected(self) -> Connection:
@@ -152,7 +164,13 @@ class LoopWriter:
             if self._lifeline is None:
                 self._lifeline = self._until_the_end()
                 await anext(self._lifeline)
-            self._connection = await self._database.connect(WRITER_SETTINGS, ANSWER_SECONDS)
+            connection = await self._database.connect(WRITER_SETTINGS, None)
+            try:
+                self._append_one = await prepare(connection)
+            except BaseException:
+                terminate(connection)
+                raise
+            self._connection = connection
         except Exception:  # noqa: BLE001 - the log's thread writes, and says what is wrong
             return
         finally:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,6 +14,7 @@ from outrider.log.postgres.schema import Connection
 from outrider.log.rows import Row, row
 from outrider.log.summary_update import SummaryUpdate
 
+AppendOne: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 NOW = "extract(epoch from clock_timestamp())::double precision"
 """The time by the clock of the database."""
 ROW = "session, seq, time, kind, body, checksum"
@@ -149,10 +151,17 @@ class Addition(msgspec.Struct):
         )
 
 
-async def add(connection: Connection, additions: Sequence[Addition]) -> set[int]:
+async def prepare(connection: Connection) -> AppendOne:
+    """Return the most frequent statement of `add`, which is a little faster than to look it up each time."""
+    statement = await connection.prepare(_APPEND_ONE)
+    return statement.fetchval
+
+
+async def add(connection: Connection, additions: Sequence[Addition], append_one: AppendOne | None = None) -> set[int]:
     """Add rows to held sessions in one commit. Return the numbers of those that are still held as expected."""
     if len(additions) == 1 and len(additions[0].rows) == 1 and not additions[0].update.files:
-        number = await connection.fetchval(_APPEND_ONE, *additions[0]._columns, *additions[0].rows[0][1:])
+        append_one = append_one or partial(connection.fetchval, _APPEND_ONE)
+        number = await append_one(*additions[0]._columns, *additions[0].rows[0][1:])
         return set() if number is None else {number}
     given = zip(*(each._columns for each in additions), strict=True)
     rows = [*zip(*(row for each in additions for row in each.rows), strict=True)] or [()] * 6

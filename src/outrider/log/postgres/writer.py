@@ -159,12 +159,11 @@ class PostgresWriter:
                     resolve(writes, [error] * len(writes))
 
     def _tend(self, *, is_idle: bool) -> None:
-        """Take over from loops that do not run. Disconnect in closed loops, and in all if the log is idle."""
+        """Take over from loops that are stuck, and disconnect there; in all loops if the log is idle."""
         with self.positions.lock:
-            homes = list(self._loops.values())
-        for home in homes:
-            if home.is_stuck:
+            homes = [each for each in self._loops.values() if each.is_stuck or each.loop.is_closed() or is_idle]
+            for home in homes:
+                del self._loops[home.loop]
                 self._recall(home)
-            if home.loop.is_closed() or is_idle:
-                self._loops.pop(home.loop, None)
-                home.close()
+        for home in homes:
+            home.close()
