@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests import lengths  # noqa: F401  (it registers the profiles)
+from tests import lengths
 
 settings.load_profile("short")  # `--hypothesis-profile=long` comes later, and wins
 
@@ -40,6 +40,11 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    lengths.mark_left_out(items)
 
 
 @pytest.fixture(autouse=True)

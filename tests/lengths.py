@@ -1,7 +1,8 @@
 """How long generated tests run: a short form in every run, the long form in the long runs.
 
-`make test` leaves out what has the mark `long`, and tries a quarter of the examples of each property. `make test-long`
-runs the rest: what has the mark, and all properties with all their examples. Every generated suite has a short form.
+`make test` leaves out what has the mark `long`, tries a quarter of the examples of each property, and takes a few
+cases, evenly spread, of a test with the mark `sampled`. `make test-long` runs the rest: what has the mark `long`, the
+other cases, and all properties with all their examples. Every generated suite has a short form.
 """
 
 from __future__ import annotations
@@ -24,6 +25,20 @@ settings.register_profile("search", deadline=None, max_examples=LONG_EXAMPLES)
 def examples(count: int) -> int:
     """Return `max_examples` for a property: all of them in a long run, a quarter in a short one."""
     return count * settings.default.max_examples // LONG_EXAMPLES
+
+
+def mark_left_out(items: list[pytest.Item]) -> None:
+    """Give the mark `long` to the cases that short runs leave out of tests with the mark `sampled`."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        [count] = cases[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        kept = {index * (len(cases) - 1) // max(1, count - 1) for index in range(count)}
+        for index, case in enumerate(cases):
+            if index not in kept:
+                case.add_marker(pytest.mark.long)
 
 
 def only_long(*cases: Any) -> list[Any]:

@@ -94,6 +94,7 @@ def index_of(*names: str) -> str:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
 def test_a_whole_run_that_leaves_out_a_named_test_fails_and_says_which(
     tmp_path: Path, processes: tuple[str, ...]
@@ -117,6 +118,7 @@ def test_a_whole_run_that_leaves_out_a_named_test_fails_and_says_which(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("programs", "code"), [((), 0), (("chromium",), 1)], ids=["without it", "with it"])
 def test_a_test_may_be_skipped_where_the_part_that_it_needs_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: tuple[str, ...], code: int
@@ -154,6 +156,7 @@ def test_short_and_left_out(): pass
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [(), *only_long((("-p", "xdist", "-n", "2"),))], ids=["alone", "xdist"])
 @pytest.mark.parametrize(("half", "left_out"), [(SHORT, "test_short_and_left_out"), (LONG, "test_long_and_left_out")])
 def test_each_half_of_a_run_answers_for_its_own_tests(
@@ -177,6 +180,7 @@ def test_the_two_halves_are_those_that_make_and_the_ci_run() -> None:
     assert [line for line in run if line in ("make test", "make test-long")] == ["make test", "make test-long"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "arguments", [("-k", "plain"), ("-m", "not hypothesis"), ("checks/test_it.py",), ("--co",)], ids=" ".join
 )

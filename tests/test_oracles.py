@@ -151,6 +151,7 @@ def test_a_moved_file_without_its_label_is_found(case: Case) -> None:
         check(case, body.replace(b", from read (call", b", nobody knows whence (call"), request)
 
 
+@pytest.mark.sampled(1)
 @each(*ONE_EACH)
 def test_the_streams_of_the_tests_are_those_of_the_vendors(case: Case) -> None:
     parser = EventParser()

@@ -44,6 +44,19 @@ def definition_of(side: Side, method: str, kind: Kind, *, unstable: bool = False
     raise KeyError(f"the protocol has no {kind} of {method} on the side of the {side}")
 
 
+def check_message(message: Any, method: str, *, unstable: bool = False) -> None:
+    """Hold a message of the agent against its definition. `method` is that of the message, or that it responds to."""
+    assert message["jsonrpc"] == "2.0"
+    assert set(message) <= {"jsonrpc", "id", "method", "params", "result", "error"}, message
+    if "method" in message:
+        check(definition_of("client", method, "params", unstable=unstable), message["params"], unstable=unstable)
+    elif "error" in message:
+        assert "result" not in message
+        check("Error", message["error"], unstable=unstable)
+    else:
+        check(definition_of("agent", method, "result", unstable=unstable), message["result"], unstable=unstable)
+
+
 @cache
 def schema(unstable: bool = False) -> dict[str, Any]:
     """A whole schema. Skips the test where it cannot be had."""

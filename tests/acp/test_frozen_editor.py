@@ -30,6 +30,7 @@ echo the last line
 KINDS = {"replaced": {}, "appended": {"_meta": {"terminal_output": True}}}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "seconds"), [("replaced", 1.0), ("appended", 1.0), *only_long(("replaced", 10.0), ("appended", 10.0))]
 )

@@ -44,6 +44,7 @@ def seen(editor: Editor) -> tuple[dict[str, Any], int]:
     return editor.seen(session).calls["w"], sum(map(len, editor.lines))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["ask", "edits"])
 async def test_a_new_file_of_1_mb_is_sent_once(tmp_path: Path, mode: str) -> None:
     async with written(tmp_path, "--permissions", mode) as editor:

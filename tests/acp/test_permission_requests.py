@@ -74,6 +74,7 @@ NO: dict[str, tuple[Handler | None, str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("answer", NO)
 async def test_anything_but_a_yes_is_a_no_and_the_turn_goes_on(tmp_path: Path, answer: str) -> None:
     handler, reason = NO[answer]

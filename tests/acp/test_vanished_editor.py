@@ -125,6 +125,7 @@ async def test_an_editor_that_is_killed_takes_the_agent_and_its_commands_along(t
     assert (await check_loadable(session, tmp_path)).seen(session).call("Bash")["status"] == "failed"
 
 
+@pytest.mark.long
 async def test_an_agent_that_is_killed_at_any_moment_leaves_a_session_without_open_calls(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     (tmp_path / "notes.txt").write_text("one\ntwo\n")

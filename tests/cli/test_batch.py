@@ -121,6 +121,7 @@ def test_wrong_usage_says_what_to_do(tmp_path: Path, arguments: list[str], sente
     assert (ended.returncode, sentence in ended.stderr) == (2, True), ended.stderr
 
 
+@pytest.mark.long
 async def test_model_schema_limits_and_tools_travel_with_the_task(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(
         "from outrider import tool\n\n@tool(effect='write')\ndef stamp(name: str) -> str:\n    'Stamp.'\n"
@@ -179,6 +180,7 @@ async def test_a_task_may_edit_the_repository_that_it_names(tmp_path: Path) -> N
     assert "b.txt" in said
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: signal.Signals) -> None:
     async with ModelServer(lambda request: Held(Answer("ok"))) as server:
@@ -202,6 +204,7 @@ async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: si
     assert len(server.requests) == 3
 
 
+@pytest.mark.long
 async def test_a_second_signal_interrupts_and_resume_continues(tmp_path: Path) -> None:
     async with ModelServer(lambda request: Held(Answer("ok"))) as server:
         write_tasks(tmp_path, {"id": "a", "prompt": "x"})

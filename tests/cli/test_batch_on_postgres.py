@@ -46,6 +46,7 @@ async def running_worker(folder: Path, url: str) -> AsyncIterator[asyncio.subpro
         await worker.communicate()
 
 
+@pytest.mark.long
 async def test_a_worker_elsewhere_does_the_work_and_drains(tmp_path: Path, url: str) -> None:
     """`--workers 0` leaves all tasks to it. SIGTERM lets its task finish; the next worker runs the rest."""
     async with ModelServer(lambda request: Held(Answer("ok"))) as server:
@@ -71,6 +72,7 @@ async def test_a_worker_elsewhere_does_the_work_and_drains(tmp_path: Path, url: 
     assert listed.stdout.count("Question") == 3, listed.stderr
 
 
+@pytest.mark.long
 async def test_a_worker_needs_only_the_rights_of_the_documentation(tmp_path: Path, url: str) -> None:
     """The owner starts batches. The first one creates the tables."""
     write_tasks(tmp_path, *({"id": str(n), "prompt": f"What is {n}+1?"} for n in range(2)))

@@ -98,6 +98,7 @@ def test_the_next_commands_can_be_typed_where_outrider_is_not_on_the_path(
     assert program() == "outrider"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_does_not_hold_is_said_in_a_sentence_and_the_other_stories_are_told(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "sample")

@@ -20,6 +20,7 @@ def from_scratch(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_help_and_has_help_of_its_own(command: str) -> None:
     assert f"\n  {command} " in USAGE
@@ -28,6 +29,7 @@ def test_every_command_is_in_the_help_and_has_help_of_its_own(command: str) -> N
     assert ended.stdout.startswith(f"usage: outrider {command} [-h]")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_no_command_has_is_wrong_usage(command: str) -> None:
     ended = from_scratch(command, "--unheard-of")
@@ -47,6 +49,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "demo"])
 def test_a_command_imports_no_http_library_before_it_asks_someone(command: str) -> None:
     script = f"import sys\nfrom outrider.cli import main\nmain(['{command}', '--help'])\nprint(*sys.modules)"

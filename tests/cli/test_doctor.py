@@ -127,6 +127,7 @@ def test_a_data_folder_that_cannot_be_written_is_broken(tmp_path: Path) -> None:
     assert ended.stdout.endswith("1 broken: see the lines with ✗.\n")
 
 
+@pytest.mark.long
 def test_a_package_that_cannot_be_imported_is_broken(tmp_path: Path) -> None:
     (tmp_path / "pypdf.py").write_text("raise OSError('the disk is bad')")
     ended = outrider("doctor", PYTHONPATH=str(tmp_path))
@@ -149,6 +150,7 @@ def test_a_default_model_that_exists_is_named() -> None:
     assert "default model: anthropic/claude-sonnet-4-5" in lines_of(ended.stdout)["✓"]
 
 
+@pytest.mark.long
 def test_certificates_that_a_variable_names_are_tried(tmp_path: Path) -> None:
     (tmp_path / "bad.pem").write_text("not a certificate")
     ended = outrider("doctor", SSL_CERT_FILE=str(tmp_path / "none.pem"), CURL_CA_BUNDLE=str(tmp_path / "bad.pem"))
@@ -165,6 +167,7 @@ def test_the_optional_extra_is_looked_for_without_being_imported(tmp_path: Path)
     )
 
 
+@pytest.mark.long
 def test_a_terminal_that_has_few_characters_is_no_error() -> None:
     ended = outrider("doctor", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -106,6 +106,7 @@ async def test_calls_need_permission_and_rules_name_them(project: Path) -> None:
         assert messages()[2].tool_results[0].text == "x"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_picture_reaches_every_api(project: Path, model: str) -> None:
     async with ModelServer([call("mcp__scripted__picture"), Answer("I see.")]) as server:
@@ -115,6 +116,7 @@ async def test_a_picture_reaches_every_api(project: Path, model: str) -> None:
         assert "A picture:" in body(server, 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("model", "heard"), [*((model, False) for model in MODELS), ("openai-chat/gpt-audio", True)])
 async def test_a_sound_reaches_models_that_hear_and_is_named_to_others(project: Path, model: str, heard: bool) -> None:
     async with ModelServer([call("mcp__scripted__sound"), Answer("I hear.")]) as server:
@@ -158,6 +160,7 @@ async def test_a_server_that_cannot_start_is_one_notice(project: Path) -> None:
     assert "no-such-program-here" in ended.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("content", "said"),
     [

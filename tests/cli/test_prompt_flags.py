@@ -70,6 +70,7 @@ def refused(ended: Ended, *said: str) -> None:
 # Numbers
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("flag", ["--max-turns", "--max-cost"])
 @pytest.mark.parametrize("number", ["0", "-1", "nan", "inf", "-inf", "many", "", "1e400", "1,5", "0x10"])
 def test_a_limit_that_is_no_number_over_0_is_wrong_usage(flag: str, number: str) -> None:
@@ -112,6 +113,7 @@ async def test_by_default_the_whole_toolbox_is_there(tmp_path: Path) -> None:
     assert set(offered(server)) >= TOOLBOX
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("values", "names"),
     [
@@ -181,6 +183,7 @@ WRITE = {"file_path": "new.txt", "content": "Hello."}
 BASH = {"command": 'python3 -c \'open("made.txt", "w")\''}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("mode", "written", "made"),
     [

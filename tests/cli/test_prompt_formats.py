@@ -193,6 +193,7 @@ PATHS: list[tuple[str, list[str], int, str, str]] = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("wanted", ["stream-json", "json"])
 @pytest.mark.parametrize(
     ("arguments", "code", "status", "error"), [path[1:] for path in PATHS], ids=[path[0] for path in PATHS]
@@ -216,6 +217,7 @@ SERVED: list[tuple[str, list[Any], list[str], int, str]] = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("wanted", ["stream-json", "json", "text"])
 @pytest.mark.parametrize(
     ("steps", "flags", "code", "status"), [path[1:] for path in SERVED], ids=[path[0] for path in SERVED]
@@ -350,6 +352,7 @@ def test_a_reader_that_leaves_in_the_middle_ends_the_run_quietly(tmp_path: Path)
     assert result.is_error, "it was stopped and did not count to its end"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wanted", ["text", "json", "stream-json"])
 def test_a_closed_standard_output_is_no_reason_for_a_traceback(wanted: str) -> None:
     ended = in_shell(f"outrider -p 'What is 2+2?' --model demo --output-format {wanted} >&-")
@@ -368,6 +371,7 @@ def test_a_closed_standard_error_leaves_the_answer_alone() -> None:
     assert (ended.returncode, ended.stdout.startswith(b"Here is what I found")) == (0, True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("wanted", ["text", "json", "stream-json"])
 def test_a_full_disk_is_an_error_in_a_sentence(wanted: str) -> None:

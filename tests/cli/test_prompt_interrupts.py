@@ -73,6 +73,7 @@ def check_stopped() -> None:
     assert answered == asked
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("number", "code", "said"), STOPS)
 @pytest.mark.parametrize("wanted", ["text", "json", "stream-json"])
 async def test_in_the_middle_of_a_reply(number: signal.Signals, code: int, said: str, wanted: str) -> None:

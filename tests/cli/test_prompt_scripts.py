@@ -16,6 +16,7 @@ from tests.streams import Answer
 REPORT = Answer('{"n": 4}')
 
 
+@pytest.mark.long
 async def test_a_schema_may_come_from_a_pipe() -> None:
     async with ModelServer([REPORT]) as server:
         script = "outrider -p 'What is 2+2?' --schema <(echo '{\"type\": \"array\"') 2>&1"

@@ -381,6 +381,7 @@ def store_evil() -> str:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["list", "list --json", "show", "show --full", "export"])
 def test_what_was_said_cannot_do_anything_to_the_terminal(command: str) -> None:
     session = store_evil()

@@ -68,6 +68,7 @@ def same(text: str) -> str:
     return re.sub(r"\b[0-9a-f]{8,}\b|\d+(\.\d+)? m?s\b|\d\d:\d\d", "…", text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "command",
     [
@@ -98,6 +99,7 @@ def test_what_it_finds_around_it_is_the_same(tmp_path: Path, at_terminal: bool) 
     assert seen[0] == seen[1]
 
 
+@pytest.mark.sampled(2)
 @BOTH
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signals_reach_it(number: signal.Signals, from_scratch: bool) -> None:
@@ -116,6 +118,7 @@ def test_signals_reach_it(number: signal.Signals, from_scratch: bool) -> None:
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
 
 
+@pytest.mark.long
 @BOTH
 async def test_a_chat_has_its_terminal(project: Path, from_scratch: bool) -> None:
     async with (

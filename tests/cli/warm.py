@@ -2,11 +2,13 @@
 
 The process has one thread, has imported what the program imports, and has done nothing else. A fork of it gets the
 folder, the environment and the streams that it would have been started with, runs `python -m outrider` from its first
-line, and ends as an interpreter ends. What differs is that the modules are there already; `test_warm.py` compares.
+line, and ends as an interpreter ends. What differs is that the modules are there already, and that objects which are
+left at the end are not freed; `test_warm.py` compares.
 """
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import gc
 import inspect
@@ -32,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 IMPORTED_WHEN_NEEDED = (
     "PIL.Image",
     "aiohttp",
-    "genai_prices.data_snapshot",
+    "genai_prices.data",
     "jsonschema_rs",
     "pypdf",
     "rich.markdown",
@@ -259,5 +261,27 @@ def _stream(before: Any, mode: str) -> TextIOWrapper:
     return text
 
 
+def run(module: str) -> None:
+    """Run the program, and end as an interpreter ends, but leave the memory to the system: freeing it takes longest.
+
+    An exception, and output that cannot be written, are left to the interpreter.
+    """
+    ended = SystemExit(0)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        ended = error
+    if not isinstance(ended.code, int | None):
+        raise ended
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        raise ended from None
+    os._exit((ended.code or 0) & 0xFF)
+
+
 if __name__ == "__main__":
-    runpy.run_module(serve(socket.socket(fileno=int(sys.argv[1]))), run_name="__main__", alter_sys=True)
+    run(serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -193,3 +193,21 @@ RESULT = ToolResultBlock("a", (TextBlock("x"),))
 def test_each_violation_is_named(found: list[Message], said: str) -> None:
     assert said in violations(found)
     assert violations(repair(found)) == []
+
+
+def test_what_was_added_while_the_earlier_messages_were_loaded_stays() -> None:
+    said = [Message.user(f"question {number}") for number in range(5)]
+    history = History(said[2:3], earlier=lambda: said[:2])
+    assert not history.is_ready
+    tail = history.tail
+    loaded, loaded_again = history.loaded(tail), history.loaded(tail)
+    history.append(said[3])
+    history.replace_with(loaded, len(tail))
+    history.append(said[4])
+    history.replace_with(loaded_again, len(tail))  # another one was quicker
+    assert [*history.messages] == said
+
+
+def test_what_is_shown_is_loaded_first() -> None:
+    history = History([Message.user("new")], earlier=lambda: [Message.user("old")])
+    assert [message.text for message in history.shown()] == ["old", "new"]

@@ -10,6 +10,7 @@ from tests.crash.nursery import Nursery
 from tests.crash.trial import Trial
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sabotage", "kill_at", "fault"),
     [

@@ -125,6 +125,7 @@ def test_a_session_survives_a_kill_at_random_instants(
     assert not failures, said(failures)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("every", [6, *only_long(1)])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_session_on_a_network_file_system_survives_a_kill_at_every_commit(
@@ -143,6 +144,7 @@ def test_a_session_on_a_network_file_system_survives_a_kill_at_every_commit(
     assert not failures, said(failures)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("begun", [*BEGUN[:2], *only_long(*BEGUN[2:])])
 def test_the_process_that_takes_over_may_be_killed_as_well(nursery: Nursery, quick_folder: Path, begun: str) -> None:
     first = Trial(nursery, quick_folder / "first")
@@ -169,6 +171,7 @@ def until_it_has_caught_up(points: Iterable[str]) -> Iterable[str]:
             return
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["before COMMIT:3", *only_long("after COMMIT:3", "after COMMIT:4")])
 def test_a_session_whose_every_process_is_killed_still_comes_to_its_end(
     nursery: Nursery, quick_folder: Path, point: str

@@ -75,6 +75,7 @@ def trials(nursery: Nursery, quick_folder: Path, tmp_path_factory: pytest.TempPa
     return Trials(nursery, quick_folder, tmp_path_factory)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", CHOSEN)
 def test_a_session_survives_a_kill_at_a_named_point(trials: Trials, point: str) -> None:
     assert trials.judge(point, kill_at=point), "the point is passed in every life"

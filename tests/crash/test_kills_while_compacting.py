@@ -24,6 +24,7 @@ def around(points: list[str], moment: str, times: int) -> list[str]:
     return list(dict.fromkeys(point for at in found for point in points[max(0, at - BEFORE) : at + AFTER]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("moment", "clears", "times"),
     [

@@ -95,6 +95,7 @@ def test_sub_agents_survive_a_kill_at_every_commit_and_at_points_of_every_kind(
     assert killed > 0.7 * len(ours[::every]), "most points are passed in every life"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("part", "trials"), [(0, 4), *only_long((0, 12), (1, 12))])
 def test_the_process_that_takes_over_may_be_killed_as_well(
     nursery: Nursery, points: dict[str, list[str]], quick_folder: Path, part: int, trials: int
@@ -137,6 +138,7 @@ def test_a_family_whose_every_process_is_killed_still_comes_to_its_end(
 # The judge can fail
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sabotage", "kill_at", "fault"),
     [

@@ -60,6 +60,7 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("commit", [2, 9, 16, 22, *only_long(*({*range(2, 23)} - {2, 9, 16, 22}))])
 def test_a_commit_that_was_torn_before_it_was_acknowledged_never_was(
     nursery: Nursery, quick_folder: Path, commit: int
@@ -80,6 +81,7 @@ def test_a_commit_that_was_torn_before_it_was_acknowledged_never_was(
         assert trial.verdict(trial.live()) == []
 
 
+@pytest.mark.long
 def test_wherever_the_write_ahead_log_ends_the_session_stands_as_after_the_last_whole_commit(
     nursery: Nursery, quick_folder: Path
 ) -> None:

@@ -110,6 +110,7 @@ def bench_of(folder: Path, mode: str = "ask", ask: Ask | None = None, **settings
     return bench_in(folder, ask, own=WAYS, permissions__mode=mode, **settings)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", [".env", "config.txt", "id_rsa", "../project/.env"])
@@ -330,6 +331,7 @@ def give(path: str) -> Attachment:
 '''
 
 
+@pytest.mark.long
 async def test_the_terminal_program_does_not_send_the_secret(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "giver.py").write_text(GIVER)
     calls = tuple((f"c{n}", "give", {"path": name}) for n, name in enumerate([".env", "diary.txt", "notes.txt"]))

@@ -85,6 +85,7 @@ def test_any_bytes_are_no_notebook_or_one(data: bytes) -> None:
 # Entities
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", XML)
 def test_entities_that_grow_without_end_are_not_expanded(kind: str) -> None:
     lines = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
@@ -116,6 +117,7 @@ _W = b'<w:document xmlns:w="w"><w:body>'
 _PARAGRAPH = b"<w:p><w:r><w:t>word </w:t></w:r></w:p>"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("begin", "filling", "said"),
     [
@@ -187,6 +189,7 @@ def test_a_part_that_is_not_in_the_archive_leads_nowhere() -> None:
     assert "it has no part" in read(changed(MADE[kinds.DOCX], "_rels/.rels", relations), kinds.DOCX)
 
 
+@pytest.mark.long
 def test_lists_without_end_are_read_in_their_length() -> None:
     # Each paragraph is a list of its own: what is kept of them must not be gone through for each.
     items = "".join(

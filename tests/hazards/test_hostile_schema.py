@@ -44,6 +44,7 @@ def test_a_schema_that_contains_itself() -> None:
         Schema.of(schema)
 
 
+@pytest.mark.long
 def test_a_schema_that_shares_parts_until_it_is_endless() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(40):

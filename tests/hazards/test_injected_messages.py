@@ -65,6 +65,7 @@ async def test_they_are_marked_in_the_request_and_are_in_no_event_no_history_and
     assert [message.role for message in conversation] == ["user", "assistant", "user", "assistant"]
 
 
+@pytest.mark.long
 async def test_the_chat_shows_the_file_and_the_wire_shows_everything(folder: Path) -> None:
     async with ModelServer(LOOKING) as server, Terminal(cwd=folder, **answered_by(server)) as terminal:
         await at_the_prompt_with(terminal, "Look at it.")

@@ -42,6 +42,7 @@ def half_of_the_window(case: Case) -> int:
     return window * TOKEN_BYTES // 2
 
 
+@pytest.mark.sampled(1)
 @each(*ONE_EACH)
 async def test_reading_one_as_it_is_leaves_room_for_the_conversation_and_the_rest_can_be_read(
     case: Case, tmp_path: Path
@@ -82,6 +83,7 @@ def conversation(store: MemoryStore, files: Sequence[Attachment]) -> list[Messag
     return repair([*messages, Message.assistant("I have."), Message.user("Well?")])
 
 
+@pytest.mark.sampled(1)
 @each_at_length(*ALL)
 def test_many_of_them_do_not_fill_the_window_together_and_none_is_lost(case: Case) -> None:
     store = MemoryStore()

@@ -87,6 +87,7 @@ async def provoked(provider: ApiProvider) -> list[str]:
     return [*said, repr(result), msgspec.json.encode(events).decode(), repr(events), repr(session)]
 
 
+@pytest.mark.sampled(25)
 @each(*ONE_EACH)
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_no_fault_shows_the_key(case: Case, fault: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -199,6 +199,7 @@ def swapping(place: Place) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("use", [CALLS[0], CALLS[1], CALLS[4]], ids=lambda use: use.name)
 def test_links_that_are_swapped_all_the_time_lead_nowhere(place: Place, use: ToolUseBlock) -> None:
     with swapping(place):

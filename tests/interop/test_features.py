@@ -1,72 +1,72 @@
-"""What an editor can use besides turns, with the official TypeScript SDK. The official schema judges each update."""
+"""What an editor can use besides turns, with each client. The official schema judges each message."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.acp import official
-from tests.interop import scenes
-from tests.modelserver import Answer
+from tests.cli.asking import MODEL
+from tests.interop import features
+from tests.interop.acpx import Acpx, turn
+from tests.interop.scenes import PROMPTS, SYSTEM_PROMPT
 
 HERE = Path(__file__).parent
 pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
-SUMMARY = "## Goal\nTalk about colours."
-WRITE = {"file_path": "new.txt", "content": "Not wanted."}
-LOOK = {"command": "until [ -e go ]; do sleep 0.02; done"}
-STEPS = [
-    Answer("Arr. " * 300),
-    Answer("Ahoy, Ada."),
-    Answer("It is tidy."),
-    Answer("", calls=(("toolu_one", "Write", WRITE),)),
-    Answer("", calls=(("toolu_two", "Write", WRITE),)),
-    Answer("Then not."),
-    Answer("I look.", calls=(("toolu_look", "Bash", LOOK),)),
-    Answer("En français."),
-    Answer(SUMMARY),
-]
 
 
-async def test_an_editor_can_use_what_the_protocol_has_besides_turns(npm_clients: Path, tmp_path: Path) -> None:
-    async with scenes.stage(tmp_path, STEPS) as stage:
-        _write(stage.project / ".outrider/commands/greet.md", "Greet $ARGUMENTS warmly.")
-        _write(stage.project / ".outrider/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies.\n---\nTidy up.")
-        seen = await stage.drive("node", str(HERE / "features.mjs"), INTEROP_CLIENTS=str(npm_clients))
+async def test_an_editor_on_the_typescript_sdk_uses_the_features(npm_clients: Path, tmp_path: Path) -> None:
+    seen = await _played(
+        "TypeScript SDK", tmp_path, "node", str(HERE / "features.mjs"), INTEROP_CLIENTS=str(npm_clients)
+    )
+    assert (seen["closed"]["exit"], seen["ended"]["exit"]) == (0, 0)
+
+
+async def test_an_editor_on_the_python_sdk_uses_the_features(python_sdk: Path, tmp_path: Path) -> None:
+    await _played("Python SDK", tmp_path, *_driver(python_sdk), INTEROP_EDITOR="python_sdk_editor")
+
+
+async def test_acp_client_uses_the_features(acp_client: Path, tmp_path: Path) -> None:
+    await _played("acp-client", tmp_path, *_driver(acp_client), INTEROP_EDITOR="acp_client_editor")
+
+
+async def test_acpx_uses_the_features(acpx_program: tuple[str, str], tmp_path: Path) -> None:
+    model = "anthropic/balanced"  # it takes no model but those that are offered
+    async with features.stage(tmp_path, "command", "skill", "long", "compact") as stage:
+        acpx = Acpx(acpx_program, stage)
+        seen = {"delegated": await acpx.exec(PROMPTS["delegated"])}
+        told = {"policy": f"--system-prompt={SYSTEM_PROMPT}", "OUTRIDER_MODEL": MODEL}
+        for scene in ("command", "skill"):
+            seen[scene] = await acpx.exec(PROMPTS[scene], **told)
+        await acpx("sessions", "new")
+        await acpx("set", "model", model)
+        [effort], [mode], _ = [
+            await acpx("set", option, value)
+            for option, value in (("effort", "high"), ("mode", "edits"), ("mode", "plan"))
+        ]
+        for scene in ("long", "compact"):
+            seen[scene] = turn(await acpx("prompt", PROMPTS[scene]))
+        await acpx("sessions", "close")
         bodies = [request.body.decode() for request in stage.server.requests]
-    assert {each["id"] for each in seen["introduced"]["authMethods"]} >= {"anthropic-key", "outrider-login"}
-    assert all("Speak like a pirate." in body for body in bodies[:-1]), "the client's system prompt is sent"
-    _is_configured(seen["configured"])
-    assert "Greet Ada warmly." in bodies[1]
-    assert "Tidy up." in bodies[2]
-    assert len(seen["never"]["permissions"]) == 1, "the second call is rejected without a question"
-    assert not (stage.project / "new.txt").exists()
-    assert seen["queued"]["stops"] == ["end_turn", "end_turn"]
-    assert "Answer in French." in bodies[7]
-    whole = seen["forked"]["updates"]
-    kinds = {each["sessionUpdate"] for each in whole}
-    assert {"session_info_update", "available_commands_update", "usage_update", "compaction_update"} <= kinds
-    [*_, commands] = [
-        each["availableCommands"] for each in whole if each["sessionUpdate"] == "available_commands_update"
-    ]
-    assert {"greet", "tidy", "compact"} <= {each["name"] for each in commands}
-    assert "Talk about colours." in str([each for each in whole if each["sessionUpdate"].startswith("compaction")])
-    assert "Talk about colours." in str(seen["loaded"]["updates"]), "what is open can be loaded"
-    assert seen["forked"]["fork"] != seen["forked"]["session"]
-    for each in whole:
-        official.check("SessionNotification", {"sessionId": seen["forked"]["session"], "update": each}, unstable=True)
-    assert seen["closed"]["exit"] == 0
+    results = seen["delegated"]["results"]
+    seen |= {
+        "introduced": results["initialize"],
+        "whole": seen["command"],
+        "configured": {"first": results["session/new"]["configOptions"]}
+        | {"effort": effort["configOptions"], "mode": mode["configOptions"]},
+        "reloaded": {"options": seen["long"]["results"]["session/resume"]["configOptions"]},
+    }
+    features.judge("acpx", features.Show(seen, bodies, model))
 
 
-def _is_configured(scene: dict[str, Any]) -> None:
-    values = {name: {each["id"]: each["currentValue"] for each in scene[name]} for name in ("first", "effort", "mode")}
-    assert set(values["first"]) >= {"mode", "model"}
-    assert values["effort"]["effort"] == "high"
-    assert values["mode"]["mode"] == "edits"
-    assert {each["id"]: each["currentValue"] for each in scene["again"]}["mode"] == "ask"
+async def _played(client: str, folder: Path, *command: str, **environment: str) -> dict[str, features.Json]:
+    async with features.stage(folder) as stage:
+        seen = await stage.drive(*command, **environment)
+        bodies = [request.body.decode() for request in stage.server.requests]
+        assert not (stage.project / "new.txt").exists()
+    features.judge(client, features.Show(seen, bodies))
+    return seen
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+def _driver(python: Path) -> tuple[str, str]:
+    return str(python), str(HERE / "features_driver.py")

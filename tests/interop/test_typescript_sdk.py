@@ -18,7 +18,6 @@ async def test_an_editor_on_the_typescript_sdk_works_with_outrider(npm_clients: 
     judging.is_introduced(seen["introduced"])
     judging.has_read(seen["read"], stage.project)
     assert seen["read"]["files"] == [["read", str(stage.project / "notes.txt")]], "the editor's own text was read"
-    judging.is_delegated(seen["delegated"])
     judging.is_streamed(seen["streamed"])
     judging.is_edited(seen["allowed"], stage.project)
     judging.is_refused(seen["rejected"], stage.project)

@@ -9,11 +9,18 @@ import pytest
 
 from tests.postgres import new_database
 
+SHORT_ON_POSTGRES = {
+    f"test_{name}" for name in ("compactions", "holders", "postgres", "replay_end", "rewinds", "usage")
+}
+"""Files whose tests run on both backends in short runs, too. The others do so in the long run."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames and not hasattr(metafunc.module, "place"):  # some files have one of their own
         only = metafunc.definition.get_closest_marker("folder_only")
-        metafunc.parametrize("place", ["folder"] if only else ["folder", "postgres"], indirect=True)
+        is_short = metafunc.module.__name__.rpartition(".")[2] in SHORT_ON_POSTGRES
+        postgres = pytest.param("postgres", marks=[] if is_short else pytest.mark.long)
+        metafunc.parametrize("place", ["folder"] if only else ["folder", postgres], indirect=True)
 
 
 @pytest.fixture

@@ -1,14 +1,15 @@
-"""A proxy in front of Postgres that cuts connections and loses answers."""
+"""A TCP proxy in front of Postgres, which can lose what passes through it."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+from collections.abc import Iterator
 
 
 class Proxy:
-    """A TCP proxy in front of a server. It can cut all connections, and swallow what the server answers."""
+    """A TCP proxy in front of a server. It can cut all connections, and lose a request or an answer."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -16,8 +17,12 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self.is_open = True
-        self.swallows = False
-        """Whether answers are lost: what is sent arrives, and then the connection ends."""
+        self.lost_request = b""
+        """The next request that contains this does not arrive, and its connection ends."""
+        self.unanswered = b""
+        """The next request that contains this arrives, its answer does not, and its connection ends."""
+        self.closes_then = False
+        """Whether no connection is accepted after that until `is_open` is set."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -29,17 +34,36 @@ class Proxy:
                     continue
                 server = socket.create_connection(("127.0.0.1", self._target))
                 self._pairs.append((client, server))
-                threading.Thread(target=self._copy, args=(client, server, False), daemon=True).start()
-                threading.Thread(target=self._copy, args=(server, client, True), daemon=True).start()
+                loses = threading.Event()
+                for work in (self._send(client, server, loses), self._answer(server, client, loses)):
+                    threading.Thread(target=self._copy, args=(client, server, work), daemon=True).start()
 
-    def _copy(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+    def _send(self, client: socket.socket, server: socket.socket, loses: threading.Event) -> Iterator[None]:
+        """Pass the requests of a client on, one at each step."""
+        while data := client.recv(65536):
+            if self.lost_request and self.lost_request in data:
+                self.lost_request = b""
+                self.is_open = not self.closes_then
+                return
+            if self.unanswered and self.unanswered in data:
+                self.unanswered = b""
+                loses.set()
+            server.sendall(data)
+            yield
+
+    def _answer(self, server: socket.socket, client: socket.socket, loses: threading.Event) -> Iterator[None]:
+        while data := server.recv(65536):
+            if loses.is_set():
+                self.is_open = not self.closes_then
+                return
+            client.sendall(data)
+            yield
+
+    def _copy(self, client: socket.socket, server: socket.socket, work: Iterator[None]) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if is_answer and self.swallows:
-                    self.swallows = False
-                    break
-                target.sendall(data)
-        for each in (source, target):
+            for _ in work:
+                pass
+        for each in (client, server):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 

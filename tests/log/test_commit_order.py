@@ -377,6 +377,7 @@ async def test_the_end_of_a_run_is_not_told_before_the_answer_is_on_disk(log: Lo
 # Commits that fail
 
 
+@pytest.mark.sampled(2)
 @at_each_moment
 async def test_a_disk_that_is_full_ends_the_run_with_the_reason_and_the_next_run_goes_on(
     log: Log, gate: Gate, moment: Moment
@@ -494,6 +495,7 @@ async def test_a_session_that_was_taken_over_stops_with_the_reason(log: Log, gat
 # Cancels
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", ["cancel()", "task.cancel()"])
 @at_each_moment
 async def test_a_cancel_during_a_commit_waits_for_it_and_then_cancels(
@@ -544,6 +546,7 @@ async def test_a_time_limit_during_a_commit_waits_for_it_and_then_ends_the_run(
     watched.check()
 
 
+@pytest.mark.sampled(2)
 @at_each_moment
 async def test_a_cancel_during_a_commit_that_then_fails_leaves_memory_as_the_disk_is(
     log: Log, gate: Gate, moment: Moment

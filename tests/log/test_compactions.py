@@ -16,7 +16,7 @@ from outrider.conversation.history import History, violations
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.events import Compacted, Event, SubagentEvent
 from outrider.log.entries import CallResult, CompactionEntry, Entry, Intent, MessageEntry, ResultsClearedEntry
-from outrider.log.log import PAGE
+from outrider.log.reader import PAGE
 from outrider.log.replay import Replay
 from outrider.log.transfer import export, import_session
 from outrider.providers.base import Request

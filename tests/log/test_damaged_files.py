@@ -568,6 +568,7 @@ def test_with_a_damaged_header_or_schema_it_works_or_refuses_and_is_saved(
     check_part(subtests, place, closed, chain(header, flips_of_page(closed, 1, 32)), part)
 
 
+@pytest.mark.long
 @parts
 def test_with_a_damaged_table_of_sessions_it_works_or_refuses_and_is_saved(
     subtests: pytest.Subtests, place: Path, closed: Original, part: int
@@ -579,6 +580,7 @@ def test_with_a_damaged_table_of_sessions_it_works_or_refuses_and_is_saved(
     check_part(subtests, place, closed, chain(rows, *cases), part)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("column", range(24))
 def test_a_session_with_a_column_of_another_type_is_refused_or_of_use(
     place: Path, closed: Original, column: int
@@ -620,6 +622,7 @@ def test_with_two_pages_swapped_it_works_or_refuses_and_is_saved(
     check_part(subtests, place, closed, swaps(closed, 32), part)
 
 
+@pytest.mark.long
 @parts
 def test_with_damage_beside_a_write_ahead_log_it_works_or_refuses_and_is_saved(
     subtests: pytest.Subtests, place: Path, torn: Original, part: int

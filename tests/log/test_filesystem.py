@@ -119,6 +119,13 @@ def test_a_disk_of_this_machine_is_none(kind: str) -> None:
     assert not re.fullmatch(NETWORK, kind)
 
 
+def test_a_share_of_windows_is_on_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "resolve", lambda self: self)
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert network_file_system(Path("\\\\server\\share\\log")) == "smb2"
+    assert network_file_system(Path("C:\\log")) == ""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's list of mounts")
 def test_this_machine_can_be_asked(tmp_path: Path) -> None:
     kind = kind_in_mountinfo(Path("/proc/self/mountinfo").read_text(), tmp_path.resolve())

@@ -294,6 +294,41 @@ async def test_another_process_takes_what_was_sent(log: Log) -> None:
 # Watching
 
 
+async def test_a_watcher_sees_every_change_until_it_stops(log: Log, other: Log) -> None:
+    looks = 0
+
+    def look_there(_: object) -> None:
+        nonlocal looks
+        looks += 1
+
+    assert log.inbox.questions() == []  # there is no log yet
+    watcher(log).look_soon()  # no one watches: nothing happens
+    stop = watcher(log).watch(look_there, lambda: False)
+    journal = log.create()
+    held = log.inbox.listen(journal.id)
+    name = await held.ask("call_1", BODY)
+    answers: list[Any] = []
+
+    def look_once(view: Any) -> None:
+        answers.append(held.answered(view, name))
+        if answers[-1]:
+            stop_looking()
+
+    stop_looking = held.watch(look_once, lambda: True)
+    await until_so(lambda: looks and answers)
+    other.inbox.answer(name, Answer("once"), "elsewhere")
+    await until_so(lambda: answers[-1])
+    before = looks
+    held.look_soon()
+    await until_so(lambda: looks > before)
+    stop()
+    seen = looks, len(answers)
+    stop_looking()  # once more, which is harmless
+    last = held.watch(lambda _: last(), lambda: True)
+    await until_so(lambda: not watcher(log)._watches)
+    assert (looks, len(answers)) == seen
+
+
 @pytest.mark.folder_only
 async def test_changes_of_other_processes_are_noticed(log: Log) -> None:
     noticed = 0
@@ -322,8 +357,12 @@ async def test_a_log_that_no_one_watches_has_no_timer_and_no_connection(held: He
     stop = held.watch(lambda _: None, lambda: False)
     await until_so(lambda: watcher(log)._connection)
     stop()
+    watcher(log).look_soon()
     assert watcher(log)._timer is None
     assert watcher(log)._connection is None
+    last = held.watch(lambda _: last(), lambda: False)
+    await until_so(lambda: not watcher(log)._watches)
+    assert watcher(log)._timer is None
 
 
 @pytest.mark.folder_only

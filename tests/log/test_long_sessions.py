@@ -19,7 +19,8 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, 
 from outrider.errors import LogError
 from outrider.log.copying import NOT_IN_THIS_COPY
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
-from outrider.log.log import PAGE, Log
+from outrider.log.log import Log
+from outrider.log.reader import PAGE
 from outrider.providers.testing.scripted import call
 from outrider.runtime.session import Session
 from tests.log import change, kinds_of, look, open_session
@@ -297,6 +298,7 @@ def test_a_reply_with_more_calls_than_a_page_has_room_for_is_taken_up_where_it_s
 # Many sessions
 
 
+@pytest.mark.long
 def test_a_list_of_many_sessions_is_quick_and_in_order(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
 

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message
 from outrider.log.log import Log
@@ -98,6 +100,7 @@ def check_whole(log: Log, name: str) -> list[Message]:
     return messages
 
 
+@pytest.mark.long
 def test_eight_processes_write_eight_sessions_of_one_log(tmp_path: Path) -> None:
     with ExitStack() as stack:
         processes = begin_together(stack, OWN, [(tmp_path, f"process {n}", TURNS) for n in range(8)])
@@ -136,6 +139,7 @@ def test_four_processes_fight_for_one_session_and_nothing_is_interleaved(tmp_pat
         assert own == [f"{number} says {won}.{part}" for won in range(ROUNDS) for part in range(2)]
 
 
+@pytest.mark.long
 def test_eight_processes_take_turns_in_eight_sessions(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         journals = [log.create() for _ in range(8)]

@@ -23,7 +23,7 @@ from outrider.cli import main
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.errors import LogError, NewerLogError, SessionHeldError, SessionLostError
-from outrider.log.entries import MessageEntry
+from outrider.log.entries import MessageEntry, SessionSettings
 from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
 from outrider.log.postgres import loop_writer
@@ -31,6 +31,7 @@ from outrider.log.postgres.address import Address
 from outrider.log.postgres.inbox import PostgresWatcher, _Watch
 from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
+from outrider.log.transfer import export, import_session
 from tests.lengths import only_long
 from tests.log import DEADLINE, Process, change, look, open_session, patch_everywhere, until, until_so
 from tests.log.proxy import Proxy
@@ -105,9 +106,10 @@ async def test_a_commit_whose_answer_is_lost_is_not_written_twice(far: Log, prox
     journal = far.create()
     for number in range(30):
         if number % 3 == 0:
-            proxy.swallows = True
-        await journal.write(entry(number)).finished()
-    assert texts(far, journal.id) == [str(number) for number in range(30)]
+            proxy.unanswered = f"entry {number}".encode()
+        await journal.write(entry(f"entry {number}")).finished()
+        assert not proxy.unanswered
+    assert texts(far, journal.id) == [f"entry {number}" for number in range(30)]
 
 
 async def test_writes_wait_while_the_network_is_cut_and_come_in_order(far: Log, proxy: Proxy) -> None:
@@ -138,19 +140,35 @@ async def test_a_network_that_stays_away_is_an_error_and_the_session_goes_on_lat
     assert texts(far, journal.id) == ["one", "two"]
 
 
-async def test_a_lost_answer_of_creating_opening_and_forking_leaves_one_session(far: Log, proxy: Proxy) -> None:
+async def test_a_lost_answer_of_creating_opening_forking_and_importing_leaves_one_session(
+    far: Log, proxy: Proxy
+) -> None:
     assert far.sessions() == []  # a log that was never reached does not wait for Postgres
-    for _ in range(5):
-        proxy.swallows = True
-        journal = far.create()
+    for _ in range(2):
+        name = os.urandom(16).hex()
+        proxy.unanswered = name.encode()
+        journal = far.create(id=name)
         journal.write_now(entry("hello"))
+        assert not proxy.unanswered
+        proxy.unanswered = b"COMMIT;"
+        child = far.open_child(os.urandom(16).hex(), SessionSettings(), journal, "call_1")
+        assert not proxy.unanswered
+        child.close()
         journal.close()
-        proxy.swallows = True
+        proxy.unanswered = far._token.encode()  # it is in the name of the holder
         far.open(journal.id).close()
-        proxy.swallows = True
+        assert not proxy.unanswered
+        proxy.unanswered = b"COMMIT;"
         copy = far.fork(journal.id)
+        assert not proxy.unanswered
         assert texts(far, copy) == ["hello"]
-    assert len(look(far, "SELECT id FROM session")) == 10
+        exported = [*export(far, journal.id)]
+        proxy.unanswered = b"COMMIT;"
+        imported = import_session(far, exported).id
+        assert not proxy.unanswered
+        assert imported != journal.id
+        assert texts(far, imported) == ["hello"]
+    assert len(look(far, "SELECT id FROM session")) == 8
     assert look(far, "SELECT session FROM event WHERE session NOT IN (SELECT number FROM session)") == []
 
 

@@ -14,7 +14,7 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.user_messages import user_messages
 from outrider.log.entries import CallResult, CompactionEntry, Entry, MessageEntry, ResultsClearedEntry, RewindEntry
-from outrider.log.log import PAGE
+from outrider.log.reader import PAGE
 from outrider.log.replay import Replay
 from outrider.log.resume import history_of
 from outrider.prompts import prompt

@@ -137,6 +137,7 @@ def without_time(rows: Iterable[Row]) -> set[tuple[int, int, str, bytes]]:
 # Undamaged
 
 
+@pytest.mark.sampled(1)
 @page_sizes
 def test_an_undamaged_file_gives_exactly_its_rows(tmp_path: Path, page_size: int) -> None:
     path = made(tmp_path / "log", events(4000), page_size)
@@ -291,6 +292,7 @@ def test_pages_with_a_reserved_part_are_read(tmp_path: Path, reserved: int) -> N
 # The write-ahead log
 
 
+@pytest.mark.sampled(1)
 @page_sizes
 def test_rows_that_are_only_in_the_log_come_back(tmp_path: Path, page_size: int) -> None:
     source = tmp_path / "source"
@@ -418,6 +420,7 @@ def test_a_header_that_is_wrong_about_the_page_size_is_not_believed(tmp_path: Pa
         assert found(path) == set(events(600))
 
 
+@pytest.mark.long
 def test_no_bit_of_the_header_matters(tmp_path: Path) -> None:
     rows = events(20)
     path = made(tmp_path / "log", rows, 512)
@@ -427,6 +430,7 @@ def test_no_bit_of_the_header_matters(tmp_path: Path) -> None:
         flip(path, bit // 8, bit % 8)
 
 
+@pytest.mark.long
 def test_every_truncation_gives_the_rows_on_the_pages_that_are_left(tmp_path: Path) -> None:
     rows = events(120)
     path = made(tmp_path / "log", rows, 512)
@@ -440,6 +444,7 @@ def test_every_truncation_gives_the_rows_on_the_pages_that_are_left(tmp_path: Pa
             assert left >= {row for row in rows if max(where[row]) < count}
 
 
+@pytest.mark.sampled(1)
 @page_sizes
 def test_a_lost_page_loses_only_its_own_rows(tmp_path: Path, page_size: int) -> None:
     rows = events(1000)
@@ -486,6 +491,7 @@ def test_flipped_bits_in_the_log_give_no_false_rows(logged: Path, seed: int) -> 
     assert len(left) > 50
 
 
+@pytest.mark.long
 def test_a_page_whose_head_is_damaged_still_gives_its_rows(tmp_path: Path) -> None:
     rows = [event(1, seq) for seq in range(30)]
     path = made(tmp_path / "log", rows)

@@ -7,7 +7,10 @@ import sqlite3
 import stat
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +20,16 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.passages import passages_of
 from outrider.conversation.search_query import SearchQuery, best, fold
+from outrider.errors import DamagedLogError, LogError
 from outrider.log import search
 from outrider.log.entries import CallResult, Entry, MessageEntry
 from outrider.log.log import Log
 from outrider.log.search import SearchIndex
+from outrider.log.sqlite import index_file
 from outrider.log.sqlite.passages import SqlitePassageTables
 from outrider.log.transfer import export, import_session
 from tests.lengths import examples
+from tests.log import change
 
 
 def turn(number: int, said: str = "", result: str = "") -> list[Entry]:
@@ -159,6 +165,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
 def test_any_text_is_a_query(log: Log, query: str) -> None:
     name = written(log, [*turn(1, 'a "quoted" OR b NEAR 😀 ab é'), MessageEntry(Message.user("text:abc % _ (x)"))])
@@ -203,6 +210,7 @@ def test_a_write_never_touches_the_index_and_only_the_owner_reads_it(log: Log) -
     assert found(log, "answer", name) == ["#8", "#4"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", ["garbage", "torn", "empty", "older", "missing", "table", "foreign"])
 @pytest.mark.folder_only
 def test_a_damaged_missing_or_old_index_is_built_again(log: Log, damage: str) -> None:
@@ -286,6 +294,76 @@ def test_forks_imports_and_other_logs_are_searched_as_they_are(log: Log, tmp_pat
     assert replaced not in {fork, name}
     assert found(log, '"third zebra"', fork) == []
     assert found(log, '"first zebra"', fork) == ["#1"]
+
+
+@pytest.mark.parametrize("when", ["between steps", "in a step", "at the end"])
+def test_a_session_that_is_deleted_while_it_is_searched_is_not_found(
+    log: Log, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr(search, "STEP_ROWS", 2)
+    name = written(log, [*turn(1, "the first zebra"), *turn(2, "the second zebra")])
+
+    def progress(done: int, total: int) -> None:
+        if when == "between steps" and done < total:
+            change(log, "DELETE FROM session")
+        if when == "at the end" and done == total:
+            change(log, "DELETE FROM event")
+
+    def searchable(*of: Any) -> str:
+        if when == "in a step":
+            change(log, "DELETE FROM session")
+        return text_of(*of)
+
+    text_of = SearchIndex._searchable
+    monkeypatch.setattr(SearchIndex, "_searchable", searchable)
+    assert log.search("second", name, progress=progress) == []
+
+
+def test_a_damaged_entry_is_reported_by_a_search_that_finds_it(log: Log) -> None:
+    name = written(log, [*turn(1, "the first zebra"), *turn(2, "the second zebra")])
+    assert found(log, "zebra", name) == ["#5", "#1"]
+    change(log, "UPDATE event SET body = '{}' WHERE seq = 2")
+    assert found(log, "second", name) == ["#5"]
+    with pytest.raises(DamagedLogError, match="entry 2"):
+        log.search("first", name)
+
+
+def test_steps_are_as_small_as_their_bytes_ask(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "STEP_BYTES", 50)
+    names = [written(log, turn(number)) for number in range(3)]
+    steps: list[int] = []
+    hits = log.search("answer", progress=lambda done, total: steps.append(done))
+    assert {hit.session for hit in hits} == set(names)
+    assert max(b - a for a, b in pairwise([0, *steps])) == 1
+
+
+@pytest.mark.folder_only
+def test_an_index_that_another_process_uses_is_waited_for_and_not_built_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = written(log, turn(1))
+    log.delete(written(log, turn(2)))  # of which there is nothing to forget
+    assert found(log, "answer", name)
+    index = log.folder / "search.db"
+    before = index.read_bytes()
+    doomed = written(log, turn(3))
+    log.delete(doomed)
+    is_current, looks = index_file.IndexFile._is_current, 0
+
+    def built_meanwhile(*of: Any) -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 1 and is_current(*of)
+
+    with monkeypatch.context() as late:
+        late.setattr(index_file.IndexFile, "_is_current", built_meanwhile)
+        assert found(log, "answer", name)
+    assert index.read_bytes() == before
+    monkeypatch.setattr(index_file, "BUSY_SECONDS", 0.0)
+    with closing(sqlite3.connect(index)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LogError, match=r"search.db is in use .*; try again"):
+            log.search("answer", name)
 
 
 def test_a_long_session_is_indexed_in_steps_and_an_interruption_loses_none(

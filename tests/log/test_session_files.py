@@ -392,6 +392,7 @@ def test_where_there_are_no_files_none_are_removed(log: Log) -> None:
 # Another process, another provider
 
 
+@pytest.mark.sampled(2)
 @each(*ONE_EACH)
 async def test_a_file_reaches_another_provider_after_a_reload_in_another_process(
     log: Log, case: Case, tmp_path: Path

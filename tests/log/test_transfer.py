@@ -377,6 +377,7 @@ def test_a_broken_line_anywhere_leaves_nothing(log: Log, other: Log, talk: str) 
     assert other.messages(talk) == log.messages(talk)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("lines", "said"),
     [

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,10 @@ from outrider.log.entries import (
     encode,
 )
 from outrider.log.log import Log
+from outrider.log.summary import Indexable
 from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, UsageSums
+from outrider.log.used import context_used
+from tests.log import change
 
 NOON = 1_700_000_100.0
 
@@ -191,15 +195,57 @@ def test_the_index_of_another_log_is_not_believed(log: Log, tmp_path: Path) -> N
     assert requests(log) == 1
 
 
-@pytest.mark.folder_only
 def test_damaged_entries_are_left_out(log: Log) -> None:
-    name = written(log, *(reply(1) for _ in range(5)))
+    name = written(log, *(reply(tokens) for tokens in range(5)))
     log.close()
-    with sqlite3.connect(log.folder / "log.db") as connection:
-        connection.execute("UPDATE event SET body = '{}' WHERE seq IN (3, 6)")
-    connection.close()
+    change(log, "UPDATE event SET body = (SELECT body FROM event WHERE seq = 2) WHERE seq IN (3, 6)")
     assert requests(log) == 3
-    assert requests(Log(log.folder)) == len(log.turns(name)) == 3
+    assert requests(Log(log.location)) == len(log.turns(name)) == 3
+
+
+def test_a_log_without_sessions_has_used_nothing(log: Log) -> None:
+    report = log.used("model")
+    assert (report.progress.is_complete, report.sums) == (True, [])
+
+
+def test_a_session_that_is_deleted_while_it_is_added_up_does_not_count(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(log, reply(1))
+    doomed = written(log, reply(2), reply(3))
+    listed = log._backend.indexable
+
+    def deleted_then(*of: Any) -> list[Indexable]:
+        found = listed(*of)
+        monkeypatch.undo()
+        Log(log.location).delete(doomed)
+        return found
+
+    monkeypatch.setattr(log._backend, "indexable", deleted_then)
+    assert requests(log) == 1
+
+
+def test_who_has_no_time_to_wait_for_another_thread_gets_what_there_is(log: Log) -> None:
+    written(log, reply(1))
+    with log._usage._updating:
+        report = log.used("model", seconds=0.0)
+    assert (report.progress.is_complete, report.sums) == (False, [])
+
+
+def test_the_context_is_that_of_the_newest_reply_or_compaction(log: Log) -> None:
+    name = written(log, MessageEntry(Message.user("Hello.")))
+    assert context_used(log.newest(name)) is None
+    written(log, reply(100), MessageEntry(Message.user("More.")), name=name)
+    assert context_used(log.newest(name)) == 101
+    written(log, CompactionEntry(Message.user("A summary."), 0, tokens_after=20), name=name)
+    assert context_used(log.newest(name)) == 20
+    assert requests(log) == 1  # messages of the user have used nothing
+
+
+def test_sums_are_merged_field_by_field() -> None:
+    sums = UsageSums(1, 2, 3, 4, 0.5, 0.25, 1)
+    sums.merge(UsageSums(10, 20, 30, 40, 5.0, 2.5, 10))
+    assert sums == UsageSums(11, 22, 33, 44, 5.5, 2.75, 11)
 
 
 def test_numbers_that_no_model_reports_do_not_break_the_sums(log: Log) -> None:

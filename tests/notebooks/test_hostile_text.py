@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider import Agent, Attachment, MemoryStore, Message, RunResult, ScriptedModel, Session, Usage
-from outrider.conversation.html import MOST_MESSAGES, conversation_html, message_html
+from outrider.conversation.html import LONGEST_TEXT, MOST_MESSAGES, conversation_html, message_html
 from outrider.conversation.messages import (
     AttachmentBlock,
     ServerToolResultBlock,
@@ -18,8 +18,18 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.events import Notice, RunFinished, SubagentStarted, TextDelta, ToolFinished, ToolProgress, ToolStarted
+from outrider.events import (
+    Notice,
+    ReplyDiscarded,
+    RunFinished,
+    SubagentStarted,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
 from outrider.runtime.live_view import LiveView
+from outrider.runtime.run_view import MOST_LINES, RunView
 
 TAGS = {"div", "b", "i", "p", "pre", "code", "details", "summary", "small", "br", "img", "strong", "em", "s", "a"}
 TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "table", "thead", "tbody", "tr"}
@@ -153,3 +163,32 @@ def test_long_conversations_and_texts_are_shortened() -> None:
     html = conversation_html([Message.user("x" * 100_000)] * (MOST_MESSAGES + 5))
     assert "5 earlier messages" in html
     assert len(html) < MOST_MESSAGES * 25_000
+
+
+def test_long_texts_and_files_elsewhere_are_shown_as_text() -> None:
+    long = message_html(Message.assistant("**no** " * LONGEST_TEXT), None)
+    assert "<strong>" not in long
+    check(long)
+    remote = Attachment.from_url("https://example.com/<b>.pdf", name="<i>a.pdf")._repr_html_()
+    assert "<p>📎 &lt;i&gt;a.pdf <code>https://example.com/&lt;b&gt;.pdf</code></p>" in remote
+    check(remote)
+
+
+def test_a_live_view_has_the_newest_lines_and_no_text_of_a_discarded_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = RunView()
+    shown: list[str] = []
+    monkeypatch.setattr(view, "_show", lambda: shown.append(f"{view._text} {' '.join(view._lines)}"))
+    for number in range(MOST_LINES + 1):
+        view(ToolStarted(f"c{number}", "look", {}, "read"))
+    view(TextDelta("half a wo"))
+    view(ReplyDiscarded("torn"))
+    assert (view._text, len(view._lines), "c0" in view._lines) == ("", MOST_LINES, False)
+    view(RunFinished("done", 1, Usage(), "All.", ""))
+    assert shown[-1].startswith("All. c1 c2")
+
+
+def test_a_stored_picture_is_shown_and_one_that_is_missing_is_named() -> None:
+    store = MemoryStore()
+    picture = store.put(Attachment(b"\x89PNG\r\n\x1a\n", "image/png", name="a.png"))
+    assert 'src="data:image/png;base64,iVBORw0KGgo=' in message_html(Message.user(picture), store)
+    assert "is not in the attachment store" in message_html(Message.user(picture), MemoryStore())

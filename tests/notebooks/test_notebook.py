@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 SETUP = """
 import io
@@ -39,12 +37,16 @@ CELLS = [
     "live = await agent().run('Plot the sales.', observer=LiveView())",
 ]
 
+pytestmark = pytest.mark.long  # the libraries of notebooks take seconds to import
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sales_report.ipynb"
 FOLDERS = ("OUTRIDER_HOME", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR")
 
 
 def executed(notebook: Any, folder: Path) -> list[list[str]]:
     """Return the HTML that each cell shows, executed by a kernel of its own."""
+    from nbclient import NotebookClient  # as nbformat, it takes seconds
+
     with pytest.MonkeyPatch.context() as patch:
         for variable in FOLDERS:
             patch.setenv(variable, str(folder / variable))
@@ -56,11 +58,15 @@ def executed(notebook: Any, folder: Path) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    import nbformat
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (SETUP, *CELLS)])
     return executed(notebook, tmp_path_factory.mktemp("notebook"))[1:]
 
 
 def test_the_example_runs_and_shows_its_chart(tmp_path: Path) -> None:
+    import nbformat
+
     notebook = nbformat.read(EXAMPLE, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)
     *_, live, result = executed(notebook, tmp_path)

@@ -318,6 +318,7 @@ STREAMS: dict[str, tuple[bytes, list[Any], StopReason]] = {
 each_stream = pytest.mark.parametrize(("data", "blocks", "stop"), STREAMS.values(), ids=list(STREAMS))
 
 
+@pytest.mark.sampled(10)
 @each_stream
 async def test_a_reply_is_the_same_however_its_bytes_arrive(data: bytes, blocks: list[Any], stop: StopReason) -> None:
     asked = request()

@@ -93,6 +93,7 @@ async def test_a_refused_effort_ends_the_run_with_the_sentence(monkeypatch: pyte
     assert "openai/gpt-4o has no effort that could be set; leave effort out" in result.error
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prefix", ["anthropic", "openai", "openai-chat", "gemini"])
 @pytest.mark.parametrize("tier", tiers.TIERS)
 def test_the_vendor_s_types_take_every_level_of_every_tier(prefix: str, tier: str) -> None:

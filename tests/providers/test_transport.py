@@ -19,7 +19,8 @@ from outrider.conversation.store import MemoryStore
 from outrider.errors import AuthenticationError, ProviderError, RequestRefusedError, UnavailableError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request
-from outrider.providers.transport import CA_VARIABLES, ErrorResponse, Timeouts, Transport, retry_delay
+from outrider.providers.network import CA_VARIABLES
+from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
 from tests.adapters import ONE_EACH, Case, each

@@ -59,6 +59,7 @@ def test_what_is_added_breaks_nothing(check: ModuleType) -> None:
     assert check.unnamed_breaks(OLD, new, "") == []
 
 
+@pytest.mark.long
 def test_the_page_of_the_api_has_every_public_name(check: ModuleType) -> None:
     import outrider
 

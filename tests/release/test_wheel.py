@@ -78,6 +78,7 @@ def test_in_an_environment_of_its_own_all_of_it_imports_and_the_demo_runs(
     assert not [*elsewhere.iterdir()]
 
 
+@pytest.mark.long
 def test_every_package_that_is_imported_anywhere_is_declared_and_none_in_vain() -> None:
     found = {name for path in (ROOT / "src").rglob("*.py") for name in _imported(path)} - {"outrider"}
     found -= {"typing_extensions", "keyring"}  # for type checkers only, which bring it; used where it is installed

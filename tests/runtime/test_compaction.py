@@ -12,12 +12,21 @@ import pytest
 from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session, tool
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, ToolUseBlock
-from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError, SessionCancelledError
-from outrider.events import Compacted, CompactionStarted, Event, ResultsCleared
+from outrider.errors import (
+    ContextExceededError,
+    ConversationError,
+    RequestRefusedError,
+    SessionCancelledError,
+    UnavailableError,
+)
+from outrider.events import Compacted, CompactionStarted, Event, ResultsCleared, Retrying
 from outrider.log.entries import CompactionEntry
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, Step, call
 from outrider.providers.windows import message_tokens
+from outrider.runtime.answer_schema import Answer, AnswerSchema
+from outrider.runtime.retry import Retry
+from outrider.runtime.summary import newest_words, summary_message, summary_without_model
 
 SUMMARY = "## Goal\nCount the files."
 
@@ -320,3 +329,111 @@ async def test_the_parts_of_a_context_are_its_whole_also_where_a_server_counts_l
     usage = session.context
     assert usage.system + usage.tools + usage.files + usage.conversation == usage.used
     assert 0 < usage.system <= usage.used
+
+
+def test_a_reply_takes_at_most_half_of_the_window_and_a_summary_what_is_left() -> None:
+    model = ScriptedModel(working(20), window=8_000)
+    session = session_with(model)
+    session.agent = session.agent.replace(max_tokens=6_000)
+    assert asyncio.run(session.run("Count the files.")).status == "done"
+    replies = {request.settings.max_tokens for request in model.requests if not is_summary_request(request)}
+    summaries = {request.settings.max_tokens for request in model.requests if is_summary_request(request)}
+    assert replies == {4_000}
+    assert all(longest and longest < 4_000 for longest in summaries)
+    assert summaries
+
+
+def test_a_prompt_that_fills_the_window_is_an_error_that_says_so() -> None:
+    result = asyncio.run(Agent(ScriptedModel(["Hi."], window=8_000)).run("Read this. " * 4_000))
+    assert result.status == "error"
+    assert "the newest messages alone are too long; send less at once" in result.error
+
+
+def test_results_are_cleared_if_there_is_nothing_else_to_compact() -> None:
+    def step(request: Request) -> Step:
+        if sent_tokens(request) > 400:
+            error = ContextExceededError("prompt is too long")
+            error.window = 100_000  # so all messages are among the newest
+            return error
+        return call("look", number=1) if len(request.messages) == 1 else "Done."
+
+    seen: list[Event] = []
+    model = ScriptedModel(step)
+    assert asyncio.run(session_with(model, seen).run("Count the files.")).text == "Done."
+    assert [type(event) for event in seen if isinstance(event, Compacted | ResultsCleared)] == [ResultsCleared]
+
+
+@pytest.mark.parametrize("reply", [ContextExceededError("prompt is too long"), ""])
+def test_a_model_that_writes_no_summary_however_short_the_request_is(reply: Step) -> None:
+    steps = working(12)
+    model = ScriptedModel(lambda request: reply if is_summary_request(request) else steps(request), window=8_000)
+    session = session_with(model)
+    assert asyncio.run(session.run("Count the files.")).status == "done"
+    sizes = [len(request.messages) for request in model.requests if is_summary_request(request)]
+    assert len(set(sizes)) > 1  # it was asked again with less
+    assert "No summary could be written by the model" in model.requests[-1].messages[0].text
+
+
+def test_a_refusal_after_compactions_that_did_not_help_ends_the_run() -> None:
+    def step(request: Request) -> Step:
+        if is_summary_request(request):
+            return SUMMARY
+        return ContextExceededError("prompt is too long") if len(model.requests) > 25 else call("peek", number=1)
+
+    def peek(number: int) -> str:
+        """Look for a moment."""
+        return f"{number} " * 20
+
+    seen: list[Event] = []
+    model = ScriptedModel(step, window=8_000)
+    agent = Agent(model, tools=[peek], limits=Limits(max_turns=40, max_repeats=None), system="Be brief. " * 2_200)
+    result = asyncio.run(Session(agent, observer=seen.append).run("Look."))
+    assert (result.status, "prompt is too long" in result.error) == ("error", True)
+    assert sum(isinstance(event, Compacted) for event in seen) == 2
+
+
+def test_without_a_threshold_nothing_is_compacted() -> None:
+    seen: list[Event] = []
+    agent = Agent(
+        ScriptedModel(working(12), window=8_000),
+        tools=[look],
+        limits=Limits(max_turns=None, max_repeats=None),
+        compaction=Compaction(threshold=None),
+    )
+    asyncio.run(agent.run("Count the files.", observer=seen.append))
+    assert not any(isinstance(event, Compacted) for event in seen)
+    with pytest.raises(ValueError, match=r"compaction.threshold is 2; it must be a share: over 0, at most 1"):
+        Compaction(threshold=2)
+
+
+def test_a_summary_is_asked_for_without_the_schema_of_answers_and_again_after_an_error() -> None:
+    steps = working(12)
+    seen: list[Event] = []
+
+    def step(request: Request) -> Step:
+        if is_summary_request(request) and not any(isinstance(event, Retrying) for event in seen):
+            return UnavailableError("overloaded", retryable=True, retry_after=0.0)
+        return steps(request)
+
+    model = ScriptedModel(step, window=8_000)
+    session = session_with(model, seen)
+    session.agent = session.agent.replace(
+        answer=AnswerSchema({"type": "object"}, lambda text: Answer(text, text)), retry=Retry(seconds=5)
+    )
+    asyncio.run(session.run("Count the files."))
+    schemas = {is_summary_request(request): request.output_schema for request in model.requests}
+    assert schemas == {False: {"type": "object"}, True: None}
+    assert any(isinstance(event, Retrying) for event in seen)
+
+
+def test_a_summary_without_a_model_keeps_what_can_be_said() -> None:
+    former = summary_message("Old.", None, [Message.user("first words")], (), 400)
+    told = summary_without_model(former, [Message.assistant("Yes.")], 400)
+    assert "## Earlier summary" in told
+    assert "## User's words" not in told
+    assert "## Files" not in told
+    assert summary_message("New.", None, [Message.assistant("Yes.")], (), 400).content[1:] == ()
+    long = [Message.user("one"), Message.user("word " * 1_000)]
+    assert newest_words(None, long, 20).startswith("> word word")
+    assert "one" not in newest_words(None, long, 20)
+    assert newest_words(None, [Message.user("word " * 1_000), Message.user("one")], 20) == "> one"

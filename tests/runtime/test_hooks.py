@@ -10,7 +10,7 @@ import pytest
 from outrider import Agent, HookResult, Hooks, Log, ScriptedModel, Session, with_subagents
 from outrider.errors import ConversationError, HookBlockedError
 from outrider.providers.testing.scripted import call
-from outrider.runtime.events import Notice, ToolStarted
+from outrider.runtime.events import Event, Notice, ToolStarted
 from outrider.runtime.hooks import (
     AfterTool,
     BeforeCompaction,
@@ -160,6 +160,19 @@ async def test_a_compaction_is_prevented() -> None:
         await session.run(prompt)
     with pytest.raises(ConversationError, match="a hook prevents the compaction: keep it"):
         await session.compact()
+
+
+async def test_a_hook_may_remark_on_a_compaction() -> None:
+    async def remark(event: BeforeCompaction) -> HookResult:
+        return HookResult(note="here it comes")
+
+    seen: list[Event] = []
+    session = agent(["One " * 500, "Two " * 500, "Three " * 500, "A summary."], before_compaction=remark).session()
+    session.observe(seen.append)
+    for prompt in ("a" * 4000, "b" * 4000, "c" * 4000):
+        await session.run(prompt)
+    await session.compact()
+    assert Notice("here it comes") in seen
 
 
 async def test_a_sub_agent_stops_with_its_own_event() -> None:

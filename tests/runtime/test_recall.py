@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import (
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.log.entries import CallResult, MessageEntry
 from outrider.log.log import Log
@@ -218,3 +226,24 @@ def test_both_forms_of_a_past_read_the_same(tmp_path: Path) -> None:
                 (hit.reference, hit.kind, hit.snippet) for hit in logged.search(query, 20, "", lambda *_: None)
             ]
         journal.close()
+
+
+def test_reasoning_and_what_the_api_ran_are_read_and_a_stored_text_by_its_hash() -> None:
+    store = MemoryStore()
+    listing = store.put(Attachment(b"a listing", "text/plain"))
+    messages = [
+        Message.user("Look it up.", listing),
+        Message.assistant(
+            ThinkingBlock("It may be in the manual."),
+            ThinkingBlock(""),
+            ServerToolUseBlock("s1", "web_search", {"query": "port"}),
+            ServerToolResultBlock("s1", "The port is 5433."),
+            "It is 5433.",
+        ),
+    ]
+    around = Around(RememberedPast("s", lambda: messages, store), store)
+    assert around.recall(reference="#2").text.splitlines() == [
+        *("[reasoning]", "It may be in the manual.", "", "[call]", 'web_search {"query":"port"}', ""),
+        *("[result]", "The port is 5433.", "", "[assistant]", "It is 5433."),
+    ]
+    assert around.recall(reference=f"attachment:{listing.sha256}").text == "a listing"

@@ -63,6 +63,7 @@ def names(request: Request) -> list[str]:
     return [spec.name for spec in request.tools]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", ["log", *only_long("memory")])
 @pytest.mark.parametrize("clear_at", [None, 0.6], ids=["compacted", "cleared"])
 def test_every_fact_from_before_the_cuts_is_found_and_read(tmp_path: Path, place: str, clear_at: float | None) -> None:

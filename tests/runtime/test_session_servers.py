@@ -252,6 +252,7 @@ def many(**options: Any) -> list[StdioServer]:
     return [scripted(f"server{number}", more_tools=100, **options) for number in range(10)]
 
 
+@pytest.mark.long
 async def test_a_thousand_tools_stay_within_their_share() -> None:
     def find(request: Any) -> Step:
         return call("search_tools", query="frobnicate the widget number 42 of server7")

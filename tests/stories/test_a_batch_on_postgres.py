@@ -96,6 +96,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tasks", "workers", "kills"), [(16, 2, 1), *only_long((500, 4, 2))])
 @pytest.mark.timeout(400)
 async def test_each_receipt_is_booked_and_reported_once_though_workers_are_killed(

@@ -155,7 +155,7 @@ async def finish_in_the_suites_editor(day: Day, server: ModelServer, session: st
 
 
 async def finish_with_the_official_sdk(day: Day, server: ModelServer, session: str) -> Seen:
-    python = installing.pypi_client("agent-client-protocol==0.12.1")
+    python = installing.python_sdk()
     agent = json.dumps([sys.executable, "-m", "outrider", "acp", "--permissions", "all", "--lean"])
     prompts = json.dumps([EVENING, "/compact", LAST])
     client = [str(python), str(HERE / "loading_client.py"), agent, session, str(day.project), prompts]

@@ -37,6 +37,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 async def test_files_of_a_tool_reach_each_api_in_its_own_form_and_are_no_part_of_the_history_on_disk(
     project: Path, own_data_folder: Path
 ) -> None:

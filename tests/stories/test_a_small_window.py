@@ -106,6 +106,7 @@ async def run_through(case: Case, model: SmallWindow, seen: list[Event]) -> RunR
         return await Session(agent, observer=seen.append).run("Look at every file, and remember the codes.")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("case", "turns"), [(ONE_EACH[0], TURNS), *((case, 50) for case in ONE_EACH[1:]), *only_long(*AT_LENGTH)]
 )
@@ -127,6 +128,7 @@ async def test_two_hundred_turns_fit_into_a_small_window(case: Case, turns: int)
     assert changes < turns // 3
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("outrider.runtime.recall") is None, reason="there is no Recall tool yet")
 async def test_every_fact_from_before_the_cuts_is_recalled() -> None:
     case = ONE_EACH[0]

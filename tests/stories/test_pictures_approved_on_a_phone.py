@@ -44,6 +44,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 async def test_a_picture_of_a_server_is_allowed_and_another_denied_on_a_phone(
     browser: Browser,  # noqa: F811 - the fixture
     project: Path,

@@ -31,6 +31,7 @@ def greet(name):
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_a_task_a_queued_message_and_a_background_command(size: tuple[int, int], tmp_path: Path) -> None:
     columns, lines = size

@@ -80,7 +80,7 @@ async def test_an_editor_watches_and_another_one_sees_the_same_later(project: Pa
 @pytest.mark.long
 async def test_an_editor_of_another_maker_sees_the_same_later(project: Path) -> None:
     """With the official Python SDK of the protocol, in a process of its own."""
-    python = installing.pypi_client("agent-client-protocol==0.12.1")
+    python = installing.python_sdk()
     async with (
         ModelServer(WORK[2:]) as server,
         introduced(**answered_by(server)) as editor,

@@ -218,6 +218,7 @@ async def test_a_catastrophic_pattern_takes_no_time(pattern: str) -> None:
     assert len(told.text) < 2_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [

@@ -22,6 +22,7 @@ from outrider.runtime.limits import Limits
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult, as_result
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, make_tool
 from tests.watching import Watched, last_results
@@ -458,3 +459,10 @@ def test_a_value_that_contains_itself_and_a_file_ends() -> None:
 def test_without_a_store_a_context_has_no_stored_files() -> None:
     with pytest.raises(AttachmentError, match="this session has no stored files"):
         context().stored("ab" * 32)
+
+
+def test_a_server_tool_that_no_api_would_take_is_refused() -> None:
+    with pytest.raises(ToolDefinitionError, match="'web_surf' is not a server tool; they are web_search, "):
+        ServerTool(name="web_surf")  # type: ignore[arg-type]
+    with pytest.raises(ToolDefinitionError, match="allowed_domains and blocked_domains; APIs take one of them"):
+        ServerTool(name="web_search", allowed_domains=["a.org"], blocked_domains=["b.org"])

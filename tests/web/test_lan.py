@@ -31,6 +31,7 @@ async def lan_servers() -> AsyncIterator[tuple[Server, Server]]:
         yield Server(program, links[0]), Server(program, links[1])
 
 
+@pytest.mark.long
 async def test_a_browser_in_the_local_network_is_let_in_by_its_link(browser: Browser) -> None:
     with default_log() as log:
         await session(log, "What is 2+2?", ["4"])

@@ -93,6 +93,7 @@ async def test_the_form_of_a_server_is_filled_in(browser: Browser, tmp_path: Pat
         }
 
 
+@pytest.mark.long
 async def test_the_form_of_a_server_is_declined(browser: Browser, tmp_path: Path) -> None:
     async with web_server() as server, holder("form", "Send it", mode="all", folder=tmp_path) as program:
         name = (await program.line("^session (.+)"))[1]
@@ -107,6 +108,7 @@ async def test_the_form_of_a_server_is_declined(browser: Browser, tmp_path: Path
         assert json.loads(result.text)["answers"]["who"] == {"action": "decline"}
 
 
+@pytest.mark.long
 async def test_a_reply_grows_in_two_browsers_at_once(browser: Browser, tmp_path: Path) -> None:
     async with web_server() as server, holder("stream", folder=tmp_path) as program:
         name = (await program.line("^session (.+)"))[1]

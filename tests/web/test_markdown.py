@@ -61,6 +61,7 @@ def test_any_text_becomes_known_elements(text: str) -> None:
     check(render(text))
 
 
+@pytest.mark.long
 def test_deeply_nested_markdown_is_shown() -> None:
     assert render("> " * 5_000 + "x")
     assert render("[" * 50_000)

@@ -133,6 +133,7 @@ async def test_hostile_content_stays_text_everywhere(browser: Browser) -> None:
         assert await page.locator("main script, main svg, main iframe, main object").count() == 0
 
 
+@pytest.mark.long
 async def test_a_pdf_is_shown_as_pictures(browser: Browser) -> None:
     pages = [Image.new("RGB", (200, 280), colour) for colour in ("white", "blue")]
     data = io.BytesIO()

@@ -134,8 +134,7 @@ def _block(block: Block, role: str, store: AttachmentStore | None, results: Mapp
             return folded("❌ result" if block.is_error else "↩ result", _result(block, store))
         case ServerToolResultBlock():
             return folded("❌ result" if block.is_error else "↩ result", preformatted(block.text))
-        case AttachmentBlock():
-            return _stored(block, store)
+    return _stored(block, store)
 
 
 def _call(

@@ -39,6 +39,8 @@ class Journal:
         """Its rows at the time of opening."""
         self.is_new = False
         """Whether this holder has created the session and written nothing yet: then there is nothing to resume."""
+        self._stored = settings
+        """The settings on disk, without those of writes that are under way."""
         self._fence = fence
         self._backend = backend
         self._release = release
@@ -47,7 +49,7 @@ class Journal:
 
     def write(self, *entries: Entry) -> PendingWrite:
         """Queue entries, all or none. The write is done when they are on disk, and fails only with a LogError."""
-        new, before = self.files.pop_new(), self.settings
+        new = self.files.pop_new()
         try:
             append = self._append([*new, *entries] if new else entries)
             write = self._backend.submit(append)
@@ -56,7 +58,7 @@ class Journal:
         else:
             if append.update.settings_changed:  # at once: another write may follow before this one is on disk
                 self.settings = append.update.settings
-                write.then(lambda: self._take_back(append, before) if write.error else None)
+                write.then(lambda: self._settle(append, write))
         if new:
             write.then(lambda: self.files.restore_new(new) if write.error else None)
         return write
@@ -71,7 +73,7 @@ class Journal:
             self.files.restore_new(new)
             raise
         if append.update.settings_changed:
-            self.settings = append.update.settings
+            self.settings = self._stored = append.update.settings
 
     def appending(self, *entries: Entry) -> Append:
         """Return entries to append, to combine with others in one commit."""
@@ -88,6 +90,8 @@ class Journal:
         self.is_new = False
         return Append(self.extent.session, self._fence, entries, self.settings)
 
-    def _take_back(self, append: Append, before: SessionSettings) -> None:
-        if self.settings is append.update.settings:
-            self.settings = before
+    def _settle(self, append: Append, write: PendingWrite) -> None:
+        if write.error is None:
+            self._stored = append.update.settings
+        elif self.settings is append.update.settings:
+            self.settings = self._stored

@@ -161,10 +161,9 @@ class SearchIndex:
 
     def _original(self, entry: Entry, hit: Hit) -> str:
         reader = PassageReader(hit.message - 1, {hit.reference: hit.tool})
-        for passage in _passages(entry, reader):
-            if (passage.reference, passage.kind) == (hit.reference, hit.kind):
-                return self._text(hit.session, passage)[:MAX_TEXT]
-        return ""
+        wanted = hit.reference, hit.kind
+        found = (each for each in _passages(entry, reader) if (each.reference, each.kind) == wanted)
+        return next((self._text(hit.session, each) for each in found), "")[:MAX_TEXT]
 
     def _entries(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Entry]:
         found = self._log.rows_at(list(places))

@@ -8,9 +8,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -30,6 +29,7 @@ from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
 from outrider.providers.keys import found_key
 from outrider.providers.message_parts import NO_FILES, Family, File, Title, UserMessage
+from outrider.providers.network import host_name
 from outrider.providers.output_schemas import Dialect, expressed
 from outrider.providers.prepared_request import PreparedRequest
 from outrider.providers.prices import context_tokens, with_cost
@@ -141,12 +141,12 @@ class ApiProvider(ABC):
     @property
     def host(self) -> str:
         """The host of the base URL. Empty if that is not a URL; the request will report it."""
-        return _host_of(self.base_url)
+        return host_name(self.base_url)
 
     @property
     def searches_tools(self) -> bool:
         """Whether the API searches deferred tools itself. Servers that only resemble it drop such tools silently."""
-        is_vendor = self.host == urlsplit(self.default_base).hostname
+        is_vendor = self.host == host_name(self.default_base)
         said = partial(is_overridden, self.prefix, self.model, self.base_url, "tool_search")
         return self.capabilities.tool_search and (is_vendor or said())
 
@@ -161,18 +161,15 @@ class ApiProvider(ABC):
     @property
     def reply_tokens(self) -> int:
         """The longest reply in tokens, if the agent sets no limit: at most a quarter of the context window."""
-        window = self.capabilities.context_tokens
-        return min(self.capabilities.output_tokens, window // 4) if window else self.capabilities.output_tokens
+        longest, window = self.capabilities.output_tokens, self.capabilities.context_tokens
+        return min(longest, window // 4) if window else longest
 
     @property
     def _memory_key(self) -> str:
         """The key for rendered messages in the session's memory. It contains all that their bytes depend on."""
-        capabilities, key = self._cached_key
-        if capabilities is not self.capabilities:
-            capabilities = self.capabilities
-            key = f"{self.name} {self.base_url} {hash(capabilities)}"
-            self._cached_key = capabilities, key
-        return key
+        if self._cached_key[0] is not self.capabilities:
+            self._cached_key = self.capabilities, f"{self.name} {self.base_url} {hash(self.capabilities)}"
+        return self._cached_key[1]
 
     @property
     def key(self) -> str:
@@ -399,11 +396,3 @@ class ApiProvider(ABC):
         """Return the error class for a status, and a sentence that says what to do."""
         variable = next(iter(self.key_variables), "api_key")
         return classified(status, message, label=self.label, model=self.model, key_variable=variable)
-
-
-@lru_cache(maxsize=64)
-def _host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterable
 from urllib.parse import urlsplit, urlunsplit
 
-from outrider.providers.transport import CA_VARIABLES
+from outrider.providers.network import CA_VARIABLES
 
 
 def set_among(names: Iterable[str]) -> list[str]:

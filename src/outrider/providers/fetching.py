@@ -19,7 +19,7 @@ import msgspec
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, OutriderError
 from outrider.providers.addresses import Resolve, is_literal, is_local_name, public_socket, system_resolver, why_private
-from outrider.providers.transport import environment_proxies, proxy_for, tls_context
+from outrider.providers.network import environment_proxies, proxy_for, tls_context
 from outrider.text import human_size
 from outrider.version import __version__
 

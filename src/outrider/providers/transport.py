@@ -7,7 +7,6 @@ import contextlib
 import math
 import os
 import ssl
-import sys
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -20,6 +19,7 @@ import msgspec
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.addresses import is_literal, is_local_name, public_socket, why_private
 from outrider.providers.body import Body, Pieces
+from outrider.providers.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
 
 if TYPE_CHECKING:
     import aiohttp
@@ -31,7 +31,6 @@ DRAIN_TIMEOUT = 0.2
 MAX_ERROR_BYTES = 64 * 1024
 REFUSED_SECONDS = 10.0
 """Seconds of retries when no server listens at an address."""
-CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 class Timeouts(msgspec.Struct, frozen=True):
@@ -122,9 +121,9 @@ class Transport:
                     while chunk := await response.content.readany():
                         total += len(chunk)
                         if total > MAX_RESPONSE_BYTES:
-                            raise ProviderError(f"the response of {_host(url)} is too large for a reply")
+                            raise ProviderError(f"the response of {shown_host(url)} is too large for a reply")
                         if client.time() > deadline:  # as long again would not help
-                            raise UnavailableError(f"{_host(url)} took too long to respond: the stream has no end")
+                            raise UnavailableError(f"{shown_host(url)} took too long to respond: the stream has no end")
                         yield chunk
                 except GeneratorExit:  # the caller has the whole reply
                     await _drain(response)
@@ -302,67 +301,19 @@ async def _error_response(response: aiohttp.ClientResponse) -> ErrorResponse:
     return ErrorResponse(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
 
 
-def tls_context() -> ssl.SSLContext | bool:
-    """Return a TLS context with the system's certificates and those in the usual environment variables."""
-    named = {path: name for name in CA_VARIABLES if (path := os.environ.get(name))}
-    if not named:
-        return True  # the library's own context, which exists already; a new one takes a tenth of a second
-    context = ssl.create_default_context()
-    for path, name in named.items():
-        try:
-            context.load_verify_locations(cafile=path)
-        except (OSError, ssl.SSLError) as error:
-            raise ProviderError(f"the certificates in {name} ({path}) cannot be read: {error}") from None
-    return context
-
-
-def environment_proxies() -> dict[str, str]:
-    """Return the proxies in the usual environment variables, by scheme."""
-    if sys.platform not in ("darwin", "win32") and not any(name.lower().endswith("_proxy") for name in os.environ):
-        return {}  # elsewhere the system has no settings of its own, and the module below is slow to import
-    from urllib.request import getproxies
-
-    return getproxies()
-
-
-def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
-    """Return the proxy for a URL, or None."""
-    if not proxies:
-        return None
-    from urllib.request import proxy_bypass
-
-    parts = urlsplit(url)
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.hostname or ""):
-        return None
-    scheme, separator, _ = proxy.partition("://")
-    if separator and scheme not in ("http", "https"):
-        raise ProviderError(f"a {scheme} proxy is not supported (for {_host(url)}); set an HTTP proxy, or NO_PROXY")
-    return proxy if separator else f"http://{proxy}"
-
-
 def _refuse_private(url: str, *, is_proxied: bool) -> None:
     """Refuse private addresses that the URL shows. The sockets refuse those that names resolve to."""
     host = urlsplit(url).hostname or ""
     why = why_private(host) if is_literal(host) else "a local name" if is_proxied and is_local_name(host) else ""
     if why:
-        raise ProviderError(f"{_host(url)} is not a public address ({why})")
-
-
-def _host(url: str) -> str:
-    """Return the host and port, for messages, never a password. Return the whole text if it is not a URL."""
-    try:
-        host = urlsplit(url).netloc or url
-    except ValueError:
-        host = url
-    return host.rpartition("@")[2]
+        raise ProviderError(f"{shown_host(url)} is not a public address ({why})")
 
 
 def _to_error(error: Exception, url: str, started: bool = False) -> ProviderError:
     """Return the error for a failure of the HTTP library, without headers and without passwords in URLs."""
     import aiohttp
 
-    host, reason = _host(url), _reason(error)
+    host, reason = shown_host(url), _reason(error)
     match error:
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return ProviderError(f"{host!r} is not a usable URL; check the base URL and the proxies")

@@ -133,7 +133,7 @@ class AgentLoop:
             if uses := self._record.history.pending:
                 await self._act(uses)
             if (last := self._record.history.last) is not None:
-                progress.count_calls(reply.message.tool_calls, last.tool_results)
+                progress.count_calls(reply.message, last)
 
     async def submitted(self, prompt: Prompt) -> Prompt:
         """Return the prompt with what hooks add to it. Raises HookBlockedError if one refuses it."""

@@ -106,11 +106,14 @@ class Compactor:
 
     @property
     def may_be_full(self) -> bool:
-        """Whether the next request may not fit into the context window. Without a known window, it never is."""
-        return not self._surely_fits() and self._known_window() is not None
+        """Whether the next request may not fit into the context window."""
+        return not self._surely_fits()
 
     async def make_room(self) -> None:
-        """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is."""
+        """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is.
+
+        Without a known window, nothing is too long.
+        """
         if (room := self._room()) is None:
             return
         used = self.tokens()

@@ -71,9 +71,8 @@ class ContextMeter:
 
     def calibrate(self, reply: Message, usage: Usage, history: History, fixed: int) -> None:
         """Compare the first usage with the estimate. `reply` is the newest message."""
-        if self._scale is None and usage.input_tokens > 0:
-            estimate = fixed + self._estimated(history) - message_tokens(reply)
-            self._scale = min(max(1.0, usage.input_tokens / max(1, estimate)), HIGHEST_SCALE)
+        estimate = fixed + self._estimated(history) - message_tokens(reply)
+        self._scale = min(max(1.0, usage.input_tokens / max(1, estimate)), HIGHEST_SCALE)
 
     def forget(self) -> None:
         """Forget what was counted, because what is sent has changed."""

@@ -109,11 +109,12 @@ class Receiver:
 
     async def _receive(self, stream: AsyncIterator[Any]) -> Reply:
         reply: Reply | None = None
-        began, self.first_token = monotonic(), None
+        self.first_token = None
+        began: float | None = monotonic()
         try:
             async for item in stream:
-                if self.first_token is None:
-                    self.first_token = round(monotonic() - began, 3)
+                if began is not None:
+                    self.first_token, began = monotonic() - began, None
                 if reply is not None:
                     raise ProviderError(f"{self._provider.name} sent more after its reply: {type(item).__name__}")
                 if type(item) is TextDelta:  # the most frequent by far

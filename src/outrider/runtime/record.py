@@ -232,10 +232,11 @@ class SessionRecord:
 
     async def store_reply(self, reply: Reply, model: str, intents: Sequence[Intent]) -> None:
         """Store a reply together with the intents of its calls that start at once. It is not in memory yet."""
-        if self.journal:
-            entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model, self.first_token)
-            await self.journal.write(entry, *intents, *self.steering.restated()).finished()
-            self.calls.start(intents)
+        assert self.journal
+        first_token = None if self.first_token is None else round(self.first_token, 3)
+        entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model, first_token)
+        await self.journal.write(entry, *intents, *self.steering.restated()).finished()
+        self.calls.start(intents)
 
     def add_results(self, calls: Sequence[Call]) -> tuple[Message, CallResult | None]:
         """Add one message with all results; return it, and the result that ends the run. The log derives it."""

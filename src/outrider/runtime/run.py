@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Citation, Message, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import OutriderError, RunError
 from outrider.log.entries import CallResult
@@ -113,8 +113,9 @@ class Progress:
     ) -> None:
         self.turns = earlier.turns
         self.usage = earlier.usage
-        self.text = earlier.text
-        self.citations: tuple[Citation, ...] = ()
+        self._text: str | None = earlier.text
+        self._reply: Message | None = None
+        """The newest reply, from which the text is taken when it is wanted."""
         self.stop_reason = StopReason.END
         self.structured_output: Any = None
         self.has_structured_output = False
@@ -133,19 +134,35 @@ class Progress:
     def count(self, reply: Reply) -> None:
         """Count a reply: its usage, text and stop reason."""
         self.use(reply.usage)
-        self.text, self.citations = reply.text, reply.message.citations
+        self._reply, self._text = reply.message, None
         self.stop_reason = reply.stop_reason
+
+    @property
+    def text(self) -> str:
+        """The text of the newest reply, or what the run ends with."""
+        if self._text is None:
+            self._text = self._reply.text if self._reply else ""
+        return self._text
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._text = text
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources of the text."""
+        return self._reply.citations if self._reply else ()
 
     def end_with(self, answer: CallResult) -> None:
         """Take the result that ends the run: its text, and the data in `details["structured_output"]`."""
-        self.text, self.citations = answer.result.text, ()
+        self._text, self._reply = answer.result.text, None
         if isinstance(answer.details, Mapping) and "structured_output" in answer.details:
             self.structured_output, self.has_structured_output = answer.details["structured_output"], True
 
-    def count_calls(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
+    def count_calls(self, reply: Message, results: Message) -> None:
         """Count the calls of a reply and their results, if repetition is limited."""
         if self._limits.max_repeats is not None:
-            self._repetition.take(calls, results)
+            self._repetition.take(reply.tool_calls, results.tool_results)
 
     def count_subagent(self) -> None:
         """Count a sub-agent. Raises OutriderError if the limit is reached."""

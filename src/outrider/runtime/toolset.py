@@ -80,8 +80,7 @@ class Toolset:
 
         Return whether they differ from those before.
         """
-        if self.servers is None:
-            return False
+        assert self.servers
         from outrider.providers.server_tools import searches_tools  # imports the capabilities of all APIs
 
         before = self._joined, self._groups

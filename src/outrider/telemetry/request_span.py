@@ -12,13 +12,17 @@ from outrider.conversation.messages import Message, Usage
 from outrider.runtime.events import ReplyDiscarded, Retrying
 from outrider.telemetry import conventions as names
 from outrider.telemetry.signals import Signals, usage_attributes
+from outrider.telemetry.spans import Spans
 
 
 class RequestSpan:
     """Collects what is known of a request. The span is made when the request has ended: nothing is inside it."""
 
-    def __init__(self, signals: Signals, about: dict[str, str], parent: Context, input: list[Message]) -> None:
+    def __init__(
+        self, signals: Signals, spans: Spans, about: dict[str, str], parent: Context, input: list[Message]
+    ) -> None:
         self._signals = signals
+        self._spans = spans
         self._about = {names.OPERATION_NAME: names.CHAT, **about}
         self._parent = parent
         self._started = time_ns()
@@ -47,7 +51,9 @@ class RequestSpan:
 
     def finish(self, usage: Usage | None, reply: Message | None = None, error: str = "", reason: str = "") -> None:
         """Make the span. `error` is the type of a failure, `reason` its text."""
-        ended = time_ns()
+        self._spans.later(self._make, time_ns(), usage, reply, error, reason)
+
+    def _make(self, ended: int, usage: Usage | None, reply: Message | None, error: str, reason: str) -> None:
         usage = self._usage + (usage or Usage())
         attributes: dict[str, Any] = {**self._about, **usage_attributes(usage)}
         if self._first_chunk:
@@ -61,17 +67,12 @@ class RequestSpan:
                 attributes[names.OUTPUT_MESSAGES] = content.messages([reply])
         if error:
             attributes[names.ERROR_TYPE] = error
-        span = self._signals.tracer.start_span(
-            f"{names.CHAT} {self._about[names.REQUEST_MODEL]}",
-            self._parent,
-            SpanKind.CLIENT,
-            attributes,
-            start_time=self._started,
-        )
+        name = f"{names.CHAT} {self._about[names.REQUEST_MODEL]}"
+        span = self._spans.start(name, self._parent, SpanKind.CLIENT, attributes, self._started)
         for name, fields, moment in self._attempts:
             span.add_event(name, fields, moment)
         if error:
             span.set_status(Status(StatusCode.ERROR, reason))
         span.end(ended)
-        self._signals.count_duration(ended - self._started, self._about, error)
-        self._signals.count_usage(usage, self._about)
+        self._signals.count_duration(ended - self._started, self._about, self._parent, error)
+        self._signals.count_usage(usage, self._about, self._parent)

@@ -79,6 +79,7 @@ class SessionTrace:
         self, signals: Signals, subject: Callable[[], Subject], secrets: tuple[str, ...], parent: Context | None = None
     ) -> None:
         self._signals = signals
+        self._spans = signals.spans
         self._subject = subject
         self._secrets = secrets
         self._parent = parent
@@ -127,6 +128,8 @@ class SessionTrace:
         self._prompted_at = 0
         if run := self._run:
             self._run = None
+            self._spans.close()
+            self._spans = self._signals.spans
             usage = event.usage
             run.span.set_attributes(
                 {
@@ -161,6 +164,7 @@ class SessionTrace:
                 attributes[names.TASK] = content.text(subject.task)
         name = f"{names.INVOKE_AGENT} {subject.agent}"
         self._run = self._start(name, None, attributes, self._prompted_at)
+        self._spans = self._spans.inside(self._run.span)
 
     def _end_turn(self) -> None:
         if self._turn:
@@ -202,7 +206,7 @@ class SessionTrace:
     def _begin_request(self) -> RequestSpan:
         if self._run is None:  # think() alone
             self._know(self._subject())
-        self._request = request = RequestSpan(self._signals, self._about, self._here, self._new_messages)
+        self._request = request = RequestSpan(self._signals, self._spans, self._about, self._here, self._new_messages)
         if self._run is None and self._prompted_at:
             request.begin_at(self._prompted_at)
         self._prompted_at, self._new_messages = 0, []
@@ -279,7 +283,7 @@ class SessionTrace:
         """End a compaction, with the request for the summary inside it."""
         if self._compaction is None:
             return
-        request = RequestSpan(self._signals, self._about, self._compaction.context, [])
+        request = RequestSpan(self._signals, self._spans, self._about, self._compaction.context, [])
         request.begin_at(self._compaction.started)
         request.finish(event.usage, Message.assistant(event.summary) if self._signals.content else None)
         self._compaction.span.set_attribute(names.TOKENS_AFTER, event.tokens_after)
@@ -312,8 +316,7 @@ class SessionTrace:
     def _start(self, name: str, inside: _Open | None, attributes: dict[str, Any], started: int = 0) -> _Open:
         started = started or time_ns()
         around = inside.context if inside else self._here
-        span = self._signals.tracer.start_span(name, around, SpanKind.INTERNAL, attributes, start_time=started)
-        return _Open(span, started, around)
+        return _Open(self._spans.start(name, around, SpanKind.INTERNAL, attributes, started), started, around)
 
     def _end(self, opened: _Open, operation: str, error: str = "", reason: str = "") -> None:
         ended = time_ns()
@@ -322,8 +325,11 @@ class SessionTrace:
             opened.span.set_status(Status(StatusCode.ERROR, reason))
         opened.span.end(ended)
         if operation:
-            about = {names.OPERATION_NAME: operation, **self._about}
-            self._signals.count_duration(ended - opened.started, about, error)
+            self._spans.later(self._count_duration, operation, opened, ended, error)
+
+    def _count_duration(self, operation: str, opened: _Open, ended: int, error: str) -> None:
+        about = {names.OPERATION_NAME: operation, **self._about}
+        self._signals.count_duration(ended - opened.started, about, opened.context, error)
 
 
 _TAKERS: dict[type, Callable[[SessionTrace, Any], None]] = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from outrider.conversation.messages import Usage
 from outrider.telemetry import conventions as names
 from outrider.telemetry.content import Content
+from outrider.telemetry.spans import Spans
 from outrider.version import __version__
 
 
@@ -17,7 +19,7 @@ class Signals:
     def __init__(self, tracers: TracerProvider, meters: MeterProvider, content: Content | None) -> None:
         self.content = content
         """None if the text of conversations is not recorded."""
-        self.tracer = tracers.get_tracer("outrider", __version__, names.SCHEMA_URL)
+        self.spans = Spans(tracers.get_tracer("outrider", __version__, names.SCHEMA_URL))
         meter = meters.get_meter("outrider", __version__, names.SCHEMA_URL)
         self._durations = meter.create_histogram(
             names.OPERATION_DURATION,
@@ -33,16 +35,16 @@ class Signals:
         )
         self._cost = meter.create_counter(names.TOTAL_COST, unit="USD", description="What requests cost.")
 
-    def count_duration(self, nanoseconds: int, about: dict[str, str], error: str = "") -> None:
+    def count_duration(self, nanoseconds: int, about: dict[str, str], around: Context, error: str = "") -> None:
         """Count how long an operation took."""
-        self._durations.record(nanoseconds / 1e9, {**about, names.ERROR_TYPE: error} if error else about)
+        self._durations.record(nanoseconds / 1e9, {**about, names.ERROR_TYPE: error} if error else about, around)
 
-    def count_usage(self, usage: Usage, about: dict[str, str]) -> None:
+    def count_usage(self, usage: Usage, about: dict[str, str], around: Context) -> None:
         """Count the tokens and the cost of a request."""
-        self._tokens.record(usage.input_tokens, {**about, names.TOKEN_TYPE: "input"})
-        self._tokens.record(usage.output_tokens, {**about, names.TOKEN_TYPE: "output"})
+        self._tokens.record(usage.input_tokens, {**about, names.TOKEN_TYPE: "input"}, around)
+        self._tokens.record(usage.output_tokens, {**about, names.TOKEN_TYPE: "output"}, around)
         if usage.cost:
-            self._cost.add(usage.cost, about)
+            self._cost.add(usage.cost, about, around)
 
 
 def usage_attributes(usage: Usage) -> dict[str, int | float]:

@@ -19,7 +19,7 @@ class EventStream:
     """The stream to one page."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNSENT)
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MOST_UNSENT)
         self._pinging: asyncio.TimerHandle | None = None
         self.is_open = True
 
@@ -37,7 +37,7 @@ class EventStream:
         self.is_open = False
         while not self._waiting.empty():
             self._waiting.get_nowait()
-        self._waiting.put_nowait(None)
+        self._waiting.put_nowait(b"")  # wakes it up
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Write the events until either side ends the stream."""
@@ -46,8 +46,13 @@ class EventStream:
         await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
         self._ping()
         try:
-            while (data := await self._waiting.get()) is not None:
-                await response.write(data)
+            while True:
+                waiting = [await self._waiting.get()]
+                while not self._waiting.empty():
+                    waiting.append(self._waiting.get_nowait())
+                if not self.is_open:
+                    break
+                await response.write(b"".join(waiting))
         except ConnectionError:
             pass
         finally:

@@ -17,6 +17,8 @@ MOST_BEHIND = 400
 """Entries that a page may be behind and still catch up one by one. Otherwise it reads the newest page."""
 PACE_SECONDS = 0.05
 """The shortest time between two states of a growing reply. The first one is sent at once."""
+MOST_STATES = 500
+"""States of growing replies that are sent in a second, to all pages together: many pages get fewer each."""
 
 
 class Feed:
@@ -120,7 +122,8 @@ class Feed:
     def _show_soon(self) -> None:
         if self._sending is None and self._streams:
             loop = asyncio.get_running_loop()
-            self._sending = loop.call_at(max(loop.time(), self._sent_at + PACE_SECONDS), self._show)
+            pace = max(PACE_SECONDS, len(self._streams) / MOST_STATES)
+            self._sending = loop.call_at(max(loop.time(), self._sent_at + pace), self._show)
 
     def _show(self) -> None:
         self._sending, self._sent_at = None, asyncio.get_running_loop().time()

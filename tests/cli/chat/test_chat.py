@@ -387,6 +387,7 @@ async def test_the_plan_is_shown(project: Path) -> None:
 # Windows of any size
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("columns", "lines"), [(40, 24), (20, 6), (200, 60), (10, 4)])
 async def test_a_conversation_fits_any_window(columns: int, lines: int, project: Path) -> None:
     steps = [Answer("I shall look into that file now.", call("Read", file_path="notes.txt")), Answer("It is milk.")]

@@ -30,6 +30,7 @@ def edits(*, then: str = "Edited.") -> list[Answer]:
 # Typing ahead
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", ["\r", "\n"], ids=["raw", "cooked"])
 async def test_what_is_typed_during_start_up_is_sent_by_enter_and_not_echoed(end: str, project: Path) -> None:
     async with ModelServer([Answer("Four.")]) as server, Terminal(cwd=project, **answered_by(server)) as terminal:
@@ -370,6 +371,7 @@ def test_the_terminal_is_asked_for_its_background(
     os.close(outer)
 
 
+@pytest.mark.long
 async def test_no_color_means_none(project: Path) -> None:
     answer = Answer("# Head\n\n`code` and\n\n```python\nimport os  # why\n```\n")
     async with (

@@ -218,6 +218,7 @@ async def test_the_context_that_is_shown_is_that_of_this_session(project: Path) 
         await terminal.wait_for(re.compile(rf"context {before} tokens|(no sandbox|sandboxed) · \$", re.M))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("word", ["/exit", "/quit", "/q", "  /exit  "])
 async def test_leaving(word: str, project: Path) -> None:
     async with Terminal("--model", "demo", cwd=project) as terminal:

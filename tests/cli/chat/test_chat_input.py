@@ -11,6 +11,7 @@ from tests.modelserver import ModelServer
 from tests.streams import Answer
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keys", [("\\", "enter"), ("alt-enter",), ("c-j",)])
 async def test_a_message_can_have_several_lines(keys: tuple[str, ...], project: Path) -> None:
     async with (
@@ -26,6 +27,7 @@ async def test_a_message_can_have_several_lines(keys: tuple[str, ...], project: 
         assert b"one\\ntwo" in server.requests[0].body
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 async def test_pasted_lines_are_one_message(end: str, project: Path) -> None:
     lines = [f"line {number}" for number in range(50)]

@@ -56,6 +56,7 @@ async def begun(terminal: Terminal, project: Path) -> int:
     return group
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", ["escape", "c-c"])
 async def test_an_interrupt_stops_the_words_and_the_conversation_goes_on(key: str, project: Path) -> None:
     whole = "The first half of it is here. The second half of it is there."
@@ -78,6 +79,7 @@ async def test_an_interrupt_stops_the_words_and_the_conversation_goes_on(key: st
         assert b"The first half" in server.requests[1].body
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", ["escape", "c-c"])
 async def test_an_interrupt_kills_the_command_and_the_conversation_goes_on(key: str, project: Path) -> None:
     async with (
@@ -180,6 +182,7 @@ async def test_an_interrupt_may_come_as_a_signal(project: Path) -> None:
         await terminal.wait_for("Interrupted.")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_ends_it_and_its_command(number: signal.Signals, project: Path) -> None:
     async with (
@@ -299,6 +302,7 @@ async def test_a_terminal_that_is_closed_ends_it_and_its_command(project: Path) 
         assert log.sessions(limit=1)[0].holder is None, "it was closed"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("leaving", ["c-d", "/exit\r"])
 async def test_a_command_in_the_background_ends_with_the_chat(leaving: str, project: Path) -> None:
     command = {"command": f"echo $$ > {project}/pid; {LONG}", "run_in_background": True}

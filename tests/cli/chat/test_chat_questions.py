@@ -98,6 +98,7 @@ async def test_words_are_told_to_the_model(project: Path) -> None:
     assert not (project / "made").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", ["escape", "c-c"])
 async def test_escape_stops_the_turn_and_the_conversation_goes_on(key: str, project: Path) -> None:
     async with (
@@ -208,6 +209,7 @@ async def test_plan_changes_nothing(project: Path) -> None:
     assert not (project / "made").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("columns", "lines"), [(40, 24), (80, 12)])
 async def test_a_question_fits_a_small_window(columns: int, lines: int, project: Path) -> None:
     async with (

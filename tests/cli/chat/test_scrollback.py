@@ -51,6 +51,7 @@ def assert_each_once(shown: str, lines: list[str]) -> None:
     assert len(words) < len(lines) + 60, "there are no blank copies either"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_a_long_answer_stands_once_in_scrollback_and_screen(
@@ -142,6 +143,7 @@ class GnuScreen:
         shutil.rmtree(self._sockets, ignore_errors=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 @pytest.mark.parametrize("size", [SIZES[0], *only_long((SIZES[1],))], ids=str)
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -150,6 +152,7 @@ async def test_a_long_answer_stands_once_in_tmux(kind: str, size: tuple[int, int
         await assert_streamed_once(window, server, kind)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("screen"), reason="GNU screen is not installed")
 @pytest.mark.parametrize("kind", ["table", *only_long("list"), *only_long("code")])
 async def test_a_long_answer_stands_once_in_gnu_screen(kind: str, project: Path) -> None:

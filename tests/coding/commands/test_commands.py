@@ -167,6 +167,7 @@ def test_the_command_lists_them_with_the_shell_commands_that_they_run(
     assert "runs `git log -5`" in printed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("line", ["/review src", "/init"])
 def test_a_prompt_of_print_calls_a_command(line: str, home: Path, project: Path) -> None:
     write(project / ".claude/commands", "review", "What is 2+2? Not $1.")

@@ -715,6 +715,7 @@ FORBIDDEN_COMMANDS = (
 )
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("command", FORBIDDEN_COMMANDS, ids=lambda command: repr(command)[:60])
 def test_a_command_that_does_more_than_was_allowed_is_not_run_unasked(ground: Ground, command: str) -> None:
     for mode in ASKING:

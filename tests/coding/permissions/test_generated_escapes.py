@@ -59,6 +59,7 @@ def test_what_is_generated_are_escapes_indeed(own_ground: Ground) -> None:
     assert done > 65
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [400, *only_long(4_000)])
 @pytest.mark.parametrize(("make", "least"), [(slip, 100), (quoted, 100), (soup, 30)])
 def test_what_is_allowed_calls_what_it_seems_to_call(

@@ -126,6 +126,7 @@ SETTING = (
 )
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("mode", ["ask", "edits", "plan"])
 @pytest.mark.parametrize("command", SETTING)
 def test_no_command_sets_what_leads_the_next_one(ground: Ground, command: str, mode: Mode) -> None:

@@ -80,11 +80,11 @@ async def test_deltas_that_follow_each_other_are_sent_together_and_each_once(sho
     await late.has_seen(7)
     shown.send(TextDelta("five"))
     shown.send(Notice("done"))
-    await watcher.has_seen(7)
+    await watcher.has_seen(6)
     texts = [(event["type"], event.get("text", event.get("content"))) for event in watcher.seen[1:]]
     progress = [("tool_progress", "a"), ("tool_progress", "b")]
     end = [("text_delta", "five"), ("notice", "done")]
-    assert texts == [("text_delta", "one "), ("text_delta", "two three four "), *progress, *end]
+    assert texts == [("text_delta", "one two three four "), *progress, *end]
     await late.has_seen(9)
     assert "".join(event["text"] for event in late.seen if event["type"] == "text_delta") == "one two three four five"
 

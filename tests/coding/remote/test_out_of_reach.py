@@ -120,6 +120,7 @@ def attack(waiting: Waiting) -> str:
     return shlex.join([PYTHON, "-c", code])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("access", ["read", "write", "network"])
 @CASES
 async def test_a_command_cannot_answer_nor_watch(waiting: Waiting, base: Path, folder: str, access: str) -> None:

@@ -236,6 +236,7 @@ def test_a_question_has_the_content_of_a_write_once() -> None:
     assert shown_diff(edit) == "-a = 1\n+a = 2"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [*range(15), *only_long(*range(15, 100))])
 async def test_both_sides_agree_whoever_is_first(tmp_path: Path, seed: int) -> None:
     """Answers here and elsewhere, cancels, and changes of others come in any order; what is returned is what counts."""

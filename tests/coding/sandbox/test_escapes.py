@@ -67,6 +67,7 @@ def test_without_a_sandbox_every_escape_succeeds(world: World) -> None:
     assert world.outside_state() != before
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("access", ["read", "write", "network"])
 def test_no_escape_succeeds(world: World, sandbox: Sandbox, access: Access) -> None:
     before = world.outside_state()

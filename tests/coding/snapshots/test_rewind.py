@@ -17,15 +17,17 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, Message, ScriptedModel, Session, ToolUseBlock
+from outrider import Agent, Allow, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.snapshots.scanning import Limits
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.errors import ConversationError, RewindConflictError
 from outrider.events import Event, Notice
+from outrider.log.entries import SnapshotEntry
 from outrider.log.transfer import export, import_session
 from outrider.runtime import folder_watch
+from outrider.tools.tool import Tool
 
 Call = tuple[str, dict[str, Any]]
 LARGE = 3_000_000
@@ -141,6 +143,28 @@ EDITS = (
 )
 
 
+async def test_calls_side_by_side_have_one_snapshot_before_them(log: Log, folder: Path) -> None:
+    @tool(effect="write")
+    def put(name: str) -> str:
+        """Make a file."""
+        (folder / name).write_text(name)
+        return name
+
+    async def allow(use: ToolUseBlock, tool: Tool) -> Allow:
+        return Allow()
+
+    both = Message.assistant(*(ToolUseBlock(f"c{name}", "put", {"name": name}) for name in ("one", "two")))
+    agent = Agent(ScriptedModel([both, "Done."]), tools=[put])
+    async with Session.open(log, agent=agent, cwd=folder, approve=allow) as session:
+        session.use_folder(FolderSnapshots(folder, log, session.id, None))
+        before = state(folder)
+        await session.run("Make two files.")
+        entries = [record.entry for record in log.snapshots(session.id)]
+        assert len([entry for entry in entries if isinstance(entry, SnapshotEntry) and entry.opens]) == 1
+        await session.rewind(1)
+        assert state(folder) == before
+
+
 async def run_all(project: Project) -> list[dict[str, tuple[Any, ...]]]:
     """Change the folder in every way, one message each. Return the states before each message, and the last."""
     states = []
@@ -158,6 +182,7 @@ async def run_all(project: Project) -> list[dict[str, tuple[Any, ...]]]:
     return states
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", ["backwards", "to the first", "undone each time"])
 async def test_the_folder_is_byte_for_byte_as_it_was(project: Project, order: str) -> None:
     before = repository(project.folder)

@@ -22,7 +22,7 @@ from outrider.conversation.documents.charsets import decoded
 from outrider.conversation.documents.pages import read_page
 from outrider.providers import addresses, fetching
 from outrider.providers.addresses import is_local_name, why_private
-from outrider.providers.transport import CA_VARIABLES
+from outrider.providers.network import CA_VARIABLES
 from outrider.tools.result import ToolResult
 from tests.coding.toolbox.calling import call
 from tests.coding.toolbox.webserver import HANG_UP, Send, page, redirect, serving
@@ -216,6 +216,7 @@ async def test_a_redirect_to_something_else_is_refused(location: str) -> None:
 # Private addresses
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     "host",
     [
@@ -488,6 +489,7 @@ async def test_a_compressed_page_is_read() -> None:
     assert result.text == "small"
 
 
+@pytest.mark.long
 async def test_a_bomb_does_not_go_off() -> None:
     answer = page(bomb(300), Content_Encoding="gzip")
     tracemalloc.start()
@@ -617,6 +619,7 @@ def test_no_script_is_ever_text(parts: list[str]) -> None:
         assert "EVIL" not in read_page(evil.join(["", *parts, ""])).text
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "piece",
     ["<", "</", "<a", "<a =", "<a b='", '<a href="', "<!--", "<!", "<?", "&", "&#1", "<ul><li>", "<svg>", "<td>", "= "],

@@ -2,7 +2,7 @@
 
 A watcher reads lines as `outrider -p --output-format stream-json` prints them: the session, the events of the step that
 goes on, then each event as it happens. It cannot send anything. Nothing is encoded while no one watches. Deltas within
-a tenth of a second are sent together, as one: a session that is watched must not work noticeably more. A watcher that
+a quarter of a second are sent together, as one: a session that is watched must not work noticeably more. A watcher that
 reads too slowly is dropped; the log has what it missed.
 """
 
@@ -43,11 +43,13 @@ MOST_UNREAD = 4_000_000
 MOST_WATCHERS = 50
 MOST_RECENT = 4_000
 """Events of the step that goes on, which a new watcher gets first: the log does not have them yet."""
-PACE_SECONDS = 0.1
-"""The time between two writes of deltas and progress. The first one is written at once.
+PACE_SECONDS = 0.25
+"""The time between two writes of deltas and progress. The first one is written soon.
 
 Writes are on the same beat as the looks of a log's watcher: waking the process up costs more than a write.
 """
+SOON_SECONDS = 0.02
+"""The longest wait of other events: those of one step are written together."""
 MOST_UNSENT = 100
 """Events that wait for the next write at most."""
 LONGEST_LINE = 256_000_000
@@ -73,6 +75,7 @@ class LiveSocket:
         self._unsent: list[Event] = []
         self._pause: asyncio.TimerHandle | None = None
         """Set while deltas wait for the next write."""
+        self._soon: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to listen. A session without a socket, such as on a system that has none, goes on without it."""
@@ -90,17 +93,20 @@ class LiveSocket:
             self._recent.append(event)
         if self._watchers:
             self._unsent.append(event)
-            is_full = len(self._unsent) >= MOST_UNSENT
-            if self._pause is None or is_full or not isinstance(event, _PACED):
+            if len(self._unsent) >= MOST_UNSENT:
                 self._flush()
+            elif self._soon is None and (self._pause is None or not isinstance(event, _PACED)):
+                self._soon = asyncio.get_running_loop().call_later(SOON_SECONDS, self._flush)
 
     def close(self) -> None:
         """Stop listening, disconnect all watchers and remove the socket. Works after the end of the event loop, too."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._pause:
-            self._pause.cancel()
+        with suppress(RuntimeError):  # the event loop has ended
+            self._flush()
+        for timer in filter(None, (self._pause, self._soon)):
+            timer.cancel()
         if self._starting:
             self._starting.cancel()
         if self._server:
@@ -129,13 +135,18 @@ class LiveSocket:
             self._write(b"".join(encode_json(each) + b"\n" for each in first), [writer])
             while await reader.read(1024):  # a watcher has nothing to say; its end of file ends it
                 pass
-        except (OSError, asyncio.CancelledError):
+        except asyncio.CancelledError:  # the event loop ends
+            self._flush()
+        except OSError:
             pass
         finally:
             self._drop(writer)
 
     def _flush(self) -> None:
         """Send what waits, and let deltas wait for a moment from now on."""
+        if self._soon:
+            self._soon.cancel()
+            self._soon = None
         if self._unsent and self._watchers:
             self._write(b"".join(encode_json(each) + b"\n" for each in _merged(self._unsent)), list(self._watchers))
             if self._pause is None:

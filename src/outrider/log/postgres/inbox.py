@@ -206,7 +206,7 @@ class PostgresWatcher:
         self._thread = thread
         self._line = Line(database)
         self._watches: list[_Watch] = []
-        self._hurried: asyncio.Event | None = None
+        self._hurried = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._asked = 0
         """Counts the wishes to look, whether or not the log has changed."""
@@ -242,9 +242,9 @@ class PostgresWatcher:
 
     def _start(self) -> None:
         if self._task is None:
-            self._hurried = asyncio.Event()
+            self._hurried = asyncio.Event()  # of this loop: the log may have had another one before
             self._task = asyncio.get_running_loop().create_task(self._poll())
-        elif self._hurried:
+        else:
             self._hurried.set()
 
     def _stop(self, ended: Future[None]) -> None:
@@ -255,7 +255,6 @@ class PostgresWatcher:
         self._task.cancel()
 
     async def _poll(self) -> None:
-        assert self._hurried
         try:
             while self._watches:
                 self._hurried.clear()  # before the look: a wish that comes meanwhile is for the next one

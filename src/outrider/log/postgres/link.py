@@ -147,11 +147,9 @@ class Database:
 
     async def exists(self, connection: Connection) -> bool:
         """Return whether there is a log. Upgrade it if it is old."""
-        if not self.is_current:
-            version = await version_of(connection)
-            if version == 0:
-                return False
-            await self.prepare(connection)
+        if await version_of(connection) == 0:
+            return False
+        await self.prepare(connection)
         return True
 
     async def prepare(self, connection: Connection) -> None:

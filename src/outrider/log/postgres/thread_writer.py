@@ -72,8 +72,10 @@ class ThreadWriter:
                 self._pump.cancel()
         await self._line.close()
 
-    async def _serve(self) -> None:
+    async def _serve(self, *, disconnect: bool = False) -> None:
         try:
+            if disconnect:
+                await self._line.close()
             while self._jobs:
                 if writes := take_batch(self._jobs):
                     await self._commit(Commit(writes, self._positions, self._database))
@@ -140,14 +142,6 @@ class ThreadWriter:
         if self._held:
             self.put(Other(partial(beat, held=self._held), Future()))
         elif is_idle:
-            self._pump = loop.create_task(self._rest())
+            self._pump = loop.create_task(self._serve(disconnect=True))
         else:
             self._heart = loop.call_later(self.beat_seconds, self._tick)
-
-    async def _rest(self) -> None:
-        try:
-            await self._line.close()
-        finally:
-            self._pump = None
-            if self._jobs:
-                self._pump = asyncio.get_running_loop().create_task(self._serve())

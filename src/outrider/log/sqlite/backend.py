@@ -189,7 +189,10 @@ class SqliteBackend:
         """Create a session, held with fence 1."""
 
         def work(connection: sqlite3.Connection) -> int:
-            append.number = insert(connection, started, holder.encoded)
+            try:
+                append.number = insert(connection, started, holder.encoded)
+            except sqlite3.IntegrityError:
+                raise SessionHeldError(f"the session {started.session[:8]} was just created; try again") from None
             _append(append, connection)
             if link:
                 _append(link, connection)

@@ -44,10 +44,8 @@ def is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def is_record(kind: Any) -> bool:
+def is_record(kind: type) -> bool:
     """Return whether `record_of` supports the class."""
-    if not isinstance(kind, type):
-        return False
     return is_struct(kind) or is_dataclass(kind) or is_named_tuple(kind) or is_typed_dict(kind)
 
 

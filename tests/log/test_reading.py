@@ -1,0 +1,139 @@
+"""What front ends read from a log: lists of sessions, pages of entries, what was left out; and refusals."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from outrider.conversation.messages import Message, Usage
+from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
+from outrider.log.entries import (
+    CompactionEntry,
+    Entry,
+    MessageEntry,
+    ResultsClearedEntry,
+    RewindEntry,
+    SessionSettings,
+)
+from outrider.log.log import Log
+from outrider.log.session_filter import SessionFilter
+from tests.log import change
+
+
+@pytest.fixture
+def log(place: str) -> Iterator[Log]:
+    with Log(place) as log:
+        yield log
+
+
+def written(log: Log, *entries: Entry) -> str:
+    journal = log.create()
+    journal.write_now(*entries)
+    journal.close()
+    return journal.id
+
+
+def said(text: str) -> MessageEntry:
+    return MessageEntry(Message.user(text))
+
+
+def test_a_list_shows_the_sessions_of_a_filter(log: Log) -> None:
+    began = time.time()
+    cheap = written(log, SessionSettings(model="fast", cwd="/a"), said("cheap"))
+    reply = MessageEntry(Message.assistant("Yes."), model="slow", usage=Usage(1, 1, cost=2.5))
+    dear = written(log, SessionSettings(model="slow", cwd="/b"), said("dear"), reply)
+
+    def listed(where: SessionFilter) -> list[str]:
+        return [summary.id for summary in log.sessions(where=where)]
+
+    assert listed(SessionFilter()) == [dear, cheap]
+    assert listed(SessionFilter(folder="/a")) == [cheap]
+    assert listed(SessionFilter(model="slow")) == [dear]
+    assert listed(SessionFilter(min_cost=1.0)) == [dear]
+    assert listed(SessionFilter(since=began - 60, until=began + 60)) == [dear, cheap]
+    assert listed(SessionFilter(since=began + 60)) == listed(SessionFilter(until=began - 60)) == []
+    assert listed(SessionFilter(folder="/a", model="slow")) == []
+    assert [hit.session for hit in log.search("dear", where=SessionFilter(folder="/b"))] == [dear]
+    assert log.search("dear", where=SessionFilter(folder="/a")) == []
+
+
+def test_entries_are_read_in_pages_in_both_directions(log: Log) -> None:
+    name = written(log, *(said(str(number)) for number in range(5)))
+    assert [record.seq for record in log.after(name, 2, 3)] == [3, 4, 5]
+    assert [record.seq for record in log.after(name, 5)] == [6]
+    assert log.after(name, 6) == log.after(name, 99) == []
+    assert [record.seq for record in log.before(name, 4, 2)] == [2, 3]
+    assert [record.seq for record in log.newest(name, 2)] == [5, 6]
+
+
+def test_what_a_rewind_left_out_is_not_shown(log: Log) -> None:
+    name = written(log, said("one"), said("two"))
+    assert [record.seq for record in log.shown_records(name)] == [1, 2, 3]
+    journal = log.open(name)
+    journal.write_now(SessionSettings(rewound=True), RewindEntry(2, 1), said("three"))
+    assert [record.seq for record in log.shown_records(name)] == [1, 2, 5, 6]
+    journal.write_now(RewindEntry(1, 0, conversation=False, files=True))
+    journal.write_now(RewindEntry(1, 0, conversation=False, files=True, undo=True))
+    journal.write_now(RewindEntry(2, 1, undo=True))
+    assert [record.seq for record in log.shown_records(name)] == [1, 2, 3, 4, 9]
+    assert [message.text for message in log.messages(name)] == ["one", "two"]
+
+
+def test_shortenings_are_compactions_and_cleared_results(log: Log) -> None:
+    name = written(log, said("one"))
+    assert log.shortenings(name) == []
+    journal = log.open(name)
+    journal.write_now(SessionSettings(abridged=True), ResultsClearedEntry(1), said("two"))
+    journal.write_now(CompactionEntry(Message.user("A summary."), 0))
+    assert [record.seq for record in log.shortenings(name)] == [4, 6]
+
+
+def test_an_id_that_is_taken_cannot_be_created_again(log: Log) -> None:
+    journal = log.create(id="a" * 32)
+    with pytest.raises(SessionHeldError, match="the session aaaaaaaa was just created; try again"):
+        log.create(id="a" * 32)
+    journal.write_now(said("still here"))
+    child = log.open_child("b" * 32, SessionSettings(), journal, "call_1")
+    assert [summary.id for summary in log.children(journal.id)] == [child.id]
+
+
+def test_a_session_that_is_deleted_while_it_is_forked_leaves_no_copy(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = written(log, said("one"))
+    fork = log._backend.fork
+
+    def deleted_before(*of: object) -> None:
+        log.delete(name)
+        fork(*of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(log._backend, "fork", deleted_before)
+    with pytest.raises(UnknownSessionError, match="was just deleted"):
+        log.fork(name)
+    assert log.sessions() == []
+
+
+async def test_settings_whose_write_fails_are_taken_back(log: Log) -> None:
+    journal = log.create(SessionSettings(model="first"))
+    await journal.write(SessionSettings(model="second")).finished()
+    change(log, "UPDATE session SET fence = fence + 1")  # another process has taken it over
+    writes = [journal.write(SessionSettings(model="third")), journal.write(SessionSettings(title="A title"))]
+    assert (journal.settings.model, journal.settings.title) == ("third", "A title")
+    for write in writes:
+        with pytest.raises(SessionLostError):
+            await write.finished()
+    assert (journal.settings.model, journal.settings.title) == ("second", None)
+
+
+def test_a_log_of_the_parent_process_cannot_be_used_or_closed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = log.create()
+    threads = [thread for thread in threading.enumerate() if thread.name == "outrider-log"]
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: 0)
+        with pytest.raises(LogError, match="create a new Log in the child process"):
+            log.create()
+        log._backend.close()  # in a child its thread is not there
+    assert all(thread.is_alive() for thread in threads)
+    journal.write_now(said("the parent goes on"))
