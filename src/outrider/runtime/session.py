@@ -13,20 +13,14 @@ from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.conversation.prompt import Prompt, parts_of
 from outrider.conversation.store import AttachmentStore, MemoryStore
-from outrider.errors import (
-    ConversationError,
-    SessionBusyError,
-)
+from outrider.errors import ConversationError, SessionBusyError
 from outrider.log.entries import SessionSettings
 from outrider.providers.base import Provider, Reply, ToolSpec
 from outrider.runtime.agent_settings import settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.context import ContextUsage
 from outrider.runtime.event_loop import run_sync
-from outrider.runtime.events import (
-    Compacted,
-    Event,
-)
+from outrider.runtime.events import Compacted, Event
 from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import AnyObserver, Observers
@@ -163,8 +157,8 @@ class Session:
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
         if not isinstance(id, str | None):
             raise TypeError(f"id is the id of a session, not {id!r:.60}. A new one: Session.open(log, agent=Agent(…))")
-        options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve}
-        return SessionOpening(partial(opened_session, cls, log, id, agent, create=create, **options))
+        options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve, "create": create}
+        return SessionOpening(partial(opened_session, cls, log, id, agent, **options))
 
     def _attach(self, log: Log, journal: Journal) -> None:
         """Continue where the log says that the session stopped."""
