@@ -406,6 +406,21 @@ async def test_a_log_that_is_not_closed_disconnects(url: str) -> None:
     await until_so(lambda: execute(url, CONNECTIONS) == [])
 
 
+def test_a_log_that_its_own_thread_collects_ends_the_thread(url: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        log = Log(url)
+        log.create().close()
+        worker = log._backend._thread  # type: ignore[attr-defined]
+        thread = worker._thread
+        del log
+        worker.call(gc.collect)
+        until(lambda: not thread.is_alive())
+    finally:
+        gc.enable()
+
+
 def test_a_forked_process_leaves_the_connection_alone(url: str) -> None:
     script = """
         from outrider.log.postgres import loop_writer

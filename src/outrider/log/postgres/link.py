@@ -80,14 +80,14 @@ class LoopThread:
             return
 
         async def end() -> None:
-            async with asyncio.timeout(seconds):
-                await last()
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(seconds):
+                    await last()
+            loop.stop()
 
-        ended = asyncio.run_coroutine_threadsafe(end(), loop)
-        with contextlib.suppress(Exception):
-            ended.result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        asyncio.run_coroutine_threadsafe(end(), loop)
+        if thread is not threading.current_thread():  # or a finalizer runs there: it cannot wait for itself
+            thread.join()
 
     def _running(self) -> asyncio.AbstractEventLoop:
         self.check_process()  # before the lock: a thread of the parent process may have held it
