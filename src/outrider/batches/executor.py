@@ -86,7 +86,6 @@ class Executor:
                 "log_level": "CRITICAL",
                 "sys_db_pool_size": CONNECTIONS,
                 "run_migrations": False,
-                "db_engine_kwargs": {"pool_pre_ping": False},  # a broken connection raises, and DBOS tries again
                 "scheduler_polling_interval_sec": SCHEDULE_SECONDS,
             }
         )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import asyncpg
@@ -22,8 +22,6 @@ COMMAND_SECONDS = 60.0
 """The longest wait for an answer. Without an answer the connection counts as broken: a cut network sends no error."""
 RETRY_SECONDS = 30.0
 """How long to try again after a connection broke: Postgres may be restarting."""
-WRITER_SETTINGS = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
-"""Of connections that append. They must find a session by the index, however few there were when it was planned."""
 PAUSES = (0.02, 0.1, 0.3, 1.0)
 """The waits between attempts; the last one repeats."""
 
@@ -38,7 +36,7 @@ class LoopThread:
     """Runs coroutines in an event loop of its own. The first use starts the thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
+        self._lock = threading.Lock()
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -47,16 +45,6 @@ class LoopThread:
     def is_current(self) -> bool:
         """Whether the caller runs in the thread."""
         return threading.current_thread() is self._thread
-
-    @property
-    def is_of_this_process(self) -> bool:
-        """Whether the process has not forked since."""
-        return self._process == os.getpid()
-
-    def check_process(self) -> None:
-        """Raise LogError in a process that was forked."""
-        if self._process != os.getpid():
-            raise LogError("this Log was created before the process forked; create a new Log in the child process")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for its result."""
@@ -71,7 +59,7 @@ class LoopThread:
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]], seconds: float | None = None) -> None:
         """Run a last coroutine and end the thread. The next use starts another."""
-        if not self.is_of_this_process:
+        if self._process != os.getpid():
             return
         with self._lock:
             loop, thread = self._loop, self._thread
@@ -80,17 +68,18 @@ class LoopThread:
             return
 
         async def end() -> None:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(seconds):
-                    await last()
-            loop.stop()
+            async with asyncio.timeout(seconds):
+                await last()
 
-        asyncio.run_coroutine_threadsafe(end(), loop)
-        if thread is not threading.current_thread():  # or a finalizer runs there: it cannot wait for itself
-            thread.join()
+        ended = asyncio.run_coroutine_threadsafe(end(), loop)
+        with contextlib.suppress(Exception):
+            ended.result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        self.check_process()  # before the lock: a thread of the parent process may have held it
+        if self._process != os.getpid():  # before the lock: a thread of the parent process may have held it
+            raise LogError("this Log was created before the process forked; create a new Log in the child process")
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -126,14 +115,14 @@ class Database:
         self.was_reached = False
         """Whether a connection was made before: then Postgres may be restarting, and waiting makes sense."""
 
-    async def connect(self, settings: Mapping[str, str], seconds: float | None = COMMAND_SECONDS) -> Connection:
-        """Return a new connection, which waits for answers for so many seconds, or for as long as it takes."""
+    async def connect(self, **settings: str) -> Connection:
+        """Return a new connection."""
         address = self.address
         connection: Connection = await asyncpg.connect(
             address.url,
             password=address.password,
             timeout=CONNECT_SECONDS,
-            command_timeout=seconds,
+            command_timeout=COMMAND_SECONDS,
             server_settings={"application_name": "outrider", "search_path": SCHEMA, **settings},
         )
         try:
@@ -207,23 +196,10 @@ class Line:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect(self._settings)
+            self._connection = await self._database.connect(**self._settings)
         return self._connection
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
-
-
-def terminate(connection: Connection) -> None:
-    """Disconnect without waiting. The event loop of the connection may be closed."""
-    transport: Any = getattr(connection, "_transport", None)
-    try:
-        connection.terminate()
-    except RuntimeError:
-        # A closed loop cannot call the transport any more, which would leave its socket open and warn about it.
-        # TLS is a transport on another, which has the socket.
-        socket = getattr(getattr(transport, "_ssl_protocol", None), "_transport", transport)
-        with contextlib.suppress(AttributeError, RuntimeError):
-            socket._call_connection_lost(None)
