@@ -60,6 +60,7 @@ def held(said: str) -> int:
     return len(re.findall("^✓ ", said, re.M))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_it_tells_nine_stories_all_of_which_hold_and_leaves_nothing_behind(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"

@@ -160,6 +160,7 @@ def test_certificates_that_a_variable_names_are_tried(tmp_path: Path) -> None:
     assert bad.startswith(f"CURL_CA_BUNDLE: {tmp_path / 'bad.pem'} cannot be read: ")
 
 
+@pytest.mark.long
 def test_the_optional_extra_is_looked_for_without_being_imported(tmp_path: Path) -> None:
     (tmp_path / "litellm.py").write_text("raise SystemExit('imported')")
     assert (

@@ -226,6 +226,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_files_that_a_session_refers_to_are_kept_whatever_the_clock_says(
     clock: Clock, nursery: Nursery, quick_folder: Path
 ) -> None:

@@ -144,7 +144,7 @@ def test_a_session_on_a_network_file_system_survives_a_kill_at_every_commit(
     assert not failures, said(failures)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize("begun", [*BEGUN[:2], *only_long(*BEGUN[2:])])
 def test_the_process_that_takes_over_may_be_killed_as_well(nursery: Nursery, quick_folder: Path, begun: str) -> None:
     first = Trial(nursery, quick_folder / "first")
@@ -185,6 +185,7 @@ def test_a_session_whose_every_process_is_killed_still_comes_to_its_end(
     assert len(trial.states) > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "point", ["put has acted:1", *only_long("before COMMIT:9", "after COMMIT:12", "after os.replace:3")]
 )

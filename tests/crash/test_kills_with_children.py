@@ -74,6 +74,7 @@ def test_the_points_are_where_the_contract_needs_them(points: dict[str, list[str
     assert points.keys() >= MUST_BE_THERE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("part", "every"), [(0, 5), *only_long((0, 1), (1, 1), (2, 1), (3, 1))])
 def test_sub_agents_survive_a_kill_at_every_commit_and_at_points_of_every_kind(
     nursery: Nursery, points: dict[str, list[str]], quick_folder: Path, part: int, every: int

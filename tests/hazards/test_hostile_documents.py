@@ -117,7 +117,7 @@ _W = b'<w:document xmlns:w="w"><w:body>'
 _PARAGRAPH = b"<w:p><w:r><w:t>word </w:t></w:r></w:p>"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("begin", "filling", "said"),
     [

@@ -9,9 +9,7 @@ import pytest
 
 from tests.postgres import new_database
 
-SHORT_ON_POSTGRES = {
-    f"test_{name}" for name in ("compactions", "holders", "postgres", "replay_end", "rewinds", "usage")
-}
+SHORT_ON_POSTGRES = {f"test_{name}" for name in ("compactions", "postgres", "replay_end", "rewinds", "usage")}
 """Files whose tests run on both backends in short runs, too. The others do so in the long run."""
 
 

@@ -560,6 +560,7 @@ def test_with_many_flipped_bits_side_by_side_it_works_or_refuses_and_is_saved(
     check_part(subtests, place, closed, clusters(closed, 32), part)
 
 
+@pytest.mark.long
 @parts
 def test_with_a_damaged_header_or_schema_it_works_or_refuses_and_is_saved(
     subtests: pytest.Subtests, place: Path, closed: Original, part: int
@@ -601,6 +602,7 @@ def test_a_session_with_a_column_of_another_type_is_refused_or_of_use(
                 log.rename(closed.ids[1], "Another title")
 
 
+@pytest.mark.long
 @parts
 def test_without_any_one_of_its_pages_it_works_or_refuses_and_is_saved(
     subtests: pytest.Subtests, place: Path, closed: Original, part: int
@@ -608,6 +610,7 @@ def test_without_any_one_of_its_pages_it_works_or_refuses_and_is_saved(
     check_part(subtests, place, closed, lost_pages(closed), part)
 
 
+@pytest.mark.long
 @parts
 def test_truncated_at_any_page_it_works_or_refuses_and_is_saved(
     subtests: pytest.Subtests, place: Path, closed: Original, part: int

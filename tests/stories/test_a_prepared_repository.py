@@ -99,6 +99,7 @@ async def test_one_changed_byte_of_a_script_asks_again(repository: Path) -> None
     assert "not run until you agree" in outrider("hooks", cwd=repository).stdout
 
 
+@pytest.mark.long
 async def test_the_chat_has_the_commands(repository: Path) -> None:
     async with (
         ModelServer([Answer("Sorted."), Answer("Done.")]) as server,

@@ -93,6 +93,7 @@ def seen_in(updates: list[dict[str, Any]]) -> Seen:
     return seen
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_prepared_repository_works_in_neovim_and_again_the_next_day(repository: Path) -> None:
     times = repository / "src" / "times.py"

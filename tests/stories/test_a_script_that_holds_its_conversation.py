@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.adapters import ONE_EACH
 from tests.cli.asking import everywhere
 from tests.cli.chat.terminal import until
@@ -108,6 +110,7 @@ async def until_read(pipe: Path) -> int:
     return ends[0]
 
 
+@pytest.mark.long
 async def test_a_script_is_killed_and_goes_on_with_other_providers_until_it_has_finished(tmp_path: Path) -> None:
     for month, orders in (("january", 310), ("march", 350), ("april", 290)):
         (tmp_path / f"{month}.txt").write_text(f"{orders} orders\n")

@@ -62,6 +62,7 @@ async def test_a_call_is_denied_with_a_reason_and_another_is_answered_in_the_ter
             await expect(guest.page.get_by_role("button", name="Allow", exact=True)).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_the_form_of_a_server_is_filled_in(browser: Browser, tmp_path: Path) -> None:
     async with web_server() as server, holder("form", "Send it", mode="all", folder=tmp_path) as program:
         name = (await program.line("^session (.+)"))[1]
@@ -158,6 +159,7 @@ async def test_a_run_is_stopped(browser: Browser, tmp_path: Path) -> None:
             await expect(guest.page.get_by_role("button", name="Stop")).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_a_lost_connection_catches_up(browser: Browser) -> None:
     with default_log() as log:
         name = await session(log, "One", ["Hello."])
@@ -182,6 +184,7 @@ async def test_a_lost_connection_catches_up(browser: Browser) -> None:
             guest.problems.clear()  # Chromium reports the failed requests
 
 
+@pytest.mark.long
 async def test_someone_talks_to_a_session_that_no_process_has_open(browser: Browser, tmp_path: Path) -> None:
     with default_log() as log:
         name = await session(log, "What is 2+2?", ["4"], cwd=tmp_path)
@@ -197,6 +200,7 @@ async def test_someone_talks_to_a_session_that_no_process_has_open(browser: Brow
         await expect(guest.page.get_by_role("button", name="Stop")).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_a_session_begins_in_a_folder_that_had_one(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

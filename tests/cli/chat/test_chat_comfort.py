@@ -18,6 +18,8 @@ from tests.cli.chat.test_pastes import PICTURE
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 
+pytestmark = pytest.mark.long  # `test_chat.py` is the short form
+
 EDIT = {"file_path": "notes.txt", "old_string": "Buy milk.", "new_string": "Buy oats."}
 FULL = {"access": "full"}
 READ = ("call_1", "Read", {"file_path": "notes.txt"})

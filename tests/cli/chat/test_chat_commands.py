@@ -12,6 +12,8 @@ from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with, u
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 
+pytestmark = pytest.mark.long  # `test_chat.py` is the short form
+
 NAMES = (
     *("help", "model", "effort", "permissions", "tools", "sessions", "continue"),
     *("fork", "rewind", "wire", "context", "compact", "cost", "thinking", "clear", "exit"),

@@ -13,6 +13,8 @@ from tests.lengths import only_long
 from tests.modelserver import ModelServer, Paced, Status
 from tests.streams import Answer
 
+pytestmark = pytest.mark.long  # `test_chat.py` is the short form
+
 ATTACKS = {
     "clear": "\x1b[2J\x1b[H",
     "title": "\x1b]0;owned\x07",

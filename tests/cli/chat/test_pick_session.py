@@ -10,6 +10,8 @@ import pytest
 from outrider.cli.chat.picker import Choice, Picker
 from tests.cli.chat.terminal import Terminal, at_the_prompt_with
 
+pytestmark = pytest.mark.long  # `test_chat.py` is the short form
+
 
 @pytest.fixture
 async def elsewhere(project: Path) -> Path:
