@@ -41,9 +41,10 @@ class ServerNames:
         servers = self._servers()
         if servers is None or time.monotonic() - self._read_at < REFRESH_SECONDS:
             return
+        is_early = bool(servers.starting)  # before the look: a server may get ready after it
         try:
             self._prompts, self._resources = servers.do_now(_read, READ_SECONDS)
-            if not servers.starting:
+            if not is_early:
                 self._read_at = time.monotonic()
         except (McpError, TimeoutError):
             self._read_at = time.monotonic()

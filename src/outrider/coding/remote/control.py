@@ -51,14 +51,16 @@ class RemoteControl:
             return
         (log, session), self._open = self._open, None
         self._loop = loop
+        self._live = LiveSocket(log.live_socket(session.id), session.id)
+        self._live.start()  # first: a session that others know of can be watched
         try:
             inbox = log.inbox.listen(session.id)
         except LogError:  # the session works without it
+            self._live.close()
+            self._live = None
             return
         self.questions.inbox = inbox
         self._stop_watching = inbox.watch(self._look, lambda: self._is_running or self.questions.is_waiting)
-        self._live = LiveSocket(log.live_socket(session.id), session.id)
-        self._live.start()
         session.observe(self._observe)
 
     def detach(self) -> None:
