@@ -211,6 +211,7 @@ FLOOD = textwrap.dedent("""
 """)
 
 
+@pytest.mark.long
 def test_a_flood_of_200_megabytes_is_held_in_little_memory(tmp_path: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-c", FLOOD, str(tmp_path)], capture_output=True, text=True, check=True, timeout=100
