@@ -45,7 +45,7 @@ check: .venv/.ready
 	$(BIN)/python scripts/check-api
 
 test: .venv/.ready
-	$(BIN)/pytest -n 5 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
 test-long: .venv/.ready
 	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600

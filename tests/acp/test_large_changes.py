@@ -19,6 +19,8 @@ from tests.acp.updates.observing import watched
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer
 
+pytestmark = pytest.mark.long  # large files take seconds
+
 TEXT = "a line of text\n" * 70_000
 SIZE = len(json.dumps(TEXT))
 WRITE = Answer("I write it.", (("w", "Write", {"file_path": "big.txt", "content": TEXT}),))

@@ -23,6 +23,8 @@ from tests.cli.program import outrider
 from tests.modelserver import Answer, Endless, ModelServer, Raw
 from tests.searches import FOUND, PRINTED, RAN, USE, anthropic_stream
 
+pytestmark = pytest.mark.long  # a story with programs
+
 ASK = {"OUTRIDER_WEB_SEARCH": "ask"}
 ON = {"OUTRIDER_WEB_SEARCH": "on"}
 

@@ -15,6 +15,8 @@ from tests.modelserver import Held, ModelServer
 from tests.processes import machine_pid
 from tests.streams import Answer
 
+pytestmark = pytest.mark.long  # `test_prompt_interrupts.py` is the short form
+
 LONG = "sleep 1000"
 
 

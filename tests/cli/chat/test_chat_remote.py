@@ -23,6 +23,8 @@ from tests.mcp.starting import scripted, servers_json
 from tests.modelserver import Held, ModelServer
 from tests.streams import Answer
 
+pytestmark = pytest.mark.long  # `test_prompt_remote.py` is the short form
+
 WEB = "on the web page"
 
 
