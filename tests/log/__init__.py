@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from outrider.log.entries import Entry
+from outrider.conversation.messages import Message
+from outrider.log.entries import Entry, MessageEntry
 from outrider.log.log import Log
 from outrider.providers.testing.scripted import ScriptedModel, Step
 from outrider.runtime.agent import Agent
@@ -40,6 +41,16 @@ def patch_everywhere(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
         assert known, f"no module of the log knows {name}"
         for module in known:
             monkeypatch.setattr(module, name, value)
+
+
+def entry(text: object) -> MessageEntry:
+    """Return what a person says, as an entry."""
+    return MessageEntry(Message.user(str(text)))
+
+
+def texts(log: Log, name: str) -> list[str]:
+    """Return the texts of the messages of a session."""
+    return [message.text for message in log.messages(name)]
 
 
 def until(condition: Callable[[], Any], seconds: float = DEADLINE) -> None:

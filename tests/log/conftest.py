@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from outrider.log.log import Log
+from tests.log.proxy import Proxy
 from tests.postgres import new_database
 
 SHORT_ON_POSTGRES = {f"test_{name}" for name in ("compactions", "postgres", "replay_end", "rewinds", "usage")}
@@ -29,3 +31,26 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pyte
     else:
         with new_database(tmp_path_factory) as url:
             yield url
+
+
+@pytest.fixture
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a new database."""
+    with new_database(tmp_path_factory) as url:
+        yield url
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    """A proxy before the database, which can cut connections and lose answers."""
+    proxy = Proxy(int(url.rpartition(":")[2].partition("/")[0]))
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def far(url: str, proxy: Proxy) -> Iterator[Log]:
+    """The log behind the proxy."""
+    head, _, rest = url.rpartition(":")
+    with Log(f"{head}:{proxy.port}/{rest.partition('/')[2]}") as log:
+        yield log

@@ -24,7 +24,7 @@ from outrider.log.entries import MessageEntry
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from outrider.log.sqlite.backend import SqliteBackend
-from tests.log import Process, change, entries_of, look, open_session, patch_everywhere, until
+from tests.log import Process, change, entries_of, look, open_session, patch_everywhere, texts, until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's process table")
 
@@ -51,10 +51,6 @@ TEXTS = ["from the other process", "You said: from the other process"]
 def log(place: str) -> Iterator[Log]:
     with Log(place) as log:
         yield log
-
-
-def texts(log: Log, name: str) -> list[str]:
-    return [message.text for message in log.messages(name)]
 
 
 def begun(log: Log, *words: str) -> str:

@@ -32,9 +32,9 @@ from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
 from outrider.log.transfer import export, import_session
 from tests.lengths import only_long
-from tests.log import Process, change, look, open_session, patch_everywhere, until, until_so
+from tests.log import Process, change, entry, look, open_session, patch_everywhere, texts, until, until_so
 from tests.log.proxy import Proxy
-from tests.postgres import Server, execute, new_database, own_server, rights_of, without, worker_role
+from tests.postgres import Server, execute, own_server, rights_of, without, worker_role
 
 SECRET = "s3cr%40t%2Fword"
 DENIED_SECONDS = 5.0
@@ -46,12 +46,6 @@ HOLD = """
     say(journal.id)
     hear()
 """
-
-
-@pytest.fixture
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with new_database(tmp_path_factory) as url:
-        yield url
 
 
 @pytest.fixture
@@ -67,31 +61,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def texts(log: Log, name: str) -> list[str]:
-    return [message.text for message in log.messages(name)]
-
-
-def entry(text: object) -> MessageEntry:
-    return MessageEntry(Message.user(str(text)))
-
-
 # Broken connections
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    port = int(url.rpartition(":")[2].partition("/")[0])
-    proxy = Proxy(port)
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture
-def far(url: str, proxy: Proxy) -> Iterator[Log]:
-    """The log behind the proxy."""
-    head, _, rest = url.rpartition(":")
-    with Log(f"{head}:{proxy.port}/{rest.partition('/')[2]}") as log:
-        yield log
 
 
 async def test_a_commit_whose_answer_is_lost_is_not_written_twice(far: Log, proxy: Proxy) -> None:

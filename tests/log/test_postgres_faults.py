@@ -12,52 +12,21 @@ import msgspec
 import pytest
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Message
 from outrider.errors import AttachmentError, DamagedLogError, LogError, UnknownSessionError
-from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.postgres import writer
 from outrider.log.questions import Option, PermissionQuestion
-from tests.log import let_everything_happen, look, patch_everywhere, until, until_so
+from tests.log import entry, let_everything_happen, look, patch_everywhere, texts, until, until_so
 from tests.log.proxy import Proxy
-from tests.postgres import execute, new_database
+from tests.postgres import execute
 
 BODY = PermissionQuestion(tool="Bash", input={}, title="Bash()", options=(Option("once", "Yes", True),))
-
-
-@pytest.fixture
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with new_database(tmp_path_factory) as url:
-        yield url
 
 
 @pytest.fixture
 def log(url: str) -> Iterator[Log]:
     with Log(url) as log:
         yield log
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    proxy = Proxy(int(url.rpartition(":")[2].partition("/")[0]))
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture
-def far(url: str, proxy: Proxy) -> Iterator[Log]:
-    """The log behind the proxy."""
-    head, _, rest = url.rpartition(":")
-    with Log(f"{head}:{proxy.port}/{rest.partition('/')[2]}") as log:
-        yield log
-
-
-def entry(text: object) -> MessageEntry:
-    return MessageEntry(Message.user(str(text)))
-
-
-def texts(log: Log, name: str) -> list[str]:
-    return [message.text for message in log.messages(name)]
 
 
 def fail_inserts(log: Log, state: str, *, times: int = 10**6) -> None:
