@@ -2,7 +2,7 @@
 
 A watcher reads lines as `outrider -p --output-format stream-json` prints them: the session, the events of the step that
 goes on, then each event as it happens. It cannot send anything. Nothing is encoded while no one watches. Deltas within
-a quarter of a second are sent together, as one: a session that is watched must not work noticeably more. A watcher that
+three tenths of a second go together, as one: a session that is watched must not work noticeably more. A watcher that
 reads too slowly is dropped; the log has what it missed.
 """
 
@@ -43,7 +43,7 @@ MOST_UNREAD = 4_000_000
 MOST_WATCHERS = 50
 MOST_RECENT = 4_000
 """Events of the step that goes on, which a new watcher gets first: the log does not have them yet."""
-PACE_SECONDS = 0.25
+PACE_SECONDS = 0.3
 """The time between two writes of deltas and progress. The first one is written soon.
 
 Writes are on the same beat as the looks of a log's watcher: waking the process up costs more than a write.
