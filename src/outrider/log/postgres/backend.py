@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +24,8 @@ from outrider.log.postgres.address import Address
 from outrider.log.postgres.files import PostgresStore, remove_unreferenced_files
 from outrider.log.postgres.link import Database, Line, LoopThread
 from outrider.log.postgres.schema import Connection
-from outrider.log.postgres.statements import NOW, ROW, Addition, add, create, created_as, insert
+from outrider.log.postgres.statements import NOW, ROW, Addition, add, create, created_as, forget_inbox
+from outrider.log.postgres.whole_sessions import PAGE, Deletion, write_fork, write_import
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_filter import SessionFilter
@@ -33,8 +34,6 @@ from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, inde
 from outrider.log.usage_tables import UsageTables
 
 T = TypeVar("T")
-PAGE = 256
-"""The number of rows in one read of a session."""
 STOP_SECONDS = 20.0
 _FOLDER = "settings::json ->> 'cwd'"
 _RELEASE = """
@@ -273,7 +272,7 @@ class PostgresBackend:
             )
             if row is not None:
                 self._writer.hold(found.number, row[0])
-                await _forget_inbox(connection, [found.number])
+                await forget_inbox(connection, [found.number])
             return row is not None
 
         return self._writer.run(work)
@@ -311,69 +310,15 @@ class PostgresBackend:
 
     def fork(self, fork: Fork) -> None:
         """Write a copy of a session."""
-        created, source = time.time(), fork.source
-
-        async def work(connection: Connection) -> None:
-            if await created_as(connection, fork.started.session, created) is not None:
-                return
-            async with connection.transaction(isolation="repeatable_read"):
-                if not await connection.fetchval("SELECT true FROM session WHERE number = $1", source.number):
-                    raise UnknownSessionError(f"the session {source.summary.id[:8]} was just deleted")
-                names = await connection.fetch("SELECT sha256 FROM reference WHERE session = $1", source.number)
-                fork.update.files = [*{name for (name,) in names} & set(fork.update.files)]
-                number = await insert(connection, fork.started, created)
-                assert number is not None
-                await _insert_rows(connection, [fork.first_row(number)])
-                after = 0
-                while page := await _page(connection, source.number, after, fork.cut):
-                    after = page[-1][1]
-                    await _insert_rows(connection, list(fork.copied_rows(number, page)))
-                await _insert_rows(connection, list(fork.last_rows(number)))
-                await add(connection, [Addition(number, 1, 0, fork.last, [], fork.update)])
-
-        self._change(work)
+        self._change(partial(write_fork, fork=fork, created=time.time()))
 
     def add(self, incoming: Import) -> None:
         """Write an imported session."""
-        created = time.time()
-
-        async def work(connection: Connection) -> None:
-            if await created_as(connection, incoming.started.session, created) is not None:
-                return
-            async with connection.transaction():
-                number = await insert(connection, incoming.started, created)
-                if number is None:
-                    incoming.rename()
-                    number = await insert(connection, incoming.started, created)
-                    assert number is not None
-                rows = list(incoming.rows(number))
-                for start in range(0, len(rows), PAGE):
-                    await _insert_rows(connection, rows[start : start + PAGE])
-                await add(connection, [Addition(number, 1, 0, incoming.last, [], incoming.update)])
-
-        self._change(work)
+        self._change(partial(write_import, incoming=incoming, created=time.time()))
 
     def delete(self, doomed: Sequence[SessionRow]) -> None:
         """Delete sessions, all or none."""
-        numbers, fences = [each.number for each in doomed], [each.fence for each in doomed]
-        attempts = 0
-
-        async def work(connection: Connection) -> None:
-            nonlocal attempts
-            attempts += 1
-            async with connection.transaction():
-                gone = await connection.fetch(
-                    "DELETE FROM session USING unnest($1::bigint[], $2::bigint[]) AS doomed (number, fence) "
-                    "WHERE session.number = doomed.number AND session.fence = doomed.fence RETURNING session.number",
-                    *(numbers, fences),
-                )
-                if len(gone) < len(doomed) and not (attempts > 1 and not gone):
-                    raise SessionHeldError(f"the session {doomed[0].summary.id[:8]} was just opened; try again")
-                for table in ("event", "reference", "signal"):
-                    await connection.execute(f"DELETE FROM {table} WHERE session = ANY($1)", numbers)
-                await _forget_inbox(connection, numbers)
-
-        self._change(work)
+        self._change(Deletion(doomed).run)
 
     def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
         """Delete the files that no session refers to, and those of snapshots on this machine."""
@@ -406,29 +351,6 @@ def _condition(where: SessionFilter, first: int) -> tuple[str, list[str | float]
     parts = where.conditions(_FOLDER)
     conditions = [f"{sql} ${number}" for number, (sql, _) in enumerate(parts, first)]
     return " AND ".join(["true", *conditions]), [value for _, value in parts]
-
-
-async def _forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete the questions of sessions and the messages to them: their holders are gone.
-
-    What they have taken stays for a while: senders must be able to tell it from what was lost.
-    """
-    gone = "session = ANY($1)"
-    await connection.execute(
-        f"WITH question AS (DELETE FROM question WHERE {gone}), "
-        f"signal AS (DELETE FROM signal WHERE {gone} AND (taken IS NULL OR taken < $2)) "
-        f"DELETE FROM listener WHERE {gone}",
-        *(numbers, time.time() - ANSWERED_SECONDS),
-    )
-
-
-async def _page(connection: Connection, session: int, after: int, upto: int) -> list[Row]:
-    query = f"SELECT {ROW} FROM event WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT {PAGE}"
-    return [tuple(row) for row in await connection.fetch(query, session, after, upto)]
-
-
-async def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
-    await connection.executemany(f"INSERT INTO event ({ROW}) VALUES ($1, $2, $3, $4, $5, $6)", rows)
 
 
 def _stop(thread: LoopThread, writer: PostgresWriter, reader: Line) -> None:

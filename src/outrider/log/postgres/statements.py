@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 from outrider.log.append import Append
 from outrider.log.entries import SessionStarted
+from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.postgres.schema import Connection
 from outrider.log.rows import Row, row
 from outrider.log.summary_update import SummaryUpdate
@@ -178,6 +180,20 @@ async def created_as(connection: Connection, id: str, created: float) -> int | N
         "SELECT number FROM session WHERE id = $1 AND created = $2", id, created
     )
     return number
+
+
+async def forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
+    """Delete the questions of sessions and the messages to them: their holders are gone.
+
+    What they have taken stays for a while: senders must be able to tell it from what was lost.
+    """
+    gone = "session = ANY($1)"
+    await connection.execute(
+        f"WITH question AS (DELETE FROM question WHERE {gone}), "
+        f"signal AS (DELETE FROM signal WHERE {gone} AND (taken IS NULL OR taken < $2)) "
+        f"DELETE FROM listener WHERE {gone}",
+        *(numbers, time.time() - ANSWERED_SECONDS),
+    )
 
 
 def storable(text: str) -> str:
