@@ -233,10 +233,13 @@ class _Parser:
     def _quoted(self, text: str, indent: int) -> str:
         quote = text[0]
         end = re.compile(r'"(?:[^"\\]|\\.)*"' if quote == '"' else r"'(?:[^']|'')*'", re.DOTALL)
-        whole = "\n".join([text, *(line.strip() for line in self.lines[self.at + 1 :])])
-        found = end.match(whole)
-        if not found:
-            raise self.error(f"the text in {quote} does not end")
+        found, whole, count = None, "", 1
+        while found is None:  # most texts end in their first line; joining all lines for each text takes quadratic time
+            whole = "\n".join([text, *(line.strip() for line in self.lines[self.at + 1 : self.at + count])])
+            found = end.match(whole)
+            if not found and self.at + count >= len(self.lines):
+                raise self.error(f"the text in {quote} does not end")
+            count *= 4
         self.at += found[0].count("\n")
         rest = whole[found.end() :].partition("\n")[0]
         if (rest.strip() and not re.match(r"[ \t]+#", rest)) or self.lines[self.at].rstrip(" ").endswith("\t"):
