@@ -224,6 +224,26 @@ async def test_a_message_that_a_killed_chat_has_not_stored_is_said_by_its_sender
         assert said == ["One.", "Two, from the phone."]
 
 
+async def test_a_message_that_a_hook_blocks_is_taken_and_the_chat_says_why(project: Path, log: Log) -> None:
+    write_hooks(project, "UserPromptSubmit", "grep -q phone && { echo not from a phone >&2; exit 2; }; exit 0")
+    trust(project)
+    async with (
+        ModelServer([Answer("First."), Answer("Second.")]) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        await terminal.wait_for_prompt()
+        terminal.say("One.")
+        await terminal.wait_for("First.")
+        await terminal.wait_for_prompt()
+        session = log.sessions()[0].id
+        number = log.inbox.send(session, Say("Two, from the phone."))
+        await terminal.wait_for("not from a phone")
+        await until(lambda: log.inbox.is_taken(number), what="a message that was taken")
+        terminal.say("Two.")
+        await terminal.wait_for("Second.")
+        assert [message.text for message in log.messages(session) if message.role == "user"] == ["One.", "Two."]
+
+
 async def test_another_process_watches_the_chat_live(project: Path, log: Log) -> None:
     async with (
         ModelServer([Answer("First."), Held(Answer("A longer story")), Answer("")]) as server,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,19 +10,21 @@ from pathlib import Path
 from outrider import Agent, ScriptedModel, Session
 from outrider.coding.permissions.question import Mode
 from outrider.coding.remote.control import RemoteControl
+from outrider.errors import ConversationError
 from outrider.log.log import Log
 from outrider.log.questions import Say, Stop
 from tests.log import until_so
 
 
 class Front:
-    """A front end that keeps what it is told."""
+    """A front end that keeps what it is told, until it is `done`."""
 
     place = "in the terminal"
 
     def __init__(self) -> None:
         self.said: list[str] = []
         self.stops = 0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answered(self, text: str) -> None:
         pass
@@ -29,8 +32,9 @@ class Front:
     def use_mode(self, mode: Mode) -> None:
         pass
 
-    def say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         self.said.append(text)
+        await asyncio.shield(self.done)
 
     def stop(self) -> None:
         self.stops += 1
@@ -45,6 +49,7 @@ async def served(folder: Path) -> AsyncIterator[tuple[Front, Session, Log]]:
         control.attach(log, session)
         await until_so(lambda: other.inbox.is_listening(session.id))
         yield front, session, other
+        front.done.cancel()
         control.detach()
         await session.aclose()
 
@@ -76,5 +81,26 @@ async def test_a_message_that_a_closed_session_has_not_stored_is_known_to_be_los
     async with served(tmp_path) as (front, session, other):
         number = other.inbox.send(session.id, Say("Hello."))
         await until_so(lambda: front.said == ["Hello."])
+        await session.aclose()
+        assert other.inbox.is_taken(number) is None
+
+
+async def test_a_message_that_the_front_end_handles_without_the_session_is_taken(tmp_path: Path) -> None:
+    async with served(tmp_path) as (front, session, other):
+        number = other.inbox.send(session.id, Say("/compact"))
+        await until_so(lambda: front.said == ["/compact"])
+        assert (other.inbox.is_delivered(number), other.inbox.is_taken(number)) == (True, False)
+        front.done.set_result(None)
+        await until_so(lambda: other.inbox.is_taken(number))
+
+
+async def test_a_message_that_comes_too_late_for_the_front_end_is_not_taken(tmp_path: Path) -> None:
+    async with served(tmp_path) as (front, session, other):
+        number = other.inbox.send(session.id, Say("Hello."))
+        await until_so(lambda: front.said == ["Hello."])
+        front.done.set_exception(ConversationError("nothing runs"))
+        stop = other.inbox.send(session.id, Stop())
+        await until_so(lambda: other.inbox.is_taken(stop))
+        assert other.inbox.is_taken(number) is False
         await session.aclose()
         assert other.inbox.is_taken(number) is None
