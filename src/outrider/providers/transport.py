@@ -8,8 +8,8 @@ import math
 import os
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -93,6 +93,68 @@ class Response:
         return b"".join(pieces)[:limit]
 
 
+class ResponseChunks:
+    """The bytes of a response, as they arrive. The request is sent when the first ones are wanted.
+
+    Raises ProviderError. The end, an error and `aclose` release the connection.
+    """
+
+    __slots__ = ("_deadline", "_response", "_seconds", "_send", "_size", "_url")
+
+    def __init__(self, url: str, send: Callable[[], Awaitable[aiohttp.ClientResponse]], seconds: float) -> None:
+        """`seconds`: how long the whole response may take."""
+        self._url = url
+        self._send: Callable[[], Awaitable[aiohttp.ClientResponse]] | None = send
+        self._response: aiohttp.ClientResponse | None = None
+        self._seconds = seconds
+        self._deadline = math.inf
+        self._size = 0
+
+    def __aiter__(self) -> ResponseChunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        import aiohttp
+
+        try:
+            if self._send:
+                send, self._send = self._send, None
+                self._deadline = monotonic() + self._seconds
+                self._response = await send()
+            if self._response and (chunk := await self._response.content.readany()):
+                self._check(chunk)
+                return chunk
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            self._release()
+            raise _to_error(error, self._url, started=self._size > 0) from None
+        except BaseException:
+            self._release()
+            raise
+        self._release()
+        raise StopAsyncIteration
+
+    def _check(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._size > MAX_RESPONSE_BYTES:
+            raise ProviderError(f"the response of {shown_host(self._url)} is too large for a reply")
+        if monotonic() > self._deadline:  # as long again would not help
+            raise UnavailableError(f"{shown_host(self._url)} took too long to respond: the stream has no end")
+
+    def _release(self) -> None:
+        response, self._response = self._response, None
+        if response:
+            response.release()
+
+    async def aclose(self) -> None:
+        """Release the connection. A server has a moment to end its response, so that the connection can be reused."""
+        self._send = None
+        if response := self._response:
+            try:
+                await _drain(response)
+            finally:
+                self._release()
+
+
 class Transport:
     """Sends requests and streams the bytes of the responses. Connections are reused."""
 
@@ -102,34 +164,23 @@ class Transport:
         self._public_only = public_only
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
-    async def post(
+    def post(
         self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float = math.inf
-    ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response.
+    ) -> ResponseChunks:
+        """Return the bytes of a response as they arrive. `explain` makes the error from an error response.
 
         A response without new bytes for `idle_seconds`, or for the timeout, fails.
         """
-        client = await self._client()
-        import aiohttp
 
-        total, deadline = 0, client.time() + self._timeouts.total
-        try:
-            async with client.request("POST", url, headers, body, idle_seconds) as response:
-                if not _is_good(response):
-                    raise explain(await _error_response(response))
-                try:
-                    while chunk := await response.content.readany():
-                        total += len(chunk)
-                        if total > MAX_RESPONSE_BYTES:
-                            raise ProviderError(f"the response of {shown_host(url)} is too large for a reply")
-                        if client.time() > deadline:  # as long again would not help
-                            raise UnavailableError(f"{shown_host(url)} took too long to respond: the stream has no end")
-                        yield chunk
-                except GeneratorExit:  # the caller has the whole reply
-                    await _drain(response)
-                    raise
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _to_error(error, url, started=total > 0) from None
+        async def send() -> aiohttp.ClientResponse:
+            client = await self._client()
+            response = await client.request("POST", url, headers, body, idle_seconds)
+            if _is_good(response):
+                return response
+            async with response:
+                raise explain(await _error_response(response))
+
+        return ResponseChunks(url, send, self._timeouts.total)
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
         """Return a whole response, for small requests such as a list of models."""
@@ -137,7 +188,7 @@ class Transport:
         import aiohttp
 
         try:
-            async with client.request("GET", url, headers) as response:
+            async with await client.request("GET", url, headers) as response:
                 if not _is_good(response):
                     raise explain(await _error_response(response))
                 return await response.read()
@@ -156,7 +207,7 @@ class Transport:
         import aiohttp
 
         try:
-            async with client.request(method, url, headers, body) as response:
+            async with await client.request(method, url, headers, body) as response:
                 yield Response(response, url)
                 await _drain(response)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -191,7 +242,6 @@ class _Client:
         self._proxies = environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
-        self.time = asyncio.get_running_loop().time
 
     async def open(self) -> None:
         self._session = await anext(self._lifetime)
@@ -208,7 +258,7 @@ class _Client:
         headers: Mapping[str, str],
         body: Body | None = None,
         idle_seconds: float = math.inf,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    ) -> Awaitable[aiohttp.ClientResponse]:
         proxy = proxy_for(url, self._proxies)
         if self._public_only:
             _refuse_private(url, is_proxied=proxy is not None)
