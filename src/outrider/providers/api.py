@@ -350,9 +350,10 @@ class ApiProvider(ABC):
     def _finish(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
         """Return the reply with its cost. If the user is next, release the cached bytes."""
         has_real_calls = self.capabilities.tools or not request.tools  # prompted calls are still text here
-        if has_real_calls and not reply.message.tool_calls and reply.stop_reason is not StopReason.PAUSE:
+        if has_real_calls and not reply.message.has_tool_calls and reply.stop_reason is not StopReason.PAUSE:
             rendering.drop_cache()
-        return msgspec.structs.replace(reply, usage=with_cost(self.prefix, self.model, reply.usage))
+        usage = with_cost(self.prefix, self.model, reply.usage)
+        return reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)
 
     async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
         """Return the body and its rendering. Files are read, encoded and scaled in a thread."""

@@ -88,7 +88,7 @@ class Session:
             self.store,
             threads,
             agent.limits,
-            Path(cwd or ".").resolve(),
+            Path(cwd).resolve() if cwd else Path.cwd(),
             approve=approve,
             open_child=partial(open_child, self),
             deps=agent.deps,
