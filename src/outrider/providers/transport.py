@@ -9,6 +9,7 @@ import os
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -171,16 +172,19 @@ class Transport:
 
         A response without new bytes for `idle_seconds`, or for the timeout, fails.
         """
+        return ResponseChunks(
+            url, partial(self._posted, url, headers, body, explain, idle_seconds), self._timeouts.total
+        )
 
-        async def send() -> aiohttp.ClientResponse:
-            client = await self._client()
-            response = await client.request("POST", url, headers, body, idle_seconds)
-            if _is_good(response):
-                return response
-            async with response:
-                raise explain(await _error_response(response))
-
-        return ResponseChunks(url, send, self._timeouts.total)
+    async def _posted(
+        self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float
+    ) -> aiohttp.ClientResponse:
+        client = await self._client()
+        response = await client.request("POST", url, headers, body, idle_seconds)
+        if _is_good(response):
+            return response
+        async with response:
+            raise explain(await _error_response(response))
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
         """Return a whole response, for small requests such as a list of models."""
