@@ -9,6 +9,7 @@ import os
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +21,7 @@ import msgspec
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.addresses import is_literal, is_local_name, public_socket, why_private
 from outrider.providers.body import Body, Pieces
+from outrider.providers.idle_watch import IdleWatch, Wait
 from outrider.providers.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ MAX_RESPONSE_BYTES = 96 * 1024 * 1024
 """No reply is larger than this."""
 DRAIN_TIMEOUT = 0.2
 """Seconds that a server may take to end its response after the reply in it has ended."""
+SENT_AT_ONCE = 64 * 1024
+"""Bytes of a body that the system takes without waiting for the network, about."""
 MAX_ERROR_BYTES = 64 * 1024
 REFUSED_SECONDS = 10.0
 """Seconds of retries when no server listens at an address."""
@@ -94,18 +98,24 @@ class Response:
         return b"".join(pieces)[:limit]
 
 
+_Send: TypeAlias = "Callable[[], Awaitable[tuple[aiohttp.ClientResponse, AbstractContextManager[None]]]]"
+"""Sends a request; returns its response, and the limit of each wait for more of it."""
+_UNLIMITED: AbstractContextManager[None] = contextlib.nullcontext()
+
+
 class ResponseChunks:
     """The bytes of a response, as they arrive. The request is sent when the first ones are wanted.
 
     Raises ProviderError. The end, an error and `aclose` release the connection.
     """
 
-    __slots__ = ("_deadline", "_response", "_seconds", "_send", "_size", "_url")
+    __slots__ = ("_deadline", "_response", "_seconds", "_send", "_size", "_url", "_wait")
 
-    def __init__(self, url: str, send: Callable[[], Awaitable[aiohttp.ClientResponse]], seconds: float) -> None:
+    def __init__(self, url: str, send: _Send, seconds: float) -> None:
         """`seconds`: how long the whole response may take."""
         self._url = url
-        self._send: Callable[[], Awaitable[aiohttp.ClientResponse]] | None = send
+        self._send: _Send | None = send
+        self._wait: AbstractContextManager[None] = _UNLIMITED
         self._response: aiohttp.ClientResponse | None = None
         self._seconds = seconds
         self._deadline = math.inf
@@ -121,10 +131,13 @@ class ResponseChunks:
             if self._send:
                 send, self._send = self._send, None
                 self._deadline = monotonic() + self._seconds
-                self._response = await send()
-            if self._response and (chunk := await self._response.content.readany()):
-                self._check(chunk)
-                return chunk
+                self._response, self._wait = await send()
+            if self._response:
+                with self._wait:
+                    chunk = await self._response.content.readany()
+                if chunk:
+                    self._check(chunk)
+                    return chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self._release()
             raise _to_error(error, self._url, started=self._size > 0) from None
@@ -178,11 +191,13 @@ class Transport:
 
     async def _posted(
         self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float
-    ) -> aiohttp.ClientResponse:
+    ) -> tuple[aiohttp.ClientResponse, AbstractContextManager[None]]:
         client = await self._client()
-        response = await client.request("POST", url, headers, body, idle_seconds)
+        wait, timeout = client.limits(body, idle_seconds)
+        with wait:
+            response = await client.request("POST", url, headers, body, timeout)
         if _is_good(response):
-            return response
+            return response, wait
         async with response:
             raise explain(await _error_response(response))
 
@@ -246,6 +261,8 @@ class _Client:
         self._proxies = environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
+        self._watch = IdleWatch()
+        self._unwatched = self._timeout(math.inf)
 
     async def open(self) -> None:
         self._session = await anext(self._lifetime)
@@ -255,13 +272,23 @@ class _Client:
     async def close(self) -> None:
         await self._lifetime.aclose()
 
+    def limits(self, body: Body, idle_seconds: float) -> tuple[AbstractContextManager[None], aiohttp.ClientTimeout]:
+        """Return the limit of each wait for a response: ours, and that of the HTTP library.
+
+        The library sets a timer for each wait, which costs more. But only it knows when a large body is sent.
+        """
+        seconds = min(idle_seconds, self._timeouts.read)
+        if seconds == math.inf or len(body) > SENT_AT_ONCE:
+            return _UNLIMITED, self._timeout(seconds)
+        return Wait(self._watch, seconds), self._unwatched
+
     def request(
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
         body: Body | None = None,
-        idle_seconds: float = math.inf,
+        timeout: aiohttp.ClientTimeout | None = None,
     ) -> Awaitable[aiohttp.ClientResponse]:
         proxy = proxy_for(url, self._proxies)
         if self._public_only:
@@ -272,7 +299,7 @@ class _Client:
         if isinstance(body, Pieces):
             headers, data = {**headers, "content-length": str(len(body))}, _sliced(body)
         # Redirects are not followed: they could take the key to another host.
-        more: dict[str, Any] = {"timeout": self._timeout(idle_seconds)} if idle_seconds < self._timeouts.read else {}
+        more: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         return self._session.request(
             method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False, **more
         )
