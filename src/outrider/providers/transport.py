@@ -8,10 +8,8 @@ import math
 import os
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
-from time import monotonic
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -21,7 +19,6 @@ import msgspec
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.addresses import is_literal, is_local_name, public_socket, why_private
 from outrider.providers.body import Body, Pieces
-from outrider.providers.idle_watch import IdleWatch, Wait
 from outrider.providers.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
 
 if TYPE_CHECKING:
@@ -31,8 +28,6 @@ MAX_RESPONSE_BYTES = 96 * 1024 * 1024
 """No reply is larger than this."""
 DRAIN_TIMEOUT = 0.2
 """Seconds that a server may take to end its response after the reply in it has ended."""
-SENT_AT_ONCE = 64 * 1024
-"""Bytes of a body that the system takes without waiting for the network, about."""
 MAX_ERROR_BYTES = 64 * 1024
 REFUSED_SECONDS = 10.0
 """Seconds of retries when no server listens at an address."""
@@ -98,77 +93,6 @@ class Response:
         return b"".join(pieces)[:limit]
 
 
-_Send: TypeAlias = "Callable[[], Awaitable[tuple[aiohttp.ClientResponse, AbstractContextManager[None]]]]"
-"""Sends a request; returns its response, and the limit of each wait for more of it."""
-_UNLIMITED: AbstractContextManager[None] = contextlib.nullcontext()
-
-
-class ResponseChunks:
-    """The bytes of a response, as they arrive. The request is sent when the first ones are wanted.
-
-    Raises ProviderError. The end, an error and `aclose` release the connection.
-    """
-
-    __slots__ = ("_deadline", "_response", "_seconds", "_send", "_size", "_url", "_wait")
-
-    def __init__(self, url: str, send: _Send, seconds: float) -> None:
-        """`seconds`: how long the whole response may take."""
-        self._url = url
-        self._send: _Send | None = send
-        self._wait: AbstractContextManager[None] = _UNLIMITED
-        self._response: aiohttp.ClientResponse | None = None
-        self._seconds = seconds
-        self._deadline = math.inf
-        self._size = 0
-
-    def __aiter__(self) -> ResponseChunks:
-        return self
-
-    async def __anext__(self) -> bytes:
-        import aiohttp
-
-        try:
-            if self._send:
-                send, self._send = self._send, None
-                self._deadline = monotonic() + self._seconds
-                self._response, self._wait = await send()
-            if self._response:
-                with self._wait:
-                    chunk = await self._response.content.readany()
-                if chunk:
-                    self._check(chunk)
-                    return chunk
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            self._release()
-            raise _to_error(error, self._url, started=self._size > 0) from None
-        except BaseException:
-            self._release()
-            raise
-        self._release()
-        raise StopAsyncIteration
-
-    def _check(self, chunk: bytes) -> None:
-        self._size += len(chunk)
-        if self._size > MAX_RESPONSE_BYTES:
-            raise ProviderError(f"the response of {shown_host(self._url)} is too large for a reply")
-        if monotonic() > self._deadline:  # as long again would not help
-            raise UnavailableError(f"{shown_host(self._url)} took too long to respond: the stream has no end")
-
-    def _release(self) -> None:
-        response, self._response = self._response, None
-        if response:
-            response.release()
-
-    async def aclose(self) -> None:
-        """Release the connection. A server has a moment to end its response, so that the connection can be reused."""
-        self._send = None
-        if response := self._response:
-            try:
-                await _drain(response)
-            finally:
-                self._release()
-
-
 class Transport:
     """Sends requests and streams the bytes of the responses. Connections are reused."""
 
@@ -178,28 +102,34 @@ class Transport:
         self._public_only = public_only
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
-    def post(
+    async def post(
         self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float = math.inf
-    ) -> ResponseChunks:
-        """Return the bytes of a response as they arrive. `explain` makes the error from an error response.
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response.
 
         A response without new bytes for `idle_seconds`, or for the timeout, fails.
         """
-        return ResponseChunks(
-            url, partial(self._posted, url, headers, body, explain, idle_seconds), self._timeouts.total
-        )
-
-    async def _posted(
-        self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float
-    ) -> tuple[aiohttp.ClientResponse, AbstractContextManager[None]]:
         client = await self._client()
-        wait, timeout = client.limits(body, idle_seconds)
-        with wait:
-            response = await client.request("POST", url, headers, body, timeout)
-        if _is_good(response):
-            return response, wait
-        async with response:
-            raise explain(await _error_response(response))
+        import aiohttp
+
+        total, deadline = 0, client.time() + self._timeouts.total
+        try:
+            async with client.request("POST", url, headers, body, idle_seconds) as response:
+                if not _is_good(response):
+                    raise explain(await _error_response(response))
+                try:
+                    while chunk := await response.content.readany():
+                        total += len(chunk)
+                        if total > MAX_RESPONSE_BYTES:
+                            raise ProviderError(f"the response of {shown_host(url)} is too large for a reply")
+                        if client.time() > deadline:  # as long again would not help
+                            raise UnavailableError(f"{shown_host(url)} took too long to respond: the stream has no end")
+                        yield chunk
+                except GeneratorExit:  # the caller has the whole reply
+                    await _drain(response)
+                    raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, url, started=total > 0) from None
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
         """Return a whole response, for small requests such as a list of models."""
@@ -207,7 +137,7 @@ class Transport:
         import aiohttp
 
         try:
-            async with await client.request("GET", url, headers) as response:
+            async with client.request("GET", url, headers) as response:
                 if not _is_good(response):
                     raise explain(await _error_response(response))
                 return await response.read()
@@ -226,7 +156,7 @@ class Transport:
         import aiohttp
 
         try:
-            async with await client.request(method, url, headers, body) as response:
+            async with client.request(method, url, headers, body) as response:
                 yield Response(response, url)
                 await _drain(response)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -261,8 +191,7 @@ class _Client:
         self._proxies = environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
-        self._watch = IdleWatch()
-        self._unwatched = self._timeout(math.inf)
+        self.time = asyncio.get_running_loop().time
 
     async def open(self) -> None:
         self._session = await anext(self._lifetime)
@@ -272,24 +201,14 @@ class _Client:
     async def close(self) -> None:
         await self._lifetime.aclose()
 
-    def limits(self, body: Body, idle_seconds: float) -> tuple[AbstractContextManager[None], aiohttp.ClientTimeout]:
-        """Return the limit of each wait for a response: ours, and that of the HTTP library.
-
-        The library sets a timer for each wait, which costs more. But only it knows when a large body is sent.
-        """
-        seconds = min(idle_seconds, self._timeouts.read)
-        if seconds == math.inf or len(body) > SENT_AT_ONCE:
-            return _UNLIMITED, self._timeout(seconds)
-        return Wait(self._watch, seconds), self._unwatched
-
     def request(
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
         body: Body | None = None,
-        timeout: aiohttp.ClientTimeout | None = None,
-    ) -> Awaitable[aiohttp.ClientResponse]:
+        idle_seconds: float = math.inf,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         proxy = proxy_for(url, self._proxies)
         if self._public_only:
             _refuse_private(url, is_proxied=proxy is not None)
@@ -299,7 +218,7 @@ class _Client:
         if isinstance(body, Pieces):
             headers, data = {**headers, "content-length": str(len(body))}, _sliced(body)
         # Redirects are not followed: they could take the key to another host.
-        more: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        more: dict[str, Any] = {"timeout": self._timeout(idle_seconds)} if idle_seconds < self._timeouts.read else {}
         return self._session.request(
             method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False, **more
         )

@@ -68,7 +68,7 @@ class _Vertex(ApiProvider):
         chunks = self._transport.post(
             self.url(), self.headers(token), body, lambda response: self.explain(response, token), idle_seconds
         )
-        async with aclosing(chunks) as received:
+        async with aclosing(chunks) as received:  # type: ignore[type-var]
             async for chunk in received:
                 yield chunk
 
