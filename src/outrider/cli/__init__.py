@@ -134,6 +134,9 @@ def _run(name: str, arguments: list[str], is_program: bool) -> int:
 
 def _prepare_process(name: str) -> None:
     """Prepare the process for the command, which is all that it runs."""
+    from outrider.cli.late_collection import delay_first_collection
+
+    delay_first_collection()
     if name not in COMMANDS or name in FRONT_ENDS:
         from outrider.cli.hidden_process import hide_process
 
