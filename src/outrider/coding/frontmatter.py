@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
+from outrider.late_pattern import late_pattern
+
 Value: TypeAlias = "str | list[str] | dict[str, str]"
 
-_FENCE = re.compile(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_FIELD = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*)|[ \t]*)$")
-_BLOCK = re.compile(r"([|>])[-+]?$")
-_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?:\s+#.*)?""")
+_FENCE = late_pattern(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FIELD = late_pattern(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*)|[ \t]*)$")
+_BLOCK = late_pattern(r"([|>])[-+]?$")
+_QUOTED = late_pattern(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?:\s+#.*)?""")
 
 
 def split(text: str) -> tuple[dict[str, Value], str]:
