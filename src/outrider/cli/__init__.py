@@ -59,7 +59,7 @@ COMMANDS = (
 )
 """Each is a module in this package with a function of the same name."""
 FRONT_ENDS = ("acp", "web")
-"""Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys, as a chat does."""
+"""Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""
 
@@ -75,13 +75,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
+    if is_program:
+        from outrider.cli.late_collection import delay_first_collection
+
+        delay_first_collection()
     if arguments and arguments[0] in COMMANDS:
-        return _run(arguments[0], arguments[1:], is_program)
+        return _run(arguments[0], arguments[1:], hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)
     if arguments and not is_for_print and not arguments[0].startswith("-") and " " not in arguments[0]:
         print(_unknown(arguments[0]), file=sys.stderr)
         return 2
-    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments, is_program)
+    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments, hidden=is_program)
 
 
 def _can_answer() -> bool:
@@ -107,13 +111,15 @@ def _unknown(word: str) -> str:
     return f"outrider: unknown command {word!r}; {hint} see outrider --help"
 
 
-def _run(name: str, arguments: list[str], is_program: bool) -> int:
+def _run(name: str, arguments: list[str], *, hidden: bool) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals whose encoding lacks some characters
     if not _start_debug_log():
         return 2
-    if is_program:
-        _prepare_process(name)
+    if hidden:
+        from outrider.cli.hidden_process import hide_process
+
+        hide_process()
     try:
         use_log_setting()
         code = _command(name)(arguments)
@@ -130,21 +136,6 @@ def _run(name: str, arguments: list[str], is_program: bool) -> int:
         return 1
     except SystemExit as stop:  # argparse has printed the error or the help
         return stop.code if isinstance(stop.code, int) else 0
-
-
-def _prepare_process(name: str) -> None:
-    """Prepare the process for the command, which is all that it runs."""
-    from outrider.cli.late_collection import delay_first_collection
-
-    delay_first_collection()
-    if name not in COMMANDS or name in FRONT_ENDS:
-        from outrider.cli.hidden_process import hide_process
-
-        hide_process()
-    if name != "acp":  # it imports the HTTP library in the background, before there is a request
-        from outrider.cli.late_certificates import defer_certificates
-
-        defer_certificates()
 
 
 def _start_debug_log() -> bool:
