@@ -41,7 +41,6 @@ from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import Report
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.tool import Tool, make_tools
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
     from outrider.runtime.session_servers import Mcp
+    from outrider.runtime.structured_output import Report
     from outrider.runtime.titling import Titler
 
 NO_SUBAGENT_TOOLS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from outrider.coding.config.declaration import DeclaredSetting, declared_settings
 from outrider.coding.config.masking import quoted
@@ -46,6 +45,8 @@ def _closest_key(unknown: str) -> str:
         return elsewhere[0]
     if last in FORMER_NAMES:
         return f"limits.{FORMER_NAMES[last]}"
+    from difflib import get_close_matches
+
     if close := get_close_matches(unknown.lower(), [*SETTINGS, *SECTIONS], 1, 0.7):
         return close[0]
     names = {key.rpartition(".")[2]: key for key in SETTINGS}
