@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.permissions.patterns import alternatives, to_regex
+from outrider.coding.permissions.patterns import to_regex
+from outrider.coding.wildcards import alternatives
 from outrider.late_pattern import late_pattern
 
 SECRETS: tuple[str, ...] = (

@@ -10,11 +10,12 @@ from pathlib import Path
 from outrider.coding.remote.front import Front
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions
+from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.errors import LogError
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
 from outrider.log.questions import Say, Signal
-from outrider.runtime.events import Event, RunFinished
+from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
 
@@ -32,6 +33,8 @@ class RemoteControl:
         self._stop_watching: Callable[[], None] | None = None
         self._taking: asyncio.Task[None] | None = None
         self._is_running = False
+        self._said: list[tuple[str, asyncio.Future[None]]] = []
+        """Messages of other processes that the front end has. Each future ends when the session has stored it."""
 
     def attach(self, log: Log, session: Session) -> None:
         """Serve a session from now on, instead of another; without an event loop, from its first run on."""
@@ -85,8 +88,16 @@ class RemoteControl:
             self._live = None
         if self._taking:
             self._taking.cancel()
+        for _, stored in self._said:
+            stored.cancel()
+        self._said.clear()
 
     def _observe(self, event: Event) -> None:
+        if self._said and (message := _stored_message(event)):
+            # A command or a mention changes the text. Then the oldest message is meant: they are stored in order.
+            said = next((each for each in self._said if each[0] in message.text), self._said[0])
+            self._said.remove(said)
+            said[1].set_result(None)
         if isinstance(event, RunFinished):
             self._is_running = False
         if self._live:
@@ -105,8 +116,22 @@ class RemoteControl:
         with suppress(LogError):  # the session was lost; its next write says so
             await inbox.take_signals(self._deliver)
 
-    def _deliver(self, signal: Signal) -> None:
-        if isinstance(signal, Say):
-            self._front.say(signal.text)
-        else:
+    def _deliver(self, signal: Signal) -> asyncio.Future[None] | None:
+        if not isinstance(signal, Say):
             self._front.stop()
+            return None
+        # Only what is in the log survives the end of this process. Before that, the sender must not forget it.
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._said.append((signal.text, stored))
+        self._front.say(signal.text)
+        return stored
+
+
+def _stored_message(event: Event) -> Message | None:
+    """Return the message of the user that is in the log from now on."""
+    if isinstance(event, SteeringQueued):
+        return event.message
+    if not isinstance(event, MessageAdded) or event.steering or event.message.role != "user":
+        return None
+    has_results = any(isinstance(block, ToolResultBlock) for block in event.message.content)
+    return None if has_results else event.message
