@@ -121,6 +121,8 @@ def test_a_name_that_is_not_public_is_refused() -> None:
     ("code", "unwanted"),
     [
         ("from outrider import *", ["pydantic", "click", "rich", "aiohttp", "httpx", "jsonschema_rs", "platformdirs"]),
+        ("from outrider import *", ["outrider.runtime.agent_loop", "outrider.runtime.opening"]),
+        ("from outrider import *", ["outrider.runtime.run_ending", "outrider.subagents.guidance"]),
         ("import outrider.cli; outrider.cli.main(['--version'])", ["asyncio", "msgspec"]),
         ("import outrider.cli; outrider.cli.main(['--help'])", ["asyncio", "msgspec"]),
     ],

@@ -75,6 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
+    if is_program:
+        from outrider.cli.late_collection import delay_first_collection
+
+        delay_first_collection()
     if arguments and arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:], hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,8 +47,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, usage: str, description: str, epilog: str, has_picker: bool = False) -> None:
         self._has_picker = has_picker
         """Whether the user can choose a session from a list."""
-        form = argparse.RawDescriptionHelpFormatter
+        # Each option is formatted when it is added. A formatter without a width imports `shutil` to look for one.
+        form = partial(argparse.RawDescriptionHelpFormatter, width=80)
         super().__init__("outrider", usage, description, epilog, formatter_class=form, allow_abbrev=False)
+
+    def format_help(self) -> str:
+        """Return the help, as wide as the terminal."""
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, so that the caller can print it in the requested format."""
@@ -61,6 +67,8 @@ class Parser(argparse.ArgumentParser):
         first = message.removeprefix(prefix).split()[0]
         if not first.startswith("-"):
             return '; put the whole prompt in quotes, as in outrider -p "What is 2+2?"'
+        from difflib import get_close_matches
+
         close = get_close_matches(first.partition("=")[0], self._option_string_actions, 1, 0.8)
         return f"; did you mean {close[0]}?" if close else "; see outrider --help and outrider -p --help"
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -40,9 +40,11 @@ from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.events import Event, RunFinished, TurnStarted
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import TOOL, Report, run_to_report
 from outrider.sync import default_log
 from outrider.text import counted, dollars
+
+if TYPE_CHECKING:
+    from outrider.runtime.structured_output import Report
 
 
 class PromptRun:
@@ -203,7 +205,11 @@ class PromptRun:
 
             return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench))
         parts = await _expanded(parts, bench)
-        return await (run_to_report(session, self._report, parts) if self._report else session.run(parts))
+        if not self._report:
+            return await session.run(parts)
+        from outrider.runtime.structured_output import run_to_report  # few prompts ask for data
+
+        return await run_to_report(session, self._report, parts)
 
     def _observe(self, event: Event) -> None:
         if self._has_asked:
@@ -229,8 +235,7 @@ class PromptRun:
             self._print_note(safe_line(f"outrider: {note}"))
         if loaded.waiting:
             self._print_note(f"outrider: {loaded.waiting}")
-        known = {TOOL, *ALL_NAMES, *(tool.name for tool in bench.tools)}
-        if missing := [name for name in recorded.tools or () if name not in known]:
+        if missing := _missing_tools(recorded, bench):
             names = safe_line(", ".join(missing))
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
         if session.provider.name == "demo" and session.agent.model != "demo":
@@ -239,6 +244,16 @@ class PromptRun:
 
 async def _expanded(parts: Sequence[str | Attachment], bench: Workbench) -> list[str | Attachment]:
     return await expand_prompt(parts, bench.prompt_commands, bench.servers)
+
+
+def _missing_tools(recorded: Recorded, bench: Workbench) -> list[str]:
+    """Return the tools that a session had before and has no more."""
+    if not recorded.tools:
+        return []
+    from outrider.runtime.structured_output import TOOL
+
+    known = {TOOL, *ALL_NAMES, *(tool.name for tool in bench.tools)}
+    return [name for name in recorded.tools if name not in known]
 
 
 def _check_command(prompt: str, bench: Workbench) -> None:

@@ -7,22 +7,22 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.files import is_hidden
-from outrider.coding.sandbox.finding import find_sandbox
-from outrider.coding.sandbox.host_filter import filter_hosts
-from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import protected_files
 from outrider.errors import ConfigError
 from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.coding.sandbox.sandbox import Sandbox
 
 
 class SessionTools:
@@ -79,6 +79,9 @@ class SessionTools:
 
     @cached_property
     def _tried_sandbox(self) -> Sandbox | None:
+        from outrider.coding.sandbox.finding import find_sandbox  # the first command needs it, not the first request
+        from outrider.coding.sandbox.host_filter import filter_hosts
+
         wanted = self._settings.sandbox
         found = None if wanted.use == "off" else find_sandbox()
         found = found and filter_hosts(found, wanted.allow_hosts)[0]

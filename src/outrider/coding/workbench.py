@@ -21,7 +21,6 @@ from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.remote.control import RemoteControl
 from outrider.coding.remote.dialogue import Dialogue
-from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.session_models import SessionModels
 from outrider.coding.session_tools import SessionTools
 from outrider.coding.skills.finding import FoundSkills
@@ -42,17 +41,18 @@ from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import Report
-from outrider.runtime.titling import Titler
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
     from outrider.coding.background_telemetry import BackgroundTelemetry
+    from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
     from outrider.runtime.session_servers import Mcp
+    from outrider.runtime.structured_output import Report
+    from outrider.runtime.titling import Titler
 
 NO_SUBAGENT_TOOLS = (
     "Task is enabled, but no sub-agent would have any tools: sub-agents have only tools that are listed. List theirs "
@@ -264,6 +264,8 @@ class Workbench:
         if self.settings.sessions.snapshots:
             session.use_folder(FolderSnapshots(self.folder, log, session.id))
         if titled:
+            from outrider.runtime.titling import Titler  # `-p` gives no titles
+
             self._titlers.append(Titler(session, self.models.for_title))
             session.observe(self._titlers[-1])
         if self._telemetry:

@@ -19,7 +19,6 @@ from importlib import import_module
 from outrider.errors import UnknownModelError
 from outrider.providers import tiers
 from outrider.providers.base import Provider
-from outrider.providers.names import qualified
 from outrider.providers.vendors import VENDORS
 
 # The part of a model name before the slash, and the module whose `provider(model)` makes the adapter.
@@ -68,6 +67,8 @@ def resolve(model: str | Provider) -> Provider:
         return _load("outrider.providers.openai_compatible", model)
     if model in tiers.TIERS:
         return _first_with_key(model)
+    from outrider.providers.names import qualified
+
     prefix, _, name = qualified(model).partition("/")
     if prefix not in PREFIXES:
         raise _unknown(model)

@@ -73,7 +73,7 @@ class KnownModels(msgspec.Struct, frozen=True):
     def effort_scale(self, provider: str, name: str) -> str:
         """Return the name of a model's effort scale, or "" if it has none."""
         for owner, pattern, scale in self.efforts.models:
-            if owner in self._owners(provider) and fnmatchcase(name, pattern):
+            if owner in self._owners(provider) and _match(name, pattern):
                 return scale
         return ""
 
@@ -88,7 +88,7 @@ class KnownModels(msgspec.Struct, frozen=True):
         return (provider, *self.same_as.get(provider, ()))
 
     def _matches(self, name: str, pattern: str) -> bool:
-        return any_match(name, self.any_server.text_only) if pattern == "{text_only}" else fnmatchcase(name, pattern)
+        return any_match(name, self.any_server.text_only) if pattern == "{text_only}" else _match(name, pattern)
 
     def _fields(self, profile: str) -> dict[str, Any]:
         found = self.profiles[profile]
@@ -98,7 +98,13 @@ class KnownModels(msgspec.Struct, frozen=True):
 
 def any_match(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a name matches one of the patterns."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(_match(name, pattern) for pattern in patterns)
+
+
+def _match(name: str, pattern: str) -> bool:
+    """Return whether a name matches a pattern. The many patterns whose letters it lacks are not compiled."""
+    is_simple = "?" not in pattern and "[" not in pattern
+    return not (is_simple and any(part not in name for part in pattern.split("*"))) and fnmatchcase(name, pattern)
 
 
 def _without_note(fields: dict[str, Any]) -> dict[str, Any]:

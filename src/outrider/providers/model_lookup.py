@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -156,6 +155,8 @@ def _read() -> dict[str, Facts]:
 
 def _write(facts: dict[str, Facts]) -> None:
     """Replace the file at once, so that other processes read the old one or the new one."""
+    import tempfile  # slow to import, and servers are asked once
+
     folder = data_folder()
     make_private(folder)
     now = time.time()

@@ -25,9 +25,7 @@ from outrider.runtime.events import Compacted, Event
 from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import AnyObserver, Observers
-from outrider.runtime.opening import SessionOpening, opened_session
 from outrider.runtime.run import NO_EARLIER_TURNS, Progress, RunResult
-from outrider.runtime.run_ending import RunEnding
 from outrider.tools.approval import Approver
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
     from outrider.runtime.agent_loop import Results
+    from outrider.runtime.opening import SessionOpening
     from outrider.runtime.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.working_folder import WorkingFolder
@@ -158,6 +157,8 @@ class Session:
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
         if not isinstance(id, str | None):
             raise TypeError(f"id is the id of a session, not {id!r:.60}. A new one: Session.open(log, agent=Agent(…))")
+        from outrider.runtime.opening import SessionOpening, opened_session  # scripts may have no log
+
         options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve, "create": create}
         return SessionOpening(partial(opened_session, cls, log, id, agent, **options))
 
@@ -317,6 +318,8 @@ class Session:
 
         Model and tool failures set `status`; they do not raise. `limits` replaces the agent's for this run.
         """
+        from outrider.runtime.run_ending import RunEnding  # imported with the first run, as the loop is
+
         limits = limits or self.agent.limits
         progress = Progress(limits, self._parent_progress, self._earlier_turns)
         self._earlier_turns = NO_EARLIER_TURNS

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outrider.runtime.agent import Agent
-from outrider.subagents.models import model_for
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, SubagentSetup, Task
 from outrider.tools.tool import make_tools
@@ -40,6 +39,8 @@ def with_subagents(
 
     @contextmanager
     def prepare(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
+        from outrider.subagents.models import model_for  # for agents that start sub-agents
+
         yield SubagentSetup(
             Agent(
                 model=model_for(tier or profile.model, agent.provider, from_project=profile.from_project),

@@ -17,7 +17,6 @@ from outrider.providers.tiers import TIERS
 from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.subagents.guidance import guidance
 from outrider.subagents.profile import Profile
 from outrider.subagents.spawning import spawn
 from outrider.tools.approval import Approver
@@ -74,6 +73,8 @@ class Task:
         at_once: int = AT_ONCE,
         result_characters: int = RESULT_CHARACTERS,
     ) -> None:
+        from outrider.subagents.guidance import guidance  # for agents that start sub-agents
+
         self._profiles = {profile.name: profile for profile in profiles}
         self._prepare = prepare
         self._at_once = at_once

@@ -82,10 +82,10 @@ def merge(layers: Iterable[Layer]) -> Layer:
 
 def mistyped_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a note for each variable whose name is almost that of a setting."""
-    from difflib import get_close_matches
-
     for name in environment:
         if name.startswith("OUTRIDER_") and name not in VARIABLES:
+            from difflib import get_close_matches
+
             close = get_close_matches(name, VARIABLES, 1, 0.9)
             if close:
                 yield f"the variable {name} is ignored; did you mean {close[0]}?"

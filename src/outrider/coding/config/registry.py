@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from outrider.coding.config.declaration import DeclaredSetting, declared_settings
 from outrider.coding.config.masking import quoted
 from outrider.coding.config.settings import Settings
+from outrider.late_pattern import late_pattern
 from outrider.runtime.limits import FORMER_NAMES
 
 SETTINGS: dict[str, DeclaredSetting] = dict(declared_settings(Settings()))
@@ -21,7 +21,7 @@ FORMER_KEYS = {f"limits.{former}": f"limits.{name}" for former, name in FORMER_N
 FORMER_VARIABLES = {"OUTRIDER_MAX_TOKENS": "OUTRIDER_MAX_TOTAL_TOKENS"}
 """Names in earlier versions. They are refused with the new name: ignoring one would lift a limit."""
 
-_SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
+_SECRET = late_pattern(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
 def advice(unknown: str, *, is_text: bool = False) -> str:
@@ -45,6 +45,8 @@ def _closest_key(unknown: str) -> str:
         return elsewhere[0]
     if last in FORMER_NAMES:
         return f"limits.{FORMER_NAMES[last]}"
+    from difflib import get_close_matches
+
     if close := get_close_matches(unknown.lower(), [*SETTINGS, *SECTIONS], 1, 0.7):
         return close[0]
     names = {key.rpartition(".")[2]: key for key in SETTINGS}

@@ -6,7 +6,6 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -297,6 +296,8 @@ def value_type_of(hint: Any) -> ValueType:
 def did_you_mean(text: str, options: Iterable[str]) -> str:
     """Return the end of a sentence that names the closest option; "" if none is close."""
     by_lower = {option.lower(): option for option in options}
+    from difflib import get_close_matches
+
     close = get_close_matches(text.lower(), by_lower, 1)
     return f"; did you mean {quoted(by_lower[close[0]])}?" if close else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +71,8 @@ def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], st
     old, new = (_lines(input.get(name), shown) for name in ("old_string", "new_string"))
     if len(old) * len(new) > MOST_COMPARED:
         return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    import difflib  # few questions show a diff
+
     # Drop the file names and line numbers of the diff: the place in the file is not known yet.
     return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
 

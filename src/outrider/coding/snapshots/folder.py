@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
 
-from outrider.coding.snapshots.restoring import Restorer
 from outrider.coding.snapshots.scanning import Limits, Scanner, TooLargeError
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.no_follow import opened_folder
@@ -127,6 +126,8 @@ class FolderSnapshots:
 
     def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
         """Bring these files to a point. Return those that could not be restored, with the reasons."""
+        from outrider.coding.snapshots.restoring import Restorer  # few sessions are rewound
+
         current = timeline.state()
         wanted = self._wanted(timeline, point, current)
         restorer = Restorer(self._folder, self._store)

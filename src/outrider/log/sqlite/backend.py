@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,12 +15,10 @@ from outrider.conversation.store import FolderStore
 from outrider.errors import SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.append import Append
 from outrider.log.backend import LOST
-from outrider.log.copying import Fork, Import
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.files import remove_unreferenced
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.inbox_tables import InboxTables
-from outrider.log.passage_tables import PassageTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent, Row, row
 from outrider.log.session_filter import SessionFilter
@@ -40,7 +39,11 @@ from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
 from outrider.log.sqlite.session_table import find, indexable, insert, references, write_update
 from outrider.log.sqlite.writer import Writer
 from outrider.log.summary import Indexable, SessionRow
-from outrider.log.usage_tables import UsageTables
+
+if TYPE_CHECKING:
+    from outrider.log.copying import Fork, Import
+    from outrider.log.passage_tables import PassageTables
+    from outrider.log.usage_tables import UsageTables
 
 _TABLES_OF_SESSIONS = (("event", "session"), ("reference", "session"), ("signal", "session"), ("session", "number"))
 _FOLDER = "json_extract(settings, '$.cwd')"

@@ -113,7 +113,8 @@ class _SignatureReader:
             raise ToolDefinitionError(
                 f"the schema of {self._name} has the type {schema.json['type']!r}; it must be 'object'"
             )
-        whole = Schema.of({"type": "object", **schema.json})
+        # A schema that says its type is checked already. To check it again would import the validator, which is slow.
+        whole = schema if "type" in schema.json else Schema.of({"type": "object", **schema.json})
         parameters = inspect.signature(self._function).parameters
         noted = {name: self._hint(each) for name, each in parameters.items() if each.annotation is not each.empty}
         injected = self._injected(dict(parameters), noted)

@@ -12,10 +12,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from outrider.coding.toolbox.files.documents import document_text
 from outrider.coding.toolbox.files.line_ranges import Lines, Span, characters_for, line_count, numbered_lines
-from outrider.coding.toolbox.files.notebooks import notebook_result
-from outrider.coding.toolbox.files.pdfs import pdf_text
 from outrider.coding.toolbox.files.pictures import PICTURES, picture_result
 from outrider.coding.toolbox.files.regular_files import open_regular, resolve_path
 from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of
@@ -164,8 +161,12 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         return ToolResult(f"{printable(source.name)} is empty."), ALL
     kind = sniff(source.head)
     if kind == "application/pdf":
+        from outrider.coding.toolbox.files.pdfs import pdf_text  # most files are text
+
         return _as_result(pdf_text(source.stream, source.name, span, context))
     if document := _document_type(source, kind):
+        from outrider.coding.toolbox.files.documents import document_text
+
         return _as_result(document_text(source.stream, source.name, document, span, context))
     encoding = encoding_of(source.head)
     if kind and not is_utf8(source.head):
@@ -175,6 +176,8 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
     if encoding is None:
         raise _binary_error(source, kind)
     if source.name.endswith(".ipynb") and source.data is not None:
+        from outrider.coding.toolbox.files.notebooks import notebook_result
+
         return notebook_result(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
             source, encoding, span, context
         )

@@ -38,17 +38,25 @@ class SearchEnd(msgspec.Struct, frozen=True):
 
 def find() -> Path | None:
     """Return the rg program of this installation, or else the one on the PATH."""
-    import shutil
-    import sysconfig
-
     name = "rg.exe" if os.name == "nt" else "rg"
-    for folder in (sysconfig.get_path("scripts"), Path(sys.executable).parent):
-        program = Path(folder, name)
+    for folder in _script_folders():
+        program = folder / name
         if os.access(program, os.X_OK) and program.is_file():
             return program
+    import shutil
+
     found = shutil.which("rg")
     # A relative PATH entry would run a program from the project.
     return Path(found) if found and Path(found).is_absolute() else None
+
+
+def _script_folders() -> Iterator[Path]:
+    """Yield the folders of this installation with programs."""
+    if sys.prefix == sys.base_prefix:  # in a virtual environment it is the other one, and the module is slow to import
+        import sysconfig
+
+        yield Path(sysconfig.get_path("scripts"))
+    yield Path(sys.executable).parent
 
 
 def absolute(found: bytes, place: Path) -> str:

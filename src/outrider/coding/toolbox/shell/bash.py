@@ -8,12 +8,10 @@ import os
 from collections.abc import Callable, Sequence
 
 from outrider.coding.access import Access
-from outrider.coding.toolbox.shell.background import start_in_background
 from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
 from outrider.coding.toolbox.shell.outcomes import to_result
 from outrider.coding.toolbox.shell.output import Output
 from outrider.coding.toolbox.shell.shell import FolderReport, Shell
-from outrider.coding.toolbox.shell.terminal_command import TerminalCommand
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.text import clean
 from outrider.tools.context import ToolContext
@@ -69,9 +67,13 @@ class _Commands:
         try:
             _check(command, timeout)
             if run_in_background:
+                from outrider.coding.toolbox.shell.background import start_in_background  # few commands need it
+
                 return await start_in_background(self._shell, command, access, self._threads)
             seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
             if terminals := self._shell.workspace.terminals:
+                from outrider.coding.toolbox.shell.terminal_command import TerminalCommand  # for some editors
+
                 in_terminal = TerminalCommand(self._shell, terminals, command, access, seconds, context.progress)
                 if result := await in_terminal.run(self._threads):
                     return result
