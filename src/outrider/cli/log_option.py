@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 from outrider.environment import LOG_VARIABLE, config_file
-from outrider.late_pattern import late_pattern
 
 HELP = "a folder, or the URL of a Postgres database, for the sessions"
-_SET = late_pattern(rb"^\s*log\s*=", re.MULTILINE)
-_PASSWORD = late_pattern(r"postgres(?:ql)?://[^/@:]*:[^/@]+@")
+_SET = re.compile(rb"^\s*log\s*=", re.MULTILINE)
+_PASSWORD = re.compile(r"postgres(?:ql)?://[^/@:]*:[^/@]+@")
 
 
 def take_log_option(arguments: list[str]) -> list[str]:

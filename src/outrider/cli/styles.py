@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterator
-
-from outrider.late_pattern import late_pattern
 
 BOLD, DIM, ITALIC, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 36))
 COLOURS = (RED, GREEN, YELLOW, CYAN)
 RESET = "\x1b[0m"
 TAB = "    "
 """Shown instead of a tab, whose width would depend on its column."""
-_CODES = late_pattern(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
+_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
 """Styles, and the two ends of a link."""
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from outrider.late_pattern import late_pattern
 from outrider.yaml_mapping import Value, parse_mapping, split_names
 
-_FENCE = late_pattern(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def split(text: str) -> tuple[dict[str, Value], str]:

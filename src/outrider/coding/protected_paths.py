@@ -17,7 +17,6 @@ from typing import TypeAlias
 
 from outrider.coding.permissions.patterns import to_regex
 from outrider.coding.wildcards import alternatives
-from outrider.late_pattern import late_pattern
 
 SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),
@@ -66,7 +65,7 @@ PROTECTED: tuple[str, ...] = (".git", ".outrider", *CONFIGURATION)
 Signed: TypeAlias = tuple[bool, re.Pattern[str]]
 """Whether an expression is negated, and the expression."""
 
-INVISIBLE = late_pattern("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 """Characters that some file systems ignore when they compare names."""
 
 

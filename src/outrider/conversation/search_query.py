@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
 
-from outrider.late_pattern import late_pattern
 from outrider.text import clean
 
 T = TypeVar("T", bound=Any)
@@ -19,7 +18,7 @@ MAX_CHARACTERS = 200
 AROUND = 160
 """Characters before and after the match in a snippet."""
 
-_WORDS = late_pattern(r'"([^"]+)"|([^\s"]+)')
+_WORDS = re.compile(r'"([^"]+)"|([^\s"]+)')
 
 
 class SearchQuery:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
-from outrider.late_pattern import late_pattern
 from outrider.providers import model_lookup
 from outrider.providers.chat_stream import is_bad_call
 
-_WINDOW = late_pattern(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
+_WINDOW = re.compile(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
 """The context window in the errors of vLLM, llama.cpp, LM Studio and others."""
 # Words in the type or code of an error in the stream, and the HTTP status that the error corresponds to.
 _STATUSES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,6 @@ import msgspec
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError
-from outrider.late_pattern import late_pattern
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.chat_calls import BadCall, Calls
 from outrider.providers.chat_chunks import (
@@ -55,7 +55,7 @@ _FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_r
 
 BAD_CALL = "tool_use_failed"
 """The code of an error about a call that the model wrote."""
-_CALLED = late_pattern(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
+_CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
 
 
 class IncomingReply:

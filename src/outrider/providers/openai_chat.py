@@ -14,7 +14,6 @@ import msgspec
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
-from outrider.late_pattern import late_pattern
 from outrider.providers import decoded_calls, model_lookup, prompted_tools
 from outrider.providers.api import NO_TOOLS, ApiProvider
 from outrider.providers.api_errors import BadCallError, error_message
@@ -53,7 +52,7 @@ REPLY_TOKENS = 8_192
 """The longest reply of a local server whose context window is not known."""
 BYTES_A_TOKEN = 3
 """Bytes of a request for each token, at least about so many."""
-_SCHEMA_WORDS = late_pattern(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
+_SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
 """Words in the error of a server that does not take a schema."""
 LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""

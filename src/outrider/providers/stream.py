@@ -13,7 +13,6 @@ import msgspec
 
 from outrider.conversation.messages import ToolUseBlock, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
-from outrider.late_pattern import late_pattern
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, ToolCallDelta
 from outrider.text import clean
@@ -23,7 +22,7 @@ MAX_EVENT_BYTES = 64 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Escaped surrogates in JSON, in pairs or alone. An escaped backslash also matches, so that the text after it does not.
-_SURROGATES = late_pattern(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..", re.DOTALL)
+_SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..", re.DOTALL)
 
 
 class EventParser:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Any
 
 from outrider.conversation.attachments import sha256
-from outrider.late_pattern import late_pattern
 
-_SAFE_ID = late_pattern(r"[a-zA-Z0-9_-]+")
+_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
-_UNSAFE = late_pattern(r"[^a-zA-Z0-9_-]")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def safe_id(call_id: str, longest: int = 64) -> str:

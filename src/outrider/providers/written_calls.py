@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import ToolUseBlock
-from outrider.late_pattern import late_pattern
 from outrider.text import clean, clean_value
 from outrider.tools.near_names import nearest_name
 
@@ -42,24 +41,22 @@ LONGEST_INTRODUCTION = 600
 """Characters of text before a call without a mark. In a longer explanation, JSON is an example."""
 _MOST_STARTS = 20
 
-_FENCE = rf"```[ \t]*(?:{'|'.join(filter(None, FENCES))})?[ \t]*(?:\n|(?=[{{\[<]))"
-_MARK = late_pattern("|".join(map(re.escape, MARKS)))
-_UNMARKED = late_pattern(rf"^[ \t]*(?:{_FENCE}|(?=[{{\[]))", re.MULTILINE)
-_FENCE_LINE = late_pattern(r"^[ \t]*```", re.MULTILINE)
-_OPENING = late_pattern(rf"[\s,;]*(?:{'|'.join(map(re.escape, MARKS[:-1]))}|{_FENCE})")
-_CLOSING = late_pattern(
+_FENCE = re.compile(rf"```[ \t]*(?:{'|'.join(filter(None, FENCES))})?[ \t]*(?:\n|(?=[{{\[<]))")
+_MARK = re.compile("|".join(map(re.escape, MARKS)))
+_UNMARKED = re.compile(rf"^[ \t]*(?:{_FENCE.pattern}|(?=[{{\[]))", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_OPENING = re.compile(rf"[\s,;]*(?:{'|'.join(map(re.escape, MARKS[:-1]))}|{_FENCE.pattern})")
+_CLOSING = re.compile(
     r"\s*(?:</(?:tool_calls?|tools|function_calls?|function)>|\[/TOOL_CALLS\]|<\|eom_id\|>|```(?!\w))"
 )
-_FUNCTION = late_pattern(r"\s*<function=([^<>\s]+)>\s*")
-_PARAMETER = late_pattern(
-    r"\s*<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|\Z)", re.DOTALL
-)
-_ARGUMENT = late_pattern(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
-_NAME_FIRST = late_pattern(r"\s*([\w.-]+)\s*(?:\[ARGS\]\s*(?=\{)|(?=\{)|(?=<arg_key>))")
-_SPACE = late_pattern(r"[\s,;]*")
-_NAMED = late_pattern(rf'"(?:{"|".join(NAMES)})"\s*:\s*"([\w.:-]+)"')
-_IDENTIFIER = late_pattern(r"[\w.:-]+")
-_EXAMPLE = late_pattern(r"\b(?:examples?|e\.g|for instance|looks? like|syntax|format)\b", re.IGNORECASE)
+_FUNCTION = re.compile(r"\s*<function=([^<>\s]+)>\s*")
+_PARAMETER = re.compile(r"\s*<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|\Z)", re.DOTALL)
+_ARGUMENT = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
+_NAME_FIRST = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\]\s*(?=\{)|(?=\{)|(?=<arg_key>))")
+_SPACE = re.compile(r"[\s,;]*")
+_NAMED = re.compile(rf'"(?:{"|".join(NAMES)})"\s*:\s*"([\w.:-]+)"')
+_IDENTIFIER = re.compile(r"[\w.:-]+")
+_EXAMPLE = re.compile(r"\b(?:examples?|e\.g|for instance|looks? like|syntax|format)\b", re.IGNORECASE)
 
 
 def written_calls(text: str, tools: Parameters) -> tuple[str, tuple[ToolUseBlock, ...]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from outrider.conversation.messages import Block, Message, TextBlock
-from outrider.late_pattern import late_pattern
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.chat_stream import IncomingReply
 from outrider.providers.deltas import Delta, TextDelta, ToolCallDelta
@@ -26,11 +26,11 @@ from outrider.tools.near_names import nearest_name
 
 LONGEST_HELD = 100_000
 """Characters of text that may be a call and are held back."""
-_SUSPECT = late_pattern(r"[<\[{`]")
+_SUSPECT = re.compile(r"[<\[{`]")
 _KEYS = (*NAMES, *ARGUMENTS, *LISTS, *BESIDE)
-_FENCE = late_pattern(r"```[ \t]*([\w-]*)[ \t]*")
+_FENCE = re.compile(r"```[ \t]*([\w-]*)[ \t]*")
 # The beginning of a call in JSON, however much of it has arrived.
-_JSON = late_pattern(
+_JSON = re.compile(
     r'[\[\s]*(?:\{\s*(?:"(?P<key>\w*)(?P<closed>"\s*(?P<colon>:\s*(?:"(?P<value>[\w.:-]*)(?P<end>")?)?)?)?)?)?'
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from outrider.errors import ConfigError
-from outrider.late_pattern import late_pattern
 from outrider.skills.specification import name_violations, normalized, read_fields, split_header, violations
 from outrider.text import clean
 from outrider.yaml_mapping import Value
@@ -20,7 +20,7 @@ MAX_BYTES = 256 * 1024
 """Bytes of a SKILL.md that are read."""
 LONGEST_SHOWN = 1024
 """Characters of a description that a model reads."""
-_LOOSE_FIELD = late_pattern(r"(name|description):[ \t]+(\S.*)")
+_LOOSE_FIELD = re.compile(r"(name|description):[ \t]+(\S.*)")
 
 
 class Skill(msgspec.Struct, frozen=True):

@@ -11,13 +11,12 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from outrider.coding.frontmatter import as_list, split
-from outrider.late_pattern import late_pattern
 
 Kind: TypeAlias = Literal["text", "shell", "file"]
 LONGEST_DESCRIPTION = 200
-_PIECES = late_pattern(r'!`([^`\n]+)`|(?<!\S)@(?:"([^"\n]+)"|([^\s`]*[\w/$*\])}]))')
-_ARGUMENT = late_pattern(r"\$ARGUMENTS(?:\[(\d{1,2})\])?|\$(\d{1,2})")
-_NAME = late_pattern(r"[^\W_][\w.-]*(?::[^\W_][\w.-]*)*")
+_PIECES = re.compile(r'!`([^`\n]+)`|(?<!\S)@(?:"([^"\n]+)"|([^\s`]*[\w/$*\])}]))')
+_ARGUMENT = re.compile(r"\$ARGUMENTS(?:\[(\d{1,2})\])?|\$(\d{1,2})")
+_NAME = re.compile(r"[^\W_][\w.-]*(?::[^\W_][\w.-]*)*")
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
-
-from outrider.late_pattern import late_pattern
 
 LONGEST = 60
 # A long run of mixed letters and digits: names rarely look like this, keys always do.
-_TOKEN = late_pattern(r"(?=[A-Za-z+_\-.=]*\d)(?=[\d+_\-.=]*[A-Za-z])[A-Za-z0-9+_\-=]{24,}")
-_PASSWORD = late_pattern(r"(?<=://)[^/@\s]*@")
+_TOKEN = re.compile(r"(?=[A-Za-z+_\-.=]*\d)(?=[\d+_\-.=]*[A-Za-z])[A-Za-z0-9+_\-=]{24,}")
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
 
 _TYPE_NAMES = {
     str: "a text",

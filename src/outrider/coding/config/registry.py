@@ -7,7 +7,6 @@ import re
 from outrider.coding.config.declaration import DeclaredSetting, declared_settings
 from outrider.coding.config.masking import quoted
 from outrider.coding.config.settings import Settings
-from outrider.late_pattern import late_pattern
 from outrider.runtime.limits import FORMER_NAMES
 
 SETTINGS: dict[str, DeclaredSetting] = dict(declared_settings(Settings()))
@@ -21,7 +20,7 @@ FORMER_KEYS = {f"limits.{former}": f"limits.{name}" for former, name in FORMER_N
 FORMER_VARIABLES = {"OUTRIDER_MAX_TOKENS": "OUTRIDER_MAX_TOTAL_TOKENS"}
 """Names in earlier versions. They are refused with the new name: ignoring one would lift a limit."""
 
-_SECRET = late_pattern(r"key|token|secret|password|credential", re.IGNORECASE)
+_SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
 def advice(unknown: str, *, is_text: bool = False) -> str:

@@ -11,10 +11,9 @@ import msgspec
 
 from outrider.coding.config.masking import describe_type, quoted
 from outrider.errors import ConfigError
-from outrider.late_pattern import late_pattern
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 
-_VARIABLE = late_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp", "sse")
 
 

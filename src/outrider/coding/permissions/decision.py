@@ -6,6 +6,7 @@ only a sandbox restricts it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,9 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.searches import check_search
 from outrider.coding.toolbox import WEB_SEARCH
 from outrider.errors import ConfigError
-from outrider.late_pattern import late_pattern
 
-_ATTACHMENT = late_pattern(r"attachment:[0-9a-f]+")
-_URL = late_pattern(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")
+_ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
+_URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]!$&'()*+,;=%@]+")
 
 MAX_REASONS = 8
 HARMLESS_TOOLS = ("Todo", "Task")

@@ -33,7 +33,6 @@ from outrider.coding.permissions.patterns import compile_pattern
 from outrider.coding.toolbox import ALL_NAMES, WEB_SEARCH
 from outrider.coding.wildcards import TooManyAlternativesError, alternatives
 from outrider.errors import ConfigError
-from outrider.late_pattern import late_pattern
 from outrider.tools.tool import NAME
 
 PATH_TOOLS = ("Read", "Write", "Edit", "Glob", "Grep")
@@ -44,9 +43,9 @@ MAX_CHARACTERS = 300
 Form: TypeAlias = Literal["exact", "arguments", "any"]
 """A rule for commands covers exactly its words; also further arguments (`:*`); or anything further (`:**`)."""
 
-_FORM = late_pattern(rf"\s*([^()\s]+)\s*(?:\((.*)\))?\s*({'|'.join(ACCESS_LEVELS)})?\s*", re.DOTALL)
-_SERVER_TOOLS = late_pattern(r"mcp__[a-zA-Z0-9_-]{1,64}__\*")
-_DOMAIN = late_pattern(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:]*:[0-9a-f:.]*")
+_FORM = re.compile(rf"\s*([^()\s]+)\s*(?:\((.*)\))?\s*({'|'.join(ACCESS_LEVELS)})?\s*", re.DOTALL)
+_SERVER_TOOLS = re.compile(r"mcp__[a-zA-Z0-9_-]{1,64}__\*")
+_DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:]*:[0-9a-f:.]*")
 
 
 class Rule(msgspec.Struct, frozen=True):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-from outrider.late_pattern import late_pattern
-
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_LABEL = late_pattern(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
+_LABEL = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
 _HEAD = 4096
 """The number of bytes at the beginning of a page in which to look for its charset."""
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "utf-7", "mbcs", "oem"})

@@ -7,14 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from outrider.late_pattern import late_pattern
-
 NETWORK = (
     r"9p|afs|afpfs|beegfs|ceph|cifs|coda|davfs|drvfs|glusterfs|gpfs|lustre|ncpfs|nfs[34]?|orangefs|prl_fs|smb[23]|smbfs|"
     r"vboxsf|virtiofs|webdav|fuse\.(sshfs|rclone|s3fs|gcsfuse|glusterfs|ceph|davfs2?|goofys|smbnetfs)"
 )
 """File systems served by another machine, or by the host of a virtual machine."""
-_ESCAPED = late_pattern(r"\\([0-7]{3})")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def network_file_system(folder: Path) -> str:

@@ -9,7 +9,6 @@ from operator import eq
 
 import msgspec
 
-from outrider.late_pattern import late_pattern
 from outrider.text import clean, counted
 
 CHARACTERS = 20_000
@@ -19,7 +18,7 @@ CONTEXT = 3
 MAX_COMPARED = 4_000_000
 """Pairs of lines above which a comparison would take too long."""
 
-_RANGES = late_pattern(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
+_RANGES = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 class Diff(msgspec.Struct, frozen=True):

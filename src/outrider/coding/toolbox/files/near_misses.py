@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 
 from outrider.coding.toolbox.files.text_files import readable
-from outrider.late_pattern import late_pattern
 
 LINES_COMPARED = 5_000
 LINE_CHARACTERS = 300
-_NUMBERED = late_pattern(r"^ *\d+(?:\t|→)", re.MULTILINE)
+_NUMBERED = re.compile(r"^ *\d+(?:\t|→)", re.MULTILINE)
 
 
 def near_miss(text: str, old: str) -> str:

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 from outrider.coding.toolbox.search.ripgrep import absolute
 from outrider.coding.toolbox.search.search_paths import newest, shown_path
 from outrider.coding.toolbox.throttle import ProgressThrottle
-from outrider.late_pattern import late_pattern
 from outrider.text import counted
 
 OutputMode: TypeAlias = Literal["files_with_matches", "content", "count"]
@@ -20,7 +19,7 @@ MOST_FILES = 1000
 MOST_LINES = 1000
 
 # rg prints this notice, without a NUL after the path, when it finds a NUL byte after a match and skips the file.
-_NOTICE = late_pattern(
+_NOTICE = re.compile(
     rb"([^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n"
 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from io import FileIO
 from pathlib import Path
 
 from outrider.conversation.attachments import MAX_BYTES
-from outrider.late_pattern import late_pattern
 from outrider.text import REPLACEMENT
 
 RING = 1024 * 1024
@@ -20,13 +20,13 @@ NEW_TEXT_BYTES = 64 * 1024
 
 _WIDEST = 4  # bytes of a character
 
-_ESCAPES = late_pattern(
+_ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]?"  # colours, the cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links
     r"|\x1b[ -/]*[0-~]?"
 )
-_OVERSTRUCK = late_pattern(r"[^\n]\x08")
-_UNREADABLE = late_pattern("[\0-\x08\x0e-\x1f\x7f-\x9f]")
+_OVERSTRUCK = re.compile(r"[^\n]\x08")
+_UNREADABLE = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 class Output:

@@ -8,7 +8,6 @@ from urllib.parse import unquote, urlsplit
 
 from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.conversation.attachments import Attachment, sniff
-from outrider.late_pattern import late_pattern
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
@@ -23,12 +22,10 @@ if TYPE_CHECKING:
 LONGEST_ERROR = 2000
 """Characters shown of an error page."""
 _HTML = ("text/html", "application/xhtml+xml")
-_TEXT = late_pattern(
+_TEXT = re.compile(
     r"text/.*|.*[/+](json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-javascript|x-sh|sql|graphql|x-ndjson|jsonl)"
 )
-_BEGINS_AS_HTML = late_pattern(
-    rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.S
-)
+_BEGINS_AS_HTML = re.compile(rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.S)
 
 
 def web_fetch(*, private_addresses: bool = False, resolve: Resolve | None = None) -> Tool:
