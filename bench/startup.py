@@ -21,7 +21,8 @@ from bench.figure import Figure
 
 ROUNDS = 9
 PROMPT = "› ".encode()
-WHERE_IS_THE_CURSOR = b"\x1b[6n"
+ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
+"""What every terminal answers to the questions where its cursor is and what it is."""
 DEADLINE = 20.0
 PROGRAM = (sys.executable, "-m", "outrider")
 
@@ -138,6 +139,7 @@ def _read_until(terminal: int, mark: bytes, deadline: float) -> None:
         if not ready:
             raise TimeoutError(f"{mark!r} did not come: {seen!r}")
         seen += os.read(terminal, 65536)
-        if WHERE_IS_THE_CURSOR in seen:
-            seen = seen.replace(WHERE_IS_THE_CURSOR, b"")
-            os.write(terminal, b"\x1b[1;1R")
+        for question, answer in ANSWERS.items():
+            if question in seen:
+                seen = seen.replace(question, b"")
+                os.write(terminal, answer)
