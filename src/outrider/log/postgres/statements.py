@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,7 @@ from outrider.log.postgres.schema import Connection
 from outrider.log.rows import Row, row
 from outrider.log.summary_update import SummaryUpdate
 
+AppendOne: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 NOW = "extract(epoch from clock_timestamp())::double precision"
 """The time by the clock of the database."""
 ROW = "session, seq, time, kind, body, checksum"
@@ -33,6 +35,7 @@ _APPEND = f"""
         UPDATE session SET
             last = given.last,
             updated = {NOW},
+            beaten = {NOW},
             size = session.size + given.size,
             entries = session.entries + given.entries,
             turns = session.turns + given.turns,
@@ -65,7 +68,7 @@ _APPEND = f"""
 _APPEND_ONE = f"""
     WITH held AS (
         UPDATE session SET
-            last = $4, updated = {NOW}, size = size + $5, entries = entries + $6, turns = turns + $7,
+            last = $4, updated = {NOW}, beaten = {NOW}, size = size + $5, entries = entries + $6, turns = turns + $7,
             input_tokens = input_tokens + $8, output_tokens = output_tokens + $9, cached_tokens = cached_tokens + $10,
             cache_write_tokens = cache_write_tokens + $11, reasoning_tokens = reasoning_tokens + $12,
             cost = CASE WHEN $13::float8 IS NULL THEN cost ELSE coalesce(cost, 0) + $13 END,
@@ -98,6 +101,14 @@ _CREATE = f"""
 """`_APPEND` for a session that is not there yet."""
 
 
+class Place(NamedTuple):
+    """Where a session ends: its fence, the seq of its newest row, and the checksum of that row."""
+
+    fence: int
+    last: int
+    checksum: int | None
+
+
 class Addition(msgspec.Struct):
     """Rows to add to one session after its row `before`."""
 
@@ -124,6 +135,11 @@ class Addition(msgspec.Struct):
         self.update.absorb(append.update)
 
     @property
+    def place(self) -> Place:
+        """Where the session ends when this is done."""
+        return Place(self.fence, self.last, self.rows[-1][5] if self.rows else None)
+
+    @property
     def _columns(self) -> tuple[Any, ...]:
         update, used = self.update, self.update.usage
         title = update.set_title
@@ -137,10 +153,17 @@ class Addition(msgspec.Struct):
         )
 
 
-async def add(connection: Connection, additions: Sequence[Addition]) -> set[int]:
+async def prepare(connection: Connection) -> AppendOne:
+    """Return the most frequent statement of `add`, which is a little faster than to look it up each time."""
+    statement = await connection.prepare(_APPEND_ONE)
+    return statement.fetchval
+
+
+async def add(connection: Connection, additions: Sequence[Addition], append_one: AppendOne | None = None) -> set[int]:
     """Add rows to held sessions in one commit. Return the numbers of those that are still held as expected."""
     if len(additions) == 1 and len(additions[0].rows) == 1 and not additions[0].update.files:
-        number = await connection.fetchval(_APPEND_ONE, *additions[0]._columns, *additions[0].rows[0][1:])
+        append_one = append_one or partial(connection.fetchval, _APPEND_ONE)
+        number = await append_one(*additions[0]._columns, *additions[0].rows[0][1:])
         return set() if number is None else {number}
     given = zip(*(each._columns for each in additions), strict=True)
     rows = [*zip(*(row for each in additions for row in each.rows), strict=True)] or [()] * 6
@@ -148,6 +171,30 @@ async def add(connection: Connection, additions: Sequence[Addition]) -> set[int]
     named = [*zip(*files, strict=True)] or [()] * 2
     found = await connection.fetch(_APPEND, *given, *rows, *named)
     return {number for (number,) in found}
+
+
+async def places(connection: Connection, numbers: Sequence[int]) -> dict[int, Place]:
+    """Return where sessions end."""
+    newest = "SELECT checksum FROM event WHERE event.session = number AND seq = last"
+    rows = await connection.fetch(
+        f"SELECT number, fence, last, ({newest}) FROM session WHERE number = ANY($1)", numbers
+    )
+    return {number: Place(*rest) for number, *rest in rows}
+
+
+async def beat(connection: Connection, held: Mapping[int, int]) -> None:
+    """Send a heartbeat for sessions, given their fences.
+
+    A row that is locked is being changed by an append, which counts as a heartbeat, too. To wait for it could end in a
+    deadlock: both lock the rows of several sessions.
+    """
+    fences = list(held.items())
+    await connection.execute(
+        f"UPDATE session SET beat = beat + 1, beaten = {NOW} WHERE number IN ("
+        "SELECT session.number FROM session JOIN unnest($1::bigint[], $2::bigint[]) AS held (number, fence) "
+        "ON session.number = held.number AND session.fence = held.fence FOR NO KEY UPDATE OF session SKIP LOCKED)",
+        *zip(*fences, strict=True) if fences else ((), ()),
+    )
 
 
 async def create(
