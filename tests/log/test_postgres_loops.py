@@ -425,7 +425,6 @@ def test_a_log_that_its_own_thread_collects_ends_the_thread(url: str) -> None:
 def test_a_forked_process_leaves_the_connection_alone(url: str) -> None:
     script = """
         from outrider.log.postgres import loop_writer
-from outrider.log.postgres.link import LoopThread
         loop_writer.APPENDS_BEFORE_CONNECTION = 1
         log = Log(arguments[0])
         journal = log.create()
