@@ -17,7 +17,7 @@ from outrider.log.postgres.errors import BROKEN
 from outrider.log.postgres.jobs import Write
 from outrider.log.postgres.link import Database
 from outrider.log.postgres.schema import Connection
-from outrider.log.postgres.statements import Addition, AppendOne, Place, add, places
+from outrider.log.postgres.statements import Addition, AppendOne, add, places
 
 BEHIND = "the log has a write whose answer was lost; open the session again to continue from the database"
 
@@ -29,8 +29,8 @@ class Positions:
         self.lock = threading.RLock()  # reentrant: a finalizer may run anywhere
         self.last: dict[int, int] = {}
         """The seq of the newest row of each held session."""
-        self.doubts: dict[int, Place] = {}
-        """Where a session is if a write was done whose outcome is unknown."""
+        self.doubts: dict[int, Addition] = {}
+        """What was written to a session with an unknown outcome."""
 
     def hold(self, number: int, last: int) -> None:
         """Remember the newest row of a session that is held from now on."""
@@ -71,7 +71,8 @@ class Commit:
     async def write(self, connection: Connection) -> list[LogError | None]:
         """Return the error of each write, or None if it is done."""
         if self._pending is None:
-            await self._database.prepare(connection)
+            if not self._database.is_current:
+                await self._database.prepare(connection)
             if self._positions.doubts:
                 await self._check_doubts(connection)
             self._begin()
@@ -97,7 +98,8 @@ class Commit:
         with self._positions.lock:
             if self._is_moved:
                 return
-            doubts |= {each.number: each.place for each in additions}
+            for each in additions:
+                doubts[each.number] = each
         try:
             done = await add(connection, additions, self._append_one)
             lost = [each.number for each in additions if each.number not in done]
@@ -141,7 +143,7 @@ class Commit:
         with self._positions.lock:
             for write in () if self._is_moved else self.writes:
                 if doubt := doubts.get(write.append.number):
-                    if doubt.fence == write.append.fence and found.get(write.append.number) == doubt:
+                    if doubt.fence == write.append.fence and found.get(write.append.number) == doubt.place:
                         self._errors[_key(write)] = LogError(BEHIND)
                     else:
                         del doubts[write.append.number]

@@ -33,11 +33,6 @@ class Write(msgspec.Struct, eq=False):
         """The numbers of the sessions among whose writes it has a place."""
         return (self.append.number,)
 
-    @property
-    def size(self) -> int:
-        """Its bytes."""
-        return sum(len(body) for _, body in self.append.bodies)
-
 
 class Other(msgspec.Struct, eq=False):
     """Work that has a place in the order of writes, and a transaction of its own."""
@@ -53,7 +48,7 @@ def take_batch(jobs: deque[Any]) -> list[Write]:
     batch: list[Write] = []
     size = 0
     while jobs and len(batch) < BATCH_JOBS and isinstance(job := jobs[0], Write):
-        size += job.size
+        size += job.append.update.size
         if batch and size > BATCH_BYTES:
             break
         batch.append(job)

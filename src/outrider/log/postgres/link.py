@@ -63,7 +63,7 @@ class LoopThread:
 
     def check_process(self) -> None:
         """Raise LogError in a process that was forked."""
-        if not self.is_of_this_process:
+        if self._process != os.getpid():
             raise LogError("this Log was created before the process forked; create a new Log in the child process")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

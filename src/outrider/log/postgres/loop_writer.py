@@ -117,7 +117,8 @@ class LoopWriter:
     async def _lead(self) -> None:
         if not self._is_serving:
             await self._serve()
-            self._start_task()  # for what came meanwhile
+            if self._jobs:  # they came meanwhile
+                self._start_task()
 
     async def _serve(self) -> None:
         """Commit what is queued, together. Writes that cannot be committed here go to the thread."""
